@@ -45,7 +45,7 @@ faults: .venv/installed  ## injected faults under load, and the longest wait of 
 	$(BIN)/python -m loadtests.faults
 
 bench: .venv/installed  ## the speed of each right strategy, beside PostgreSQL's own benchmark; BENCH="--quick"
-	$(BIN)/python -m loadtests.bench.service $(BENCH)
+	$(BIN)/python -m loadtests.bench $(BENCH)
 
 workshop: .venv/installed-to-load  ## beside make run: install Locust, and explore the races of the pages
 	$(BIN)/python manage.py record --missing

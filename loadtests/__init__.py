@@ -11,15 +11,16 @@
     hot_and_cold.py      the service's own endpoints, in a realistic mix
     every_strategy.py    every strategy, one after another, and a table of all: `make races`
     killed_while_delivering.py   deliverers of events, killed in the middle
-    overload.py          more requests than the service can answer
     soak.py              steady traffic for long, and the workers' memory
     faults/              fault injection: what is lost, and how long a request waits
+    bench/               the speed of the service, beside pgbench and another checkout
     harness/             shared modules
 
 The exit code of each is 0 when every strategy behaved as its table says, 1 when one did not, and 2
 when a run was inconclusive.
 
-The load tests import neither the service (shorturl, lab, project) nor the explorer. They import
-embedded_postgres, which is independent of the service, to start a separate PostgreSQL. Their tests
-may import the lab, to compare its tables with those of the load tests.
+The load tests import neither the service (shorturl, lab, project) nor the explorer; bench imports
+the strategies, to learn their SQL. They import embedded_postgres, which is independent of the
+service, to start a separate PostgreSQL. Their tests may import the lab, to compare its tables with
+those of the load tests.
 """

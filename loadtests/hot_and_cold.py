@@ -2,19 +2,17 @@
 
 What it teaches: in daily use not all requests are for one key. The key of rank n is followed 1/n as
 often as the first (Zipf's law). People create links and look at their hits, and scanners request
-keys that do not exist. The service runs its configured strategies, and the same invariant has to
-hold: every acknowledged redirect is counted, and every link has its own target.
+keys that do not exist. The same invariant has to hold: every acknowledged redirect is counted, and
+every link has its own target.
 
 How to run it, with the service up (`make run`):
 
     locust -f loadtests/hot_and_cold.py --headless
     locust -f loadtests/hot_and_cold.py --headless -t 60s --processes 2
     locust -f loadtests/hot_and_cold.py                     # http://127.0.0.1:8089, tab "Ledger"
-    SHORTURL_RESOLVING=naive make run                       # now it violates the invariant
 
 The links lead to targets of a key space of the lab, so that they can be read and removed at the
-end. The exit code is 0 when nothing was lost, or when a wrong strategy of the service lost
-something; 1 when not; 2 when the run was inconclusive.
+end. The exit code is 0 when nothing was lost, 1 when not, 2 when the run was inconclusive.
 """
 
 import random

@@ -33,11 +33,11 @@ from typing import NamedTuple
 
 from tabulate import tabulate
 
-from loadtests.faults.experiment import NotRecovered, manage, reported
+from loadtests.faults.experiment import NotRecovered, reported
 from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.result import ExitCode
-from loadtests.harness.serving import NO_REFUSALS, serving
+from loadtests.harness.serving import NO_REFUSALS, manage, serving
 
 WRONG = ("naive", "watermark", "delete_returning")
 RIGHT = ("select_for_update", "skip_locked", "update_skip_locked", "advisory_lock")
@@ -146,8 +146,7 @@ def measure(strategy: str) -> Deliveries:
         while True:
             with ExitStack() as deliverers:
                 for _ in range(DELIVERERS):
-                    chosen = {"SHORTURL_DELIVERING": strategy}
-                    deliverers.enter_context(manage("deliver", postgres.url, **chosen))
+                    deliverers.enter_context(manage("deliver_by", postgres.url, strategy))
                 while not receiver.in_the_middle.wait(1):
                     cursor.execute(WAITING)
                     is_quiet = time.monotonic() > receiver.last + QUIET

@@ -40,7 +40,7 @@ class UseTaker(LedgerUser):
         keys = self.given["seeds"]
         if self.at == len(keys):
             raise StopUser
-        path, key = f"/lab/resolve/{self.strategy}", keys[self.at]
+        path, key = self.path("resolve"), keys[self.at]
         response = self.follow(f"{path}/{key}", key, name=f"{path}/KEY", or_else=HTTPStatus.GONE)
         if response is not None and response.status_code == HTTPStatus.GONE:
             self.at += 1

@@ -8,6 +8,7 @@ it counts right.
 How to run it, with the service up (`make run`):
 
     locust -f loadtests/lost_update.py --headless --strategy naive
+    locust -f loadtests/lost_update.py --headless --strategy service       # /KEY itself
     locust -f loadtests/lost_update.py --headless --strategy update_returning -u 64 -t 30s
     locust -f loadtests/lost_update.py                      # http://127.0.0.1:8089, tab "Ledger"
     locust -f loadtests/lost_update.py --headless --processes 2
@@ -37,7 +38,7 @@ class Follower(LedgerUser):
 
     def follow_hot(self) -> Any:
         (hot,) = self.given["seeds"]
-        path = f"/lab/resolve/{self.strategy}"
+        path = self.path("resolve")
         return self.follow(f"{path}/{hot}", hot, name=f"{path}/KEY")
 
 

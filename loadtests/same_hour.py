@@ -11,6 +11,7 @@ A visit that is recorded in a second transaction is lost if its process is kille
 gunicorn's master:
 
     locust -f loadtests/same_hour.py --headless --strategy get_then_create
+    locust -f loadtests/same_hour.py --headless --strategy service
     locust -f loadtests/same_hour.py --headless --strategy second_transaction --kill-worker-of PID
     locust -f loadtests/same_hour.py --headless --strategy combined --kill-worker-of PID
     locust -f loadtests/same_hour.py                        # http://127.0.0.1:8089, tab "Ledger"
@@ -45,7 +46,7 @@ class HourVisitor(LedgerUser):
     @task
     def visit(self) -> None:
         (hot,) = self.given["seeds"]
-        path = f"/lab/record/{self.strategy}"
+        path = self.path("record")
         headers = {
             "Referer": f"https://page-{self.load.total // CAME}.example/",
             "User-Agent": random.choice(USER_AGENTS),  # noqa: S311
@@ -57,5 +58,5 @@ class HourVisitor(LedgerUser):
         if is_refusal(kind):
             (hot,) = self.load.given["seeds"]  # self.given stops the user at the end of the run
             self.load.ledger.unknown_redirects[hot] += 1
-            request = self.label(f"/lab/record/{self.strategy}/{hot}")
+            request = self.label(f"{self.path('record')}/{hot}")
             self.load.ledger.refused(request, kind, self.told(response, "message"))

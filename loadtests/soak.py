@@ -17,13 +17,16 @@ within a second, 1 when not, 2 when nothing was measured.
 import argparse
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 
 import psutil
 from tabulate import tabulate
 
 from loadtests.every_strategy import positive
-from loadtests.faults.experiment import Experiment, Figure, KindOfFault, measure, reported
+from loadtests.faults.experiment import Experiment, Figure, KindOfFault, reported
+from loadtests.harness import comparison
+from loadtests.harness.result import ExitCode
 
 MEGABYTE = 1024 * 1024
 KINDS = {"rss": "RSS, MB", "uss": "USS, MB"}
@@ -45,15 +48,29 @@ def memory(master: psutil.Process) -> list[str]:
     return [f"{sum(getattr(info, kind) for info in infos) / MEGABYTE:.1f}" for kind in KINDS]
 
 
+def measure(fault: KindOfFault, samples: list[list[str]]) -> ExitCode:
+    """Run the soak, print the samples and all figures, and return the exit code."""
+    where = comparison.machine_and_load()
+    with fault.place("") as place:
+        outcome = fault.run(place)
+    print(tabulate(samples, ("memory of the workers", *KINDS.values()), "pipe"))
+    counts = (
+        f"{outcome.acknowledged:,} acknowledged ≤ {outcome.hits:,} hits ≤ {outcome.sent:,} sent"
+    )
+    print(f"\n- redirects: {counts}")
+    for line in [*outcome.figures, *(f"MISSED: {each}" for each in outcome.missed())]:
+        print(f"- {line}")
+    print(f"\n{datetime.now(UTC):%Y-%m-%d}, on {where}.")
+    return ExitCode.UNEXPECTED if outcome.missed() else ExitCode.AS_EXPECTED
+
+
 def main() -> int:
     """Run from the command line; return the exit code."""
     parser = argparse.ArgumentParser(description="Steady mixed traffic, and the workers' memory.")
     parser.add_argument("--minutes", type=positive, default=20)
     chosen, samples = parser.parse_args(), list[list[str]]()
     inject = partial(soak, seconds=60 * chosen.minutes, samples=samples)
-    titles = ("memory of the workers", *KINDS.values())
-    fault = KindOfFault("soak", "", "", inject)
-    return reported("soak", lambda: measure(fault, lambda: tabulate(samples, titles, "pipe")))
+    return reported("soak", lambda: measure(KindOfFault("soak", "", "", inject), samples))
 
 
 if __name__ == "__main__":

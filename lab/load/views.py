@@ -1,7 +1,7 @@
 """The endpoints of load tests: any strategy over HTTP, in a key space.
 
-The strategies are the functions that the service uses. A request sends the same statements as a
-request to the service, without a delay.
+A request runs one function of a strategy once, without a delay. `combined` counts one hit here. The
+service's own /KEY also works with the keys of a space, and there a statement counts all that wait.
 """
 
 import platform
@@ -189,7 +189,7 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
 
 @endpoint("POST")
 def spaces(request: HttpRequest) -> HttpResponse:
-    """Open a key space, {"key_length": …}, and return the strategies with their verdicts.
+    """Open a key space, {"key_length": …}; return the strategies with their verdicts.
 
     With "own_visits": true it has its own visits table, for the roll-up.
     """
@@ -208,6 +208,7 @@ def spaces(request: HttpRequest) -> HttpResponse:
             operation: {name: strategy.verdict.value for name, strategy in strategies.items()}
             for operation, strategies in STRATEGIES.items()
         },
+        "records_visits": bool(settings.SHORTURL_VISITS),
         "versions": versions(),
     }
     return JsonResponse(answer, status=HTTPStatus.CREATED)

@@ -2,167 +2,188 @@
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
 
-from loadtests.bench import database_in_use as database
 from loadtests.bench import machine, pgbench, wrk
 from loadtests.bench.measurements import (
     BASELINE,
-    CREATING,
+    HOT,
     JUDGED,
     LINKS,
+    NEW,
     ONE_LINE,
+    RANDOM,
     RECORDING,
     SERVICE,
     Load,
     Measurement,
     Reading,
 )
-from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
+from loadtests.bench.services import COUNTED, Database, Gunicorn
+from loadtests.harness.serving import RunningService
+from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.creating import table as creating
+from shorturl.strategies.resolving import combined
 from shorturl.strategies.resolving import table as resolving
 from shorturl.strategies.strategy import Verdict
 
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)
-NO_VISITS = {"SHORTURL_VISITS": "off"}
-NOT_REFUSED = {"SHORTURL_LAB": "on"}  # allows strategies that are right without a condition
-DRAWN = ("one", "Zipf", "random")
+KEY = "/k"  # the beginning of the service's paths; the links are /k1, /k2, …
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A gunicorn to measure, how it is started, and the script of pgbench to compare it with."""
+    """What is measured: a service, or a strategy at the lab's endpoint.
+
+    wrk follows links at `path`, with a number after it, or posts `body` to it. pgbench runs the
+    `script`; without one there is nothing to compare with.
+    """
 
     name: str
     loads: Sequence[Load]
-    script: str | None = None
-    environment: dict[str, str] = field(default_factory=dict)
-    directory: Path = ROOT
-    application: str | None = None  # an application in place of the service, which counts nothing
+    gunicorn: Gunicorn
+    path: str = KEY
+    body: str = ""
+    script: str = ""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Groups of subjects. A group is served at once, and measured under one load after another."""
+    """Subjects that are served at once, and measured in turn under one load after another."""
 
     title: str
-    groups: Sequence[Sequence[Subject]]
+    subjects: Sequence[Subject]
     rounds: int
     found: dict[tuple[str, Load], Measurement] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for subject in (subject for group in self.groups for subject in group):
+        for subject in self.subjects:
             for load in subject.loads:
                 self.found[subject.name, load] = Measurement(subject.name, load)
 
 
-def plan(*, quick: bool, largest: int, baseline: Path | None) -> list[Part]:
-    """Return the parts to measure; `largest` is the size of the largest table of links."""
-    many = [Load()] if quick else [Load(number) for number in CONNECTIONS]
-    sizes = [links for links in (1_000_000, 10_000_000) if links <= largest and not quick]
-    drawn = [Load(one.connections, keys) for keys in DRAWN for one in many]
-    drawn += [Load(keys=keys, links=links) for links in sizes for keys in DRAWN]
-    with_visits = [one for one in drawn if one.keys != "Zipf" and one.links == LINKS]
-    drawn.sort(key=attrgetter("keys", "connections", "links"))  # sizes one after another
-    default = resolving.STRATEGIES["combined"]
+def plan(
+    ours: Database, space: str, theirs: tuple[Database, Path] | None, *, quick: bool
+) -> list[Part]:
+    """Return the parts to measure.
+
+    `space` is a key space of the lab. `theirs` is another checkout with its database.
+    """
+    many = [HOT] if quick else [Load(number) for number in CONNECTIONS]
+    drawn = [Load(load.connections, keys) for keys in ("one", "random") for load in many]
+    apart = many if quick else [*many, RANDOM]
+    new = [Load(load.connections, "new") for load in many]
+    counting, lab = Gunicorn(ours), Gunicorn(ours, lab=True)
+    one_line = Gunicorn(ours, application="loadtests.bench.one_line:application")
+    creates = {"path": "/api/links", "body": '{"target_url": "https://example.com/1"}'}
     by_side = [
-        Subject(SERVICE, drawn, pgbench.resolving_script(default), NO_VISITS),
-        Subject(RECORDING, with_visits),
-        Subject(ONE_LINE, many, application="loadtests.bench.one_line:application"),
+        Subject(SERVICE, drawn, counting, script=pgbench.resolving_script(combined.resolve)),
+        Subject(
+            SERVICE, new, counting, **creates, script=pgbench.creating_script(on_conflict.create)
+        ),
+        Subject(RECORDING, drawn, Gunicorn(ours, visits=True)),
+        Subject(ONE_LINE, many, one_line),
     ]
-    if baseline:
-        loads = [Load(number, keys) for keys in ("one", "random") for number in (16, 64)]
-        loads = [one for one in loads if one in drawn]
-        by_side.append(Subject(BASELINE, loads, environment=NO_VISITS, directory=baseline))
-    apart = many if quick else [*many, Load(keys="Zipf"), Load(keys="random")]
+    if theirs:
+        before = Gunicorn(*theirs)
+        loads = [load for (name, load) in JUDGED if name == BASELINE and load in (*drawn, *new)]
+        by_side += [
+            Subject(BASELINE, [load for load in loads if load != NEW], before),
+            Subject(BASELINE, [NEW], before, **creates),
+        ]
+    right = (Verdict.RIGHT, Verdict.RIGHT_WITHOUT_CONDITION)  # no link has a limit
     resolves = [
         Subject(
             name,
             apart,
-            pgbench.resolving_script(one),
-            {**NO_VISITS, **NOT_REFUSED, "SHORTURL_RESOLVING": name},
+            lab,
+            path=f"/lab/resolve/{name}/{space}-0-",
+            script=pgbench.resolving_script(one.function),
         )
         for name, one in resolving.STRATEGIES.items()
-        if one.verdict in (Verdict.RIGHT, Verdict.RIGHT_WITHOUT_CONDITION)  # no link has a limit
+        if one.verdict in right
     ]
-    new = [Load(one.connections, "new") for one in many]
-    creates = [
-        [Subject(name, new, pgbench.creating_script(one), {"SHORTURL_CREATING": name})]
+    makes = [
+        Subject(
+            name,
+            new,
+            lab,
+            path=f"/lab/create/{name}",
+            body=f'{{"space": "{space}", "round": %d, "target_url": "https://{space}.invalid/1"}}',
+            script=pgbench.creating_script(one.function),
+        )
         for name, one in creating.STRATEGIES.items()
-        if one.verdict is Verdict.RIGHT and (not quick or name == "on_conflict")
+        if one.verdict is Verdict.RIGHT
     ]
-    for group in creates:
-        if baseline and group[0].name == CREATING:
-            group.append(Subject(BASELINE, new, directory=baseline))
     few, more = (1, 1) if quick else (3, 5)
     return [
-        Part(f"The service, which uses {default.name}, and its ceilings", [by_side], more),
-        Part("Every right way to resolve", [[one] for one in resolves], few),
-        Part("Every right way to create", creates, few),
+        Part("The service and its ceilings", by_side, more),
+        Part("Every right way to resolve, at the lab's endpoints", resolves, few),
+        Part("Every right way to create, at the lab's endpoints", makes, few),
     ]
 
 
 class Bench:
-    """The measurements of `parts`, in the database in use, which has to be empty.
+    """The measurements.
 
     In a round, the loads of a goal are measured `times` times and all others once: the ratio of two
     services differs by a tenth from one time to the next. `miscounted` is the number of requests
     that were answered and not counted, or counted twice.
     """
 
-    def __init__(self, parts: Iterable[Part], *, seconds: float, times: int) -> None:
-        sizes = {load.links for part in parts for _, load in part.found}
-        self.tables = database.LinkTables(sorted(sizes))
+    def __init__(self, *, seconds: float, times: int) -> None:
         self.seconds, self.times, self.miscounted = seconds, times, 0
 
-    def run(self, part: Part, *, progress: Callable[[str], object]) -> None:
-        """Measure the groups of `part` in its rounds, each round in a random order."""
-        for number in range(1, part.rounds + 1):
-            for group in random.sample(part.groups, len(part.groups)):
-                names = ", ".join(subject.name for subject in group)
-                progress(f"{part.title}: round {number} of {part.rounds}: {names}")
-                self.side_by_side(group, part.found)
+    def run(self, parts: Iterable[Part], *, progress: Callable[[str], object]) -> None:
+        for part in parts:
+            for number in range(1, part.rounds + 1):
+                progress(f"{part.title}: round {number} of {part.rounds}")
+                self.round(part)
 
-    def side_by_side(
-        self, group: Sequence[Subject], found: dict[tuple[str, Load], Measurement]
-    ) -> None:
-        """Serve all of `group` at once, and measure each under the same load before the next."""
-        self.tables.use(LINKS)
+    def round(self, part: Part) -> None:
+        """Serve all of `part` at once, and measure each under the same load before the next."""
         with ExitStack() as stack:
-            services = {one.name: stack.enter_context(served(one)) for one in group}
-            for one in group:
-                wrk.run(services[one.name].url, seconds=WARM_UP, **vars(one.loads[0]))
-            for load in dict.fromkeys(load for one in group for load in one.loads):
-                self.tables.use(load.links)
-                subjects = [one for one in group if load in one.loads]
+            started = dict.fromkeys(one.gunicorn for one in part.subjects)
+            services = {one: stack.enter_context(one.start()) for one in started}
+            for one in part.subjects:
+                self.send(one, one.loads[0], services[one.gunicorn], WARM_UP)
+            for load in dict.fromkeys(load for one in part.subjects for load in one.loads):
+                subjects = [one for one in part.subjects if load in one.loads]
                 judged = [one for one in subjects if (one.name, load) in JUDGED]
                 for turn in [subjects, *[judged] * (self.times - 1)]:
                     for one in random.sample(turn, len(turn)):
-                        reading = self.ask(one, load, services[one.name])
-                        found[one.name, load].readings.append(reading)
+                        reading = self.ask(one, load, services[one.gunicorn])
+                        part.found[one.name, load].readings.append(reading)
+
+    def send(self, one: Subject, load: Load, service: RunningService, seconds: float) -> wrk.Sample:
+        address = service.url + one.path
+        return wrk.run(address, one.body, load.keys, LINKS, load.connections, seconds)
 
     def ask(self, one: Subject, load: Load, service: RunningService) -> Reading:
         """Measure a load once, and compare the answers with the counted requests."""
-        master, before = service.process.pid, database.counted()
-        workers, sessions = machine.used_by_workers(master), machine.used_by_sessions()
-        sample = wrk.run(service.url, seconds=self.seconds, **vars(load))
+        master, database = service.process.pid, one.gunicorn.database
+        before = counted(one)
+        workers, sessions = machine.used_by_workers(master), machine.used_by_sessions(database)
+        sample = self.send(one, load, service, self.seconds)
         workers = machine.used_by_workers(master) - workers
-        sessions = machine.used_by_sessions() - sessions
-        if not one.application:
-            self.miscounted += sample.miscounted(database.counted() - before)
+        sessions = machine.used_by_sessions(database) - sessions
+        if not one.gunicorn.application:
+            self.miscounted += sample.miscounted(counted(one) - before)
         beside = None
         if one.script:
-            beside = pgbench.run(one.script, seconds=self.seconds, **vars(load))
+            beside = pgbench.run(
+                database, one.script, load.keys, LINKS, load.connections, self.seconds
+            )
         each = 1e6 / sample.requests
         return Reading(sample, workers.total() * each, sessions.total() * each or None, beside)
 
 
-def served(one: Subject) -> AbstractContextManager[RunningService]:
-    """Return the context in which a subject is served."""
-    chosen = {"SHORTURL_LAB": "off", "SHORTURL_LAB_LOAD": "off", **NO_REFUSALS, **one.environment}
-    chosen["DATABASE_URL"] = database.url()
-    return serving(one.directory, *filter(None, [one.application]), **chosen)
+def counted(one: Subject) -> int:
+    """Return the number of hits and links in the database of `one`, as one sum."""
+    database = one.gunicorn.database
+    # A baseline has no strategy that counts apart, and its table may have another name.
+    apart = 0 if one.name == BASELINE else database.number(pgbench.COUNTED_APART)
+    return database.number(COUNTED) + apart

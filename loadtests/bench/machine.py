@@ -10,21 +10,20 @@ from importlib.metadata import version
 from pathlib import Path
 
 import psutil
-from django.db import connection
 
+from loadtests.bench.services import SESSIONS, Database
 from loadtests.harness.comparison import machine
 
 
-def describe(*programs: str) -> dict[str, str]:
+def describe(database: Database, *programs: str) -> dict[str, str]:
     """Return the machine, the versions, and PostgreSQL's settings of durability."""
-    with connection.cursor() as cursor:
 
-        def shown(setting: str) -> str:
-            cursor.execute("SELECT current_setting(%s)", [setting])
-            return str(cursor.fetchone()[0])
+    def shown(setting: str) -> str:
+        [(value,)] = database.execute("SELECT current_setting(%s)", [setting])
+        return str(value)
 
-        server = shown("server_version").split()[0]
-        durable = [f"{name} {shown(name)}" for name in ("fsync", "synchronous_commit")]
+    server = shown("server_version").split()[0]
+    durable = [f"{name} {shown(name)}" for name in ("fsync", "synchronous_commit")]
     packages = [f"{name} {version(name)}" for name in ("Django", "psycopg2-binary", "gunicorn")]
     busy = f"{os.getloadavg()[0]:.1f}"
     return {
@@ -64,8 +63,6 @@ def used_by_workers(master: int) -> "Counter[int]":
     return used(child.pid for child in psutil.Process(master).children())
 
 
-def used_by_sessions() -> "Counter[int]":
-    """Return the time of PostgreSQL's sessions in this database, if they are on this machine."""
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
-        return used((pid for (pid,) in cursor.fetchall()), name="postgres")
+def used_by_sessions(database: Database) -> "Counter[int]":
+    """Return the time of PostgreSQL's sessions in this database."""
+    return used((pid for (pid,) in database.execute(SESSIONS)), name="postgres")

@@ -1,16 +1,12 @@
-"""The report of a run: for the terminal, as JSON, and in the documents."""
+"""The report of a run: for the terminal and in the documents."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from loadtests.bench.bench import Part
 from loadtests.bench.measurements import GOALS, SERVICE, goals_table, table
 from loadtests.harness.serving import ROOT
-
-REPORTS = Path("reports")
 
 
 class Report:
@@ -48,26 +44,12 @@ class Report:
         tables = [f"**{one.title}**\n\n{table(one.found.values())}" for one in self.parts]
         return "\n\n".join([about, goals_table(self.ratios), counts, *tables])
 
-    def write(self) -> None:
-        """Print the report, and write it as JSON."""
-        print(self.markdown())
-        REPORTS.mkdir(exist_ok=True)
-        data = {
-            **self.about,
-            "ratios": {goal.text: round(ratio, 3) for goal, ratio in self.ratios.items()},
-            "miscounted": self.miscounted,
-            "errors": self.errors,
-            "parts": {
-                part.title: [one.as_data() for one in part.found.values()] for part in self.parts
-            },
-        }
-        (REPORTS / "bench.json").write_text(json.dumps(data, indent=2) + "\n")
-        print(f"\nWritten to {REPORTS}/bench.json.")
-
     def update_documents(self) -> None:
         """Write the report into its blocks in README.md and docs/."""
         date, machine = self.about["date"], self.about["machine"]
         summary = f"{goals_table(self.ratios)}\n\n{date}, {machine}."
+        if "baseline" in self.about:
+            summary += f" The baseline is {self.about['baseline']}."
         shown = {ROOT / "docs" / "benchmarks.md": self.markdown(), ROOT / "README.md": summary}
         for path, text in shown.items():
             path.write_text(with_block(path.read_text(), text))

@@ -1,7 +1,8 @@
--- Arguments: which keys ("one", "Zipf", "random" or "new"), of how many links, seconds, connections.
--- Requests /k1 … /k<links>, or creates links ("new"). When the time is over, each connection waits
--- for its last answer, so that every request is answered, and then wrk ends. Prints one line of
--- JSON: all answers, those without an error per second of the given time, and times in milliseconds.
+-- Arguments: which keys ("one", "random" or "new"), of how many links, seconds, connections,
+-- the path, and for "new" the body of the create, with a random number in the place of %d. Requests
+-- the path with a number after it. When the time is over, each connection waits for its last answer,
+-- so that every request is answered, and then wrk ends. Prints one line of JSON: all answers, those
+-- without an error per second of the given time, and times in milliseconds.
 
 local ffi = require("ffi")
 ffi.cdef [[
@@ -11,10 +12,10 @@ ffi.cdef [[
   int kill(int process, int signal);
 ]]
 local INTERRUPT = 2
-local SCATTER = 6180341 -- a prime: popular keys are not neighbours
 local moment = ffi.new("struct moment")
 local threads = {}
-local kind, links, sums, before
+local ROUNDS = 4096 -- of a key space of the lab
+local kind, links, path, body
 local requests = {} -- the text before and after a key, for each kind of visit
 -- What browsers send, so that visits are of several kinds.
 local AGENTS = {
@@ -42,47 +43,28 @@ end
 function init(args)
   kind, links = args[1], tonumber(args[2])
   seconds, connections = tonumber(args[3]), tonumber(args[4])
+  path, body = args[5], args[6]
   math.randomseed(clock() * 1e6 % 2 ^ 31)
   if kind == "new" then
-    local headers = { ["Content-Type"] = "application/json" }
-    before = wrk.format("POST", "/api/links", headers, '{"target_url": "https://example.com/1"}')
     return
   end
   for _, agent in ipairs(AGENTS) do
     for _, referrer in ipairs(REFERRERS) do
       local headers = { ["User-Agent"] = agent, Referer = referrer }
-      local first, last = wrk.format("GET", "/k\0", headers):match("^(.*)%z(.*)$")
+      local first, last = wrk.format("GET", path .. "\0", headers):match("^(.*)%z(.*)$")
       table.insert(requests, { first, last })
     end
   end
-  if kind == "Zipf" then -- with s = 1
-    sums = ffi.new("double[?]", links + 1)
-    for rank = 1, links do
-      sums[rank] = sums[rank - 1] + 1 / rank
-    end
-  end
-end
-
-local function draw()
-  if kind == "one" then
-    return 1
-  elseif kind == "random" then
-    return math.random(links)
-  end
-  local sought, low, high = math.random() * sums[links], 1, links
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if sums[middle] < sought then low = middle + 1 else high = middle end
-  end
-  return low * SCATTER % links + 1
 end
 
 local function make_request()
   if kind == "new" then
-    return before
+    local headers = { ["Content-Type"] = "application/json" }
+    return wrk.format("POST", path, headers, body:format(math.random(ROUNDS) - 1))
   end
   local of_a_kind = requests[math.random(#requests)]
-  return of_a_kind[1] .. string.format("%d", draw()) .. of_a_kind[2]
+  local number = kind == "one" and 1 or math.random(links)
+  return of_a_kind[1] .. string.format("%d", number) .. of_a_kind[2]
 end
 
 -- wrk calls this once at its start to look at a request, and then for each request. For a request

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 PATIENCE = 20  # seconds that an answer may take; wrk waits for the last ones
@@ -58,16 +59,17 @@ def version() -> str:
     return " ".join(told.stdout.split()[:2])
 
 
-def run(url: str, *, keys: str, links: int, connections: int, seconds: float) -> Sample:
+def run(url: str, body: str, keys: str, links: int, connections: int, seconds: float) -> Sample:
     """Return the result of `connections` clients that send requests without pause for `seconds`.
 
-    They request "one", "random" or "Zipf" `keys` of /k1 to /k<links>, or create "new" ones. Raises
+    They request `url` with a number after it, "one" or "random" of the numbers up to
+    `links`. For "new" they post `body` to it, with a random number in the place of %d. Raises
     Unusable, and CalledProcessError when no service is at `url`.
     """
     longest = round(seconds + PATIENCE)
     command = [find(), "--threads=1", f"--connections={connections}", f"--duration={longest}s"]
     command += [f"--timeout={PATIENCE}s", f"--script={SCRIPT}", url, "--"]
-    command += [keys, str(links), str(seconds), str(connections)]
+    command += [keys, str(links), str(seconds), str(connections), urlsplit(url).path, body]
     ended = subprocess.run(  # noqa: S603 - nothing in it comes from outside
         command, capture_output=True, text=True, check=True, timeout=longest + OVERTIME
     )

@@ -7,7 +7,6 @@ ends, every refusal is quick, and the service recovers without help.
 How to run it:
 
     .venv/bin/python -m loadtests.faults                 # all of them: `make faults`
-    .venv/bin/python -m loadtests.faults --quick         # those that CI runs
     .venv/bin/python -m loadtests.faults kill_worker locked_row
     .venv/bin/python -m loadtests.faults crash_postgres --async    # loses hits
 
@@ -88,7 +87,6 @@ def arguments() -> argparse.Namespace:
         prog="python -m loadtests.faults", description="Inject faults into a service under load."
     )
     parser.add_argument("faults", nargs="*", metavar="FAULT", help="only these; see --list")
-    parser.add_argument("--quick", action="store_true", help="only those that take a few seconds")
     text = "fail only for a wrong count or a missing recovery, as a busy machine misses times"
     parser.add_argument("--counts-only", action="store_true", help=text)
     parser.add_argument("--list", action="store_true", help="list the faults, and end")
@@ -106,8 +104,7 @@ def arguments() -> argparse.Namespace:
         if name not in by_name:
             known = ", ".join(by_name)
             parser.exit(2, f"faults: there is no fault {name!r}; there are {known}\n")
-    named = [by_name[name] for name in chosen.faults]
-    chosen.faults = named or [fault for fault in FAULTS if fault.quick or not chosen.quick]
+    chosen.faults = [by_name[name] for name in chosen.faults] or [*FAULTS]
     return chosen
 
 

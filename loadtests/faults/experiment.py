@@ -1,6 +1,5 @@
 """An experiment: one fault in a service under load, its figures, and whether they hold."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -8,24 +7,24 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import psutil
 from django.core.exceptions import ImproperlyConfigured
 
 from loadtests.faults.traffic import Traffic, running
-from loadtests.harness import comparison
 from loadtests.harness.lab_api import LabError
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.result import ExitCode, LoadResult
-from loadtests.harness.serving import ROOT, NotServed, RunningService, serving, wait_until
+from loadtests.harness.serving import NotServed, RunningService, serving, wait_until
 
 AT_WORK = 100  # redirects in a row without an error, after which the service counts as working
 TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
 PROBE_BOUND = 1.0  # seconds, of /healthz
 QUICK = 1.0  # seconds for a request that waits only for a thread
+REQUEST_TIMEOUT = 12.0  # seconds, as in docs/deploying.md
+MARGIN = 0.5  # seconds, for a machine that is busy with the load
 
 # The sum of the differences between the hits and the visits of links. For each dimension, the rows
 # with a value in it have each visit once: see Visits in hit_counts.py.
@@ -98,7 +97,7 @@ class Place:
     """Where a fault happens: PostgreSQL, the services, and the addresses that the load uses.
 
     `tool` is an object that the fault needs, such as a proxy. `probed` is the address of /healthz,
-    unless it is the first of `urls`. `visits` is whether the service records visits.
+    unless it is the first of `urls`.
     """
 
     postgres: OwnPostgres
@@ -106,19 +105,17 @@ class Place:
     urls: list[str]
     tool: Any = None
     probed: str = ""
-    visits: bool = True
 
 
 def served(database_url: str, **environment: str) -> AbstractContextManager[RunningService]:
     """Serve from that database with the settings, workers and threads of a production."""
-    settings = {"SHORTURL_LAB": "on", "SHORTURL_RESOLVING": "", **environment}
-    return serving(DATABASE_URL=database_url, **settings)
+    return serving(DATABASE_URL=database_url, SHORTURL_LAB="on", **environment)
 
 
 @contextmanager
-def plain(options: str = "", **environment: str) -> Iterator[Place]:
+def plain(options: str) -> Iterator[Place]:
     """Yield one service on one PostgreSQL; `options` are those of the connections to it."""
-    with own_postgres(options=options) as postgres, served(postgres.url, **environment) as service:
+    with own_postgres(options=options) as postgres, served(postgres.url) as service:
         yield Place(postgres, [service], [service.url])
 
 
@@ -160,8 +157,7 @@ class KindOfFault(NamedTuple):
 
     `inject` injects the fault, and yields figures besides the longest wait. `bound` is the longest
     wait allowed, in seconds; None is no bound. With `affects` some request has to be affected: a
-    fault without an effect proves nothing. With `probes` /healthz has to answer throughout. CI runs
-    the `quick` faults.
+    fault without an effect proves nothing. With `probes` /healthz has to answer throughout.
     """
 
     name: str
@@ -170,7 +166,6 @@ class KindOfFault(NamedTuple):
     inject: Callable[[Experiment], Iterable[Figure] | None]
     place: Callable[[str], AbstractContextManager[Place]] = plain
     bound: float | None = QUICK
-    quick: bool = True
     affects: bool = False
     probes: bool = True
 
@@ -193,8 +188,7 @@ class KindOfFault(NamedTuple):
         if self.probes:
             standard.append(Figure("/healthz", traffic.longest_probe, PROBE_BOUND, " s"))
             standard.append(Figure("failed /healthz", traffic.failed_probes, 0))
-        if place.visits:
-            standard.append(Figure("hits without a visit", unrecorded, 0))
+        standard.append(Figure("hits without a visit", unrecorded, 0))
         if self.affects:
             affected = traffic.ledger.errors.total()
             standard.append(Figure("requests affected", affected, 1, least=True))
@@ -212,39 +206,11 @@ def found(cursor: Any, query: str) -> bool:
     return bool(cursor.fetchall())
 
 
-@contextmanager
-def manage(
-    command: str, database_url: str, *arguments: str, **environment: str
-) -> "Iterator[subprocess.Popen[bytes]]":
-    """Run a command of manage.py on a database; kill it at the end of the block."""
-    variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": database_url, **environment}
-    with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
-        [sys.executable, "manage.py", command, *arguments],
-        cwd=ROOT,
-        env=variables,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def measure(fault: KindOfFault, table: Callable[[], str]) -> ExitCode:
-    """Run `fault`; print `table` and the figures that it lacks; return the exit code."""
-    where = comparison.machine_and_load()
-    with fault.place("") as place:
-        outcome = fault.run(place)
-    counts = (
-        f"{outcome.acknowledged:,} acknowledged ≤ {outcome.hits:,} hits ≤ {outcome.sent:,} sent"
-    )
-    lines = [f"redirects: {counts}"]
-    lines += [str(figure) for figure in outcome.figures if ":" not in figure.what]
-    lines += [f"MISSED: {each}" for each in outcome.missed()]
-    listed = "\n".join(f"- {line}" for line in lines)
-    print(f"{table()}\n\n{listed}\n\n{datetime.now(UTC):%Y-%m-%d}, on {where}.")
-    return ExitCode.UNEXPECTED if outcome.missed() else ExitCode.AS_EXPECTED
+def run(command: str) -> None:
+    """Run a command without quotes; raise NotInstalled when it fails."""
+    ended = subprocess.run(command.split(), check=False, capture_output=True, text=True)  # noqa: S603
+    if ended.returncode:
+        raise NotInstalled(f"{command}: {ended.stderr.strip()}")
 
 
 def reported(name: str, measure: Callable[[], ExitCode]) -> ExitCode:

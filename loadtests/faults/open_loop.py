@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -51,10 +51,6 @@ class OfferedLoad:
         return self.goodput / (self.usual * (1 - self.taken))
 
     @property
-    def rate(self) -> float:
-        return self.sent / self.seconds
-
-    @property
     def goodput(self) -> float:
         """The redirects per second."""
         return self.statuses["302"] / self.seconds
@@ -69,13 +65,9 @@ class OfferedLoad:
 
 
 def overload(
-    experiment: Experiment,
-    multiples: Sequence[int],
-    *,
-    bounded: bool = True,
-    told: Callable[[OfferedLoad], object] = lambda load: None,
+    experiment: Experiment, multiples: Sequence[int], *, bounded: bool = True
 ) -> Iterator[Figure]:
-    """Offer multiples of the capacity; yield the figures, and call `told` with each load.
+    """Offer multiples of the capacity; yield the figures.
 
     The goodput always has a bound. With `bounded` the answers have bounds, too: their time, and one
     answer for each request.
@@ -89,7 +81,6 @@ def overload(
         # The speed of a shared machine changes from minute to minute.
         after = offer(experiment, capacity).goodput
         load.usual, before = (before + after) / 2, after
-        told(load)
         name, slow = f"{multiple} ×:", QUICK if bounded else None
         yield Figure(f"{name} goodput", 100 * load.kept, LEAST_GOODPUT, " %", least=True)
         yield Figure(f"{name} p99 of the answered", load.quantile(0.99), slow, " s")

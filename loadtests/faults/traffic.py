@@ -24,6 +24,8 @@ CLIENT_TIMEOUT = 60  # seconds, longer than any bound
 KEY_LENGTH = 3
 # Other requests: pages, the API, and a key that does not exist.
 PAGES = ("/", "/login", "/{hot}/stats", "/{hot}/qr.svg", "/api/links/{hot}", "/{space}-none")
+# So many that a roll-up compacts the visits of a link, once they are old.
+REFERRERS = [f"https://{number}.example/" for number in range(100)]
 JSON = {"Content-Type": "application/json"}
 
 
@@ -91,7 +93,7 @@ class Traffic:
         self.failed_probes = 0
         self.unbroken = 0  # redirects since a request failed
         self.followed = 0  # requests for a redirect, answered or not
-        self._pages = itertools.cycle(PAGES)
+        self._pages, self._referrers = itertools.cycle(PAGES), itertools.cycle(REFERRERS)
         self.lock, self.stopped = threading.Lock(), threading.Event()
         users: list[Any] = [self._probe, self._create, self._browse, *[self._follow] * FOLLOWERS]
         self.threads = [
@@ -143,7 +145,7 @@ class Traffic:
 
     def _follow(self, client: HttpClient, number: int) -> None:
         key = self.keys[max(0, number - 2 - FOLLOWERS // 2)]
-        answer = client.ask("GET", f"/{key}")
+        answer = client.ask("GET", f"/{key}", Referer=next(self._referrers))
         with self.lock:
             self.followed += answer.sent
             if self._is_right(answer, "302"):

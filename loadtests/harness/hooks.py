@@ -58,8 +58,10 @@ class Hooks:
         def add(name: str, text: str, **details: Any) -> None:
             parser.add_argument(name, help=text, **details)
 
-        if names := OPERATIONS[self.load.operation].strategies:
-            add("--strategy", "the strategy to run", choices=names, default=names[0])
+        operation = OPERATIONS[self.load.operation]
+        if names := operation.strategies:
+            text = "the strategy to run"
+            add("--strategy", text, choices=names, default=operation.default)
         text = "faults are injected on purpose: an unavailable service is expected"
         add("--faults", text, action="store_true")
         only_here: dict[str, Any] = {"include_in_web_ui": False}

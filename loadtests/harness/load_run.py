@@ -16,8 +16,8 @@ import psutil
 from loadtests.harness import reports
 from loadtests.harness.lab_api import Lab, LabError, StoredLink
 from loadtests.harness.ledger import Ledger
-from loadtests.harness.measured_operations import KILLS, OPERATIONS, PATIENCE
-from loadtests.harness.reconciliation import reconcile
+from loadtests.harness.measured_operations import KILLS, OPERATIONS, PATIENCE, SERVICE
+from loadtests.harness.reconciliation import VISITS, reconcile
 from loadtests.harness.result import LoadResult
 
 # Seconds: the timeout of a request, and of a worker's last report, which waits for the requests in
@@ -65,8 +65,8 @@ class LoadRun:
 
     @property
     def strategy(self) -> str:
-        """The strategy's name; `service` for a run of the service as it is configured."""
-        return str(getattr(self.options, "strategy", "service"))
+        """The strategy's name; SERVICE for a run of the service's own paths."""
+        return str(getattr(self.options, "strategy", SERVICE))
 
     def open(self) -> None:
         """Open a key space, and make its links; set `problem` on failure."""
@@ -87,7 +87,9 @@ class LoadRun:
 
     def verdict(self, opened: dict[str, Any]) -> str:
         """Return the verdict of the strategies' table on the strategy that runs."""
-        if self.operation == "service":
+        if self.strategy == SERVICE:
+            if self.operation in VISITS and not opened["records_visits"]:
+                raise LabError("the service records no visits: start it with SHORTURL_VISITS=on")
             return "right"
         if wrong := OPERATIONS[self.operation].wrong:
             return "wrong" if self.strategy in wrong else "right"

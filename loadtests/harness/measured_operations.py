@@ -6,13 +6,17 @@ they are listed here. A test compares them with the service's own tables.
 
 from typing import NamedTuple
 
+# The service's own paths, such as /KEY. Its statement counts all hits that wait.
+SERVICE = "service"
+
 
 class MeasuredOperation(NamedTuple):
     """An operation: the script that makes it race, and the words of its reports.
 
     `unit` names what is measured, `lost` the harm of a race, and `doubled` what took effect twice.
     `names` are the strategies in the order of the service's table. The first one is the script's
-    default. `wrong` are those that the race harms, if the service's table does not say so.
+    default. `wrong` are those that the race harms, if the service's table does not say so. With
+    `as_served` the script also runs with SERVICE in the place of a strategy.
     """
 
     title: str
@@ -22,10 +26,16 @@ class MeasuredOperation(NamedTuple):
     script: str
     names: str = ""
     wrong: tuple[str, ...] = ()
+    as_served: bool = False
 
     @property
     def strategies(self) -> list[str]:
-        return self.names.split()
+        """What the script can run, in the order of the report."""
+        return [SERVICE, *self.names.split()] if self.as_served else self.names.split()
+
+    @property
+    def default(self) -> str:
+        return self.names.partition(" ")[0]
 
 
 RESOLVING = (
@@ -43,7 +53,8 @@ OPERATIONS = {
         "timestamp_key advisory_lock permuted_sequence"),
     "resolving": MeasuredOperation(
         "To resolve a key and count the hit",
-        "redirects", "hits lost", "hits counted twice", "lost_update", RESOLVING),
+        "redirects", "hits lost", "hits counted twice", "lost_update", RESOLVING,
+        as_served=True),
     "reusing": MeasuredOperation(
         "To reuse a link to the same target",
         "requests", "links too many", "links without an answer", "same_target",
@@ -55,7 +66,8 @@ OPERATIONS = {
     "last_use": MeasuredOperation(
         "To use a link no more often than its limit says",
         "redirects", "uses oversold or failed", "uses counted twice", "last_use", RESOLVING,
-        wrong=(*WRONG_RESOLVING, "f_expression", "slotted_counter", "append_only")),
+        wrong=(*WRONG_RESOLVING, "f_expression", "slotted_counter", "append_only"),
+        as_served=True),
     "spending": MeasuredOperation(
         "To spend a quota on a create",
         "creates", "links beyond the quota", "links made twice", "last_link",
@@ -64,7 +76,8 @@ OPERATIONS = {
     "recording_visits": MeasuredOperation(
         "To record a visit with its hit",
         "redirects", "visits lost or too many", "hits counted twice", "same_hour",
-        "get_then_create second_transaction one_transaction upsert append_only combined"),
+        "get_then_create second_transaction one_transaction upsert append_only combined",
+        as_served=True),
     "rolling_up": MeasuredOperation(
         "To roll visits up into longer times",
         "requests", "visits lost or too many", "hits counted twice", "visit_meanwhile",

@@ -1,4 +1,4 @@
-"""Start the service for a measurement on a free port of the loopback, and stop it afterwards."""
+"""Start the service on a free port of the loopback, or a command, and stop it afterwards."""
 
 import os
 import re
@@ -69,6 +69,23 @@ def serving(
             yield RunningService(url, process)
         finally:
             stop(process)
+
+
+@contextmanager
+def manage(command: str, database_url: str, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run a command of manage.py on a database; kill it at the end of the block."""
+    variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": database_url}
+    with subprocess.Popen(  # noqa: S603 - nothing in it comes from outside
+        [sys.executable, "manage.py", command, *arguments],
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def address(process: "subprocess.Popen[str]") -> str:

@@ -15,6 +15,7 @@ from locust.exception import StopUser
 from loadtests import patches
 from loadtests.harness.ledger import leaves_open
 from loadtests.harness.load_run import REQUEST_TIMEOUT, LoadRun
+from loadtests.harness.measured_operations import SERVICE
 
 patches.repeat_nothing()
 
@@ -52,6 +53,10 @@ class LedgerUser(FastHttpUser):
     @property
     def strategy(self) -> str:
         return self.load.strategy
+
+    def path(self, operation: str) -> str:
+        """Return the beginning of the path of a key: the lab's, or none for the service itself."""
+        return "" if self.strategy == SERVICE else f"/lab/{operation}/{self.strategy}"
 
     def ask(
         self,

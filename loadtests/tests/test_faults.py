@@ -5,12 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from loadtests.faults.__main__ import cells, exit_code, main
+from loadtests.faults.__main__ import cells, exit_code
 from loadtests.faults.experiment import FaultOutcome, Figure, NotRecovered
 from loadtests.faults.table import FAULTS
 from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.result import ExitCode, LoadResult
-from loadtests.harness.serving import ROOT
 from loadtests.tests.conftest import ended
 
 RIGHT = LoadResult("faults", "service", "service", "right", requests=9, acknowledged=9)
@@ -52,18 +51,6 @@ def test_a_run_with_all_faults_skipped_is_inconclusive() -> None:
     skipped = NotInstalled("no PgBouncer is installed")
     assert cells(FAULTS[0], skipped)[1] == "skipped: no PgBouncer is installed"
     assert exit_code([skipped]) is ExitCode.INCONCLUSIVE
-
-
-def test_the_document_shows_every_fault(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    document = (ROOT / "docs" / "faults.md").read_text()
-    monkeypatch.setattr(sys, "argv", ["faults", "--list", "--markdown"])
-    assert main() == 0
-    assert capsys.readouterr().out in document, "run `make docs`"
-    _, measured = document.split("## What was measured")
-    for fault in FAULTS:
-        assert f"\n| {fault.name} " in measured
 
 
 @pytest.mark.exhaustive

@@ -82,22 +82,6 @@ def test_two_answers_that_contradict_each_other() -> None:
     assert first.contradictions == [["a 7", "one", "two"]]
 
 
-def test_the_evidence_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledgers, "MAX_CLAIMS", 3)
-    monkeypatch.setattr(ledgers, "MAX_CASES", 2)
-    ledger = Ledger()
-    for number in range(10):
-        ledger.redirected("a", hits=str(number), request="one")
-        ledger.redirected("a", hits=str(number), request="two")
-        ledger.undid("a", "new", "old")
-        ledger.refused("target", "500", "taken")
-    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone.total()) == (3, 20, 10)
-    assert len(ledger.contradictions) == len(ledger.undone_cases) == len(ledger.refusals) == 2
-    ledger.merge(Ledger.from_data(ledger.as_data()))
-    assert (len(ledger.claims), ledger.redirects["a"], ledger.undone.total()) == (3, 40, 20)
-    assert len(ledger.contradictions) == len(ledger.undone_cases) == len(ledger.refusals) == 2
-
-
 @pytest.mark.parametrize(
     ("kind", "is_open"),
     [

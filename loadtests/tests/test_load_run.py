@@ -17,7 +17,7 @@ OPENED: dict[str, Any] = {
         "resolving": {"naive": "wrong", "f_expression": "right"},
         "creating": {"naive": "wrong", "on_conflict": "right"},
     },
-    "service": {"creating": "on_conflict", "resolving": "f_expression"},
+    "records_visits": True,
 }
 
 
@@ -33,8 +33,10 @@ def run(tmp_path: Path, operation: str = "resolving", strategy: str = "naive") -
 
 def test_the_verdict_of_the_table(tmp_path: Path) -> None:
     assert run(tmp_path, "creating", "on_conflict").verdict(OPENED) == "right"
-    service = run(tmp_path, "service", "service")
-    assert service.verdict(OPENED) == "right"
+    assert run(tmp_path, "resolving", "service").verdict(OPENED) == "right"
+    without = {**OPENED, "records_visits": False}
+    with pytest.raises(LabError, match="the service records no visits"):
+        run(tmp_path, "recording_visits", "service").verdict(without)
     with pytest.raises(LabError, match="no strategy 'nope'; there are naive, f_expression"):
         run(tmp_path, strategy="nope").verdict(OPENED)
 

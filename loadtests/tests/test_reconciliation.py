@@ -9,7 +9,7 @@ from loadtests.harness import reports
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import Ledger
 from loadtests.harness.reconciliation import reconcile
-from loadtests.harness.result import BUSY, ExitCode, LoadResult, wilson
+from loadtests.harness.result import ExitCode, LoadResult, wilson
 
 A, B, C = (f"https://lab-aaaaa.invalid/{name}" for name in "abc")
 HOT = "https://lab-aaaaa.invalid/hot"
@@ -242,14 +242,6 @@ def test_the_interval(count: int, of: int, low: float, high: float) -> None:
     assert [*wilson(count, of)] == pytest.approx([low, high], abs=5e-5)
 
 
-def test_the_load_generator_is_watched() -> None:
-    of = ledger()
-    of.cpu = {"one": BUSY - 0.1}
-    assert not reconciled(of, links()).busy
-    of.cpu["two"] = BUSY + 0.01
-    assert reconciled(of, links()).busy
-
-
 # --- Proofs --------------------------------------------------------------------------------------
 
 
@@ -271,29 +263,6 @@ def test_two_creates_prove_a_stolen_key() -> None:
     result = reconciled(of, links(), operation="creating")
     assert (result.stolen, result.lost) == (1, 1)
     assert result.proofs == [["Two creates were told that a is theirs:", A, f"{A}/mine"]]
-
-
-def test_two_creates_prove_a_collision() -> None:
-    of = ledger()
-    of.refused(f"{A}/mine", "500 IntegrityError", "DETAIL:  Key (key)=(b) already exists.")
-    of.refused(f"{A}/other", "500 IntegrityError", "something else")
-    assert reconciled(of, links()).proofs == [
-        ["Two creates drew b:", B, f"{A}/mine, answered 500 IntegrityError"]
-    ]
-
-
-def test_an_edit_and_a_redirect_prove_that_it_was_undone() -> None:
-    of = ledger()
-    of.undid("hot", NEW, HOT)
-    result = reconciled(of, links(hot=(HOT, 3)))
-    assert result.undone == 1
-    assert result.proofs == [
-        [
-            "An edit of hot was undone:",
-            f"it was acknowledged to lead to {NEW}",
-            f"and afterwards led to {HOT}",
-        ]
-    ]
 
 
 def test_creates_that_all_failed_are_a_race() -> None:

@@ -12,7 +12,6 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -24,8 +23,6 @@ import pytest
 from loadtests.harness.lab_api import Lab, LabError
 from loadtests.harness.serving import ROOT, RunningService, serving
 from loadtests.tests.conftest import LAB, TIMEOUT, command, ended, locust, result
-
-OTHERS = "f_expression_full_save", "get_or_create", "get_then_create", "watermark", "batches"
 
 
 @pytest.fixture(scope="module")
@@ -69,92 +66,6 @@ def harm(found: Any) -> dict[str, int]:
     return {name: found[name] for name in HARM if found[name]}
 
 
-@pytest.fixture(scope="module")
-def races(host: str, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The reports of strategies that behaved as expected: `naive`, and OTHERS."""
-
-    def report(reports: Path, *strategies: str) -> Path:
-        asked = ["--host", host, "--reports", str(reports), "--seconds", "2", "--seed", "1"]
-        races = [sys.executable, "-m", "loadtests.every_strategy", *asked, "--only", *strategies]
-        told = ended(*races)
-        assert told.returncode == 0, told.stdout + told.stderr
-        assert "runs of 2 s" in told.stdout
-        return reports
-
-    one, other = (tmp_path_factory.mktemp("reports") for _ in range(2))  # not thread-safe
-    with ThreadPoolExecutor() as executor:  # at the same time, as most of it is Locust's start
-        found = executor.submit(report, one, "naive"), executor.submit(report, other, *OTHERS)
-    return [each.result() for each in found]
-
-
-def of(races: list[Path], script: str, strategy: str) -> Any:
-    """Return the result of one of them."""
-    return result(races[strategy != "naive"], script, strategy)
-
-
-@pytest.mark.exhaustive
-def test_the_runs_make_one_table_beside_locusts_reports(races: list[Path]) -> None:
-    naive = races[0]
-    versions = json.loads((naive / "races.json").read_text())["versions"]
-    assert versions.keys() >= {"Django", "PostgreSQL"}
-    assert len(re.findall(r"\| `naive` +\| ⛔ wrong", (naive / "races.md").read_text())) == 3
-    assert "hits lost" in (naive / "lost_update-naive.txt").read_text()
-    page = (naive / "lost_update-naive.html").read_text()
-    assert "/lab/resolve/naive/KEY" in page
-    assert not re.search(r"<(script|link)[^>]+(src|href)=\"http", page)  # it opens offline
-
-
-@pytest.mark.exhaustive
-def test_naive_loses_hits_and_the_report_has_proofs(races: list[Path]) -> None:
-    found = of(races, "lost_update", "naive")
-    assert found["lost"] > 0
-    assert len(found["proofs"]) == 2
-    case, *requests = found["proofs"][0]
-    assert re.fullmatch(r"Two redirects of lab-\w{5}-0-\w+ made the counter \d+:", case)
-    assert len({*requests}) == 2
-
-
-@pytest.mark.exhaustive
-def test_uses_are_sold_beyond_the_limit_and_an_edit_is_undone(races: list[Path]) -> None:
-    found = of(races, "last_use", "naive")
-    # Some losses are no failures: a lost update lets a use be sold again.
-    assert found["lost"] > found["failed"]
-    found = of(races, "last_use", "f_expression_full_save")
-    assert found["lost"] == found["failed"] == found["errors"]["500 IntegrityError"] > 0
-    found = of(races, "lost_update", "f_expression_full_save")
-    assert found["undone"] > 0
-    assert found["lost"] == 0
-
-
-@pytest.mark.exhaustive
-def test_creates_fail_or_get_another_link_in_every_round(races: list[Path]) -> None:
-    """62 creates draw from 62 keys: 37 in 100 fail. In a single round nearly all would."""
-    found = of(races, "toctou", "naive")
-    assert found["failed"] == found["errors"]["500 IntegrityError"]
-    assert found["stolen"] == 0
-    assert found["acknowledged"] > 62
-    assert 0.2 < found["share"] < 0.55
-    found = of(races, "toctou", "get_or_create")
-    assert found["stolen"] > 0
-    assert found["failed"] == 0
-
-
-@pytest.mark.exhaustive
-def test_the_hit_of_a_failed_visit_stays(races: list[Path]) -> None:
-    found = of(races, "same_hour", "get_then_create")
-    assert found["lost"] == found["missing"] == found["errors"]["500 IntegrityError"] > 0
-    assert found["doubled"] == 0
-    assert re.match(r"lab-\w{5}-0-\w+ has .+ hits and .+ visits", found["proofs"][0][0])
-    assert re.search("GET /lab/record/.+: 500 IntegrityError", found["proofs"][0][1])
-
-
-@pytest.mark.exhaustive
-def test_visits_are_rolled_up_while_others_come(races: list[Path]) -> None:
-    found = of(races, "visit_meanwhile", "watermark")
-    assert found["lost"] == found["missing"] + found["extra"] > 0
-    assert harm(of(races, "visit_meanwhile", "batches")) == {}
-
-
 @pytest.mark.exhaustive
 def test_a_crash_between_two_transactions_loses_visits_and_within_one_none(
     service: RunningService, tmp_path: Path
@@ -186,12 +97,6 @@ def test_the_service_itself(host: str, tmp_path: Path) -> None:
     assert found["acknowledged"] > 16
 
 
-def test_an_invalid_option_gets_one_line(host: str) -> None:
-    told = locust("toctou", "--host", host, "--loglevel", "ERROR", "--users", "0")
-    assert told.returncode == 2
-    assert told.stderr == "toctou: 0 users cannot race: use --users 2 or more\n"
-
-
 @pytest.mark.exhaustive
 def test_the_ledger_of_a_killed_worker_is_lost(host: str, tmp_path: Path) -> None:
     asked = ["--host", host, "--reports", str(tmp_path), "--run-time", "6s"]
@@ -212,14 +117,6 @@ def test_the_ledger_of_a_killed_worker_is_lost(host: str, tmp_path: Path) -> Non
     assert process.returncode == 2
     found = result(tmp_path, "lost_update", "update_returning")
     assert found["reason"] == "the ledgers of 1 workers are lost"
-
-
-@pytest.mark.exhaustive
-def test_workers_end_when_no_run_is_possible(tmp_path: Path) -> None:
-    nowhere = ["--host", "http://127.0.0.1:1", "--reports", str(tmp_path)]
-    told = locust("toctou", *two_processes(), *nowhere)
-    assert told.returncode == 2
-    assert "no service answers at http://127.0.0.1:1" in told.stderr
 
 
 def listening(pid: int) -> Iterator[int]:

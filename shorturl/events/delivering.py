@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -34,10 +35,15 @@ TIMEOUT = 5  # seconds: of each wait for the receiver
 LONGEST = 20  # seconds: of the whole request; a claim is longer
 
 
+# A strategy: it has the receiver's next event sent, and returns whether one was due.
+Deliver = Callable[[int, Callable[[LinkEvent], object]], bool]
+
+
 class Deliverer:
     """Delivers to each receiver in a thread, so a slow receiver delays no other."""
 
-    def __init__(self) -> None:
+    def __init__(self, deliver: Deliver = update_skip_locked.deliver) -> None:
+        self.deliver = deliver
         self.stopping = threading.Event()
         self.at_work: dict[int, Future[None]] = {}
 
@@ -63,7 +69,7 @@ class Deliverer:
     def drain(self, receiver: Subscription) -> None:
         try:
             close_old_connections()
-            while not self.stopping.is_set() and deliver_next(receiver):
+            while not self.stopping.is_set() and deliver_next(receiver, self.deliver):
                 pass
         except Error as error:
             unavailable(error)
@@ -77,7 +83,7 @@ def unavailable(error: Error) -> None:
     connection.close()
 
 
-def deliver_next(receiver: Subscription) -> bool:
+def deliver_next(receiver: Subscription, deliver: Deliver = update_skip_locked.deliver) -> bool:
     """Deliver the receiver's next event, or postpone it; return whether one was due."""
     taken: list[LinkEvent] = []
 
@@ -86,7 +92,7 @@ def deliver_next(receiver: Subscription) -> bool:
         tell(receiver, event)
 
     try:
-        return update_skip_locked.deliver(receiver.pk, send)
+        return deliver(receiver.pk, send)
     except (NotDelivered, OSError, HTTPException) as error:
         postpone(taken[-1])
         logger.warning("%s is not delivered to %s: %s", taken[-1], receiver, error)

@@ -81,6 +81,7 @@ def test_a_new_space_is_returned_with_strategies_and_versions(client: Client) ->
         operation: {name: one.verdict.value for name, one in strategies.items()}
         for operation, strategies in STRATEGIES.items()
     }
+    assert answer["records_visits"] is True
     assert answer["versions"].keys() == {"Python", "Django", "gunicorn", "PostgreSQL"}
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from loadtests.bench import pgbench
+from loadtests.bench.services import Database
 from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import table as creating
@@ -10,7 +11,7 @@ from shorturl.strategies.exhibits.totals import TOTAL_HITS
 from shorturl.strategies.resolving import table as resolving
 from shorturl.strategies.strategy import Verdict
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.django_db(transaction=True)]
+pytestmark = pytest.mark.exhaustive
 RESOLVING, CREATING = (
     [name for name, strategy in each.STRATEGIES.items() if strategy.verdict is Verdict.RIGHT]
     for each in (resolving, creating)
@@ -18,14 +19,14 @@ RESOLVING, CREATING = (
 
 
 @pytest.mark.parametrize("name", RESOLVING)
-def test_every_script_counts_hits_of_every_key(name: str) -> None:
+def test_every_script_counts_hits_of_every_key(database: Database, name: str) -> None:
     for number in (1, 2, 3):
         operations.create("https://example.com/", key=f"k{number}")
-    script = pgbench.resolving_script(resolving.STRATEGIES[name])
+    script = pgbench.resolving_script(resolving.STRATEGIES[name].function)
     hits = {"k1": 0, "k2": 0}
     for _ in range(10):  # a machine with other work may make few hits in a second
         if not all((hits["k1"], hits["k2"])):
-            measured(script, "random")
+            assert pgbench.run(database, script, "random", 2, 2, 1)
             links = ShortUrl.objects.annotate(total_hits=TOTAL_HITS)
             hits = dict(links.values_list("key", "total_hits"))
     assert hits["k1"] > 0
@@ -34,11 +35,6 @@ def test_every_script_counts_hits_of_every_key(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CREATING)
-def test_every_script_creates_links(name: str) -> None:
-    assert measured(pgbench.creating_script(creating.STRATEGIES[name]), "new") > 0
-
-
-def measured(script: str, keys: str) -> float:
-    found = pgbench.run(script, keys=keys, links=2, connections=2, seconds=1)
-    assert found is not None
-    return found
+def test_every_script_creates_links(database: Database, name: str) -> None:
+    script = pgbench.creating_script(creating.STRATEGIES[name].function)
+    assert pgbench.run(database, script, "new", 2, 2, 1)

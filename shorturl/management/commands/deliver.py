@@ -17,8 +17,11 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deliverer = Deliverer()
+        deliverer = self.deliverer(**options)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: deliverer.stopping.set())
         self.stderr.write("Delivering events; Ctrl-C stops it.")
         deliverer.run()
+
+    def deliverer(self, **options: Any) -> Deliverer:
+        return Deliverer()

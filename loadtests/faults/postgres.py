@@ -1,29 +1,42 @@
-"""Faults of PostgreSQL and of the networks around the service, and killed roll-ups."""
+"""Faults of PostgreSQL, and roll-ups of visits that are killed midway."""
 
+import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg2
 
-from loadtests.faults.experiment import TIMEOUT, Experiment, Figure, found, manage
+from loadtests.faults.experiment import (
+    REQUEST_TIMEOUT,
+    TIMEOUT,
+    Experiment,
+    Figure,
+    Place,
+    found,
+    run,
+    served,
+)
 from loadtests.faults.traffic import HttpClient
 from loadtests.harness.own_postgres import Shutdown, own_postgres
+from loadtests.harness.own_proxies import NotInstalled
+from loadtests.harness.serving import manage
 
-REQUEST_TIMEOUT, KEEPALIVE = 12.0, 30.0  # seconds, as in docs/deploying.md
 GONE = REQUEST_TIMEOUT + 8  # seconds without PostgreSQL, longer than a request waits
-UNPLUGGED = 12  # seconds
-CUTS, CUT_INTERVAL = 100, 0.05  # seconds
 BEFORE, LOCKED = 2, 6  # seconds
 READ_ONLY = 3  # seconds
 NOTICED = 2.0  # seconds within which /readyz looks at the database again
-FULL = 3  # seconds
+DISK, FULL = "200m", 3  # a new PostgreSQL takes some 60; seconds
 BLOCK = bytes(1024 * 1024)
 
 
-def restart(experiment: Experiment, how: Shutdown) -> None:
-    experiment.postgres.stop(how)
+def crash(experiment: Experiment) -> None:
+    experiment.postgres.stop(Shutdown.IMMEDIATE)
     experiment.postgres.start()
 
 
@@ -71,6 +84,23 @@ def lock_row(experiment: Experiment) -> Iterator[Figure]:
     yield Figure("other keys", 100 * meanwhile / usual, 80, " %", least=True)
 
 
+@contextmanager
+def small_disk(options: str) -> Iterator[Place]:
+    """Yield a service whose PostgreSQL has its data on a small file system in memory."""
+    if os.geteuid() or not shutil.which("mount"):
+        raise NotInstalled("only root can mount a small file system")
+    with TemporaryDirectory(prefix="disk-") as name:
+        run(f"mount -t tmpfs -o size={DISK},mode=755 tmpfs {name}")
+        try:
+            with (
+                own_postgres(options=options, within=Path(name)) as postgres,
+                served(postgres.url) as service,
+            ):
+                yield Place(postgres, [service], [service.url], Path(name))
+        finally:
+            subprocess.run(["umount", name], check=True)  # noqa: S603, S607
+
+
 def fill_disk(experiment: Experiment) -> None:
     """Fill the disk, have PostgreSQL run out of space, free it, and start PostgreSQL again."""
     ballast = experiment.place.tool / "ballast"
@@ -83,54 +113,7 @@ def fill_disk(experiment: Experiment) -> None:
             cursor.connection.commit()
     experiment.go_on(FULL)
     ballast.unlink()
-    restart(experiment, Shutdown.IMMEDIATE)
-
-
-def migrate_twice(experiment: Experiment) -> Iterator[Figure]:
-    with own_postgres() as empty, ExitStack() as stack:
-        both = [stack.enter_context(manage("migrate", empty.url)) for _ in range(2)]
-        yield Figure("failed migrations", sum(one.wait(TIMEOUT) != 0 for one in both), 0)
-
-
-def forward_nothing(experiment: Experiment) -> None:
-    experiment.place.tool.forwarding.clear()
-    experiment.go_on(GONE)
-    experiment.place.tool.forwarding.set()
-
-
-def cut_connections(experiment: Experiment) -> None:
-    for _ in range(CUTS):
-        experiment.place.tool.cut_one()
-        experiment.go_on(CUT_INTERVAL)
-
-
-def kill_pgbouncer(experiment: Experiment) -> None:
-    experiment.place.tool.kill()
-    experiment.go_on(1)
-    experiment.place.tool.start()
-
-
-def unplug(experiment: Experiment) -> Iterator[Figure]:
-    """Have the network lose all packets, and wait until sessions without a client have ended."""
-    cable = experiment.place.tool
-    cable.turn("down")
-    experiment.go_on(UNPLUGGED)
-    left = dead(experiment)
-    cable.turn("up")
-    problem, longest = "dead sessions are not ended", 10 * KEEPALIVE
-    took = experiment.wait(lambda: not dead(experiment), problem, longest)
-    yield Figure("dead sessions", left, 1, least=True)
-    yield Figure("ended after", UNPLUGGED + took, 2 * KEEPALIVE, " s")
-
-
-def dead(experiment: Experiment) -> int:
-    """Return the number of PostgreSQL's sessions whose client port no worker has open."""
-    with experiment.postgres.session() as cursor:
-        cursor.execute("SELECT client_port FROM pg_stat_activity WHERE client_port > 0")
-        ports = {port for (port,) in cursor.fetchall()}
-    for worker in experiment.master.children():
-        ports -= {each.laddr.port for each in worker.net_connections("tcp")}
-    return len(ports)
+    crash(experiment)
 
 
 # --- `manage.py roll_up` while visits are recorded, and kill -9 of every second one --------------
@@ -138,35 +121,29 @@ def dead(experiment: Experiment) -> int:
 # the sessions of half of them are ended as well, as when a machine fails.
 
 ROLL_UPS = 8
-# Rows that a roll-up locks after it has deleted those that it moves. A redirect needs no lock on
-# them. The roll-up is killed while it waits for them. Recent visits are added to the row of the
-# hour. At the start of an hour that row is missing, and no fault is injected.
+# Rows that a roll-up adds to after it has deleted those that it moves. Recording needs no lock on
+# them. The roll-up is killed while it waits for them: for the hour's row, which recent visits are
+# added to, or for rows of a day that an earlier roll-up has compacted. At the start of an hour its
+# row is missing, and no fault is injected.
 HOURS = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'h' FOR UPDATE"
-# Rows that an earlier roll-up has compacted. A later one adds to them after it has deleted kinds.
 COMPACTED = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'd' AND referrer = '*' FOR UPDATE"
-# A roll-up that waits for a lock. by_key adds in a second statement.
-MIDWAY = r"""
+# A roll-up that waits for a lock.
+MIDWAY = """
     SELECT pid FROM pg_stat_activity
-    WHERE wait_event_type = 'Lock'
-        AND query ~ '(free AS MATERIALIZED|^\s*INSERT INTO "?shorturl_visitcount)'
+    WHERE wait_event_type = 'Lock' AND query ~ 'free AS MATERIALIZED'
 """
 END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
 # Makes visits older, so that hours are rolled up to days, and days to months.
 AGE = """
     UPDATE shorturl_visitcount SET starts_at = starts_at
         - (CASE unit WHEN 'h' THEN 100 ELSE 1000 END + %s) * interval '1 day'
-    WHERE unit IN ('h', 'd')
 """
-# CROWD makes recent visits old, and of up to a hundred kinds: more than a day of a link may have.
+# A link has visits of more kinds than a day of a link may have.
 ENOUGH = """
-    SELECT 1 FROM shorturl_recentvisits GROUP BY key HAVING count(DISTINCT id % 100) > 60
+    SELECT 1 FROM shorturl_recentvisits, jsonb_array_elements(kinds) AS kind
+    GROUP BY key HAVING count(DISTINCT kind) > 60
 """
-CROWD = """
-    UPDATE shorturl_recentvisits SET starts_at = starts_at - %s * interval '1 day', kinds = (
-        SELECT jsonb_agg(jsonb_set(kind, '{0}', to_jsonb(id %% 100 || '.example')))
-        FROM jsonb_array_elements(kinds) AS kind
-    )
-"""
+CROWD = "UPDATE shorturl_recentvisits SET starts_at = starts_at - %s * interval '1 day'"
 OLD = 100  # days: hours are no longer kept
 RECENT = 3  # days: hours are kept, but of the dimensions only the device
 
@@ -205,13 +182,11 @@ def age(experiment: Experiment, cursor: Any, number: int) -> None:
         cursor.execute(AGE, [number])
 
 
-def crowd_old(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Make recent visits old, once there are ENOUGH; each pair of roll-ups has another day."""
-    experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
-    cursor.execute(CROWD, [OLD + number // 2])
+def crowd(experiment: Experiment, cursor: Any, number: int) -> None:
+    """Make recent visits old, once they are of many kinds, so that they are compacted.
 
-
-def crowd_recent(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Make recent visits some days old, once there are ENOUGH."""
+    Each pair of the first half gets another day of long ago. Those of the second half get a day
+    whose hours are kept, but only with their devices, while the day has the rest.
+    """
     experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
-    cursor.execute(CROWD, [RECENT])
+    cursor.execute(CROWD, [OLD + number // 2 if number < ROLL_UPS / 2 else RECENT])

@@ -1,24 +1,23 @@
-"""Faults of the service: workers that are killed, and clients that keep it busy or do not read."""
+"""Faults of clients: they send or read little, guess passwords, or are too many."""
 
-import json
 import re
 import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
-import psutil
 import requests
 
-from loadtests.faults.experiment import QUICK, Experiment, Figure, found
-from loadtests.faults.traffic import HttpClient
+from loadtests.faults.experiment import MARGIN, QUICK, Experiment, Figure, Place, plain
+from loadtests.harness.own_proxies import own_haproxy
 
-# Seconds, as in docs/deploying.md, and a margin for a machine that is busy with the load.
-RECEIVE_TIMEOUT, PIECE_TIMEOUT, SEND_TIMEOUT, MARGIN = 5.0, 10.0, 10.0, 0.5
+# Seconds, as in docs/deploying.md.
+RECEIVE_TIMEOUT, PIECE_TIMEOUT, SEND_TIMEOUT = 5.0, 10.0, 10.0
 
 POLL_INTERVAL = 0.1  # seconds
 OPEN = RECEIVE_TIMEOUT + 1  # seconds for which connections stay open
@@ -35,90 +34,15 @@ BIG_FILE = b"GET /static/ninja/swagger-ui.css HTTP/1.1\r\nHost: localhost\r\n\r\
 GUESSERS, GUESSING = 16, 5  # clients, seconds
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
 
-# How to hold a request before its COMMIT, when its work is done: its transaction cannot store the
-# answer. And after the COMMIT: PostgreSQL waits for a standby before it acknowledges the COMMIT.
-HOLDS = {
-    "before": (
-        ["BEGIN", "LOCK TABLE shorturl_keptanswer IN SHARE MODE"],
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'keptanswer'",
-        ["ROLLBACK"],
-    ),
-    "after": (
-        ["ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()"],
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query = 'COMMIT'",
-        ["ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()"],
-    ),
-}
-LINKS = "SELECT key FROM shorturl_shorturl WHERE target_url = %s"
 
+@contextmanager
+def haproxy_before_service(options: str) -> Iterator[Place]:
+    """Yield a service behind a HAProxy with the limits of deploy/haproxy.cfg.
 
-def kill_worker(experiment: Experiment) -> Iterator[Figure]:
-    """Kill the worker with the most connections, and wait until gunicorn has replaced it."""
-
-    def connections(worker: psutil.Process) -> int:
-        try:
-            return len(worker.net_connections("inet"))
-        except psutil.NoSuchProcess:
-            return -1
-
-    before = experiment.master.children()
-    victim = max(before, key=connections)
-    victim.kill()
-
-    def replaced() -> bool:
-        workers = experiment.master.children()
-        return victim not in workers and len(workers) == len(before)
-
-    took = experiment.wait(replaced, "gunicorn does not replace the worker that was killed")
-    yield Figure("replaced after", took, 5, " s")
-
-
-def kill_service(experiment: Experiment) -> None:
-    """Kill the second service; its clients go to the first one when their connection is refused."""
-    for process in [experiment.master, *experiment.master.children()]:
-        process.kill()
-
-
-def kill_answer(experiment: Experiment) -> Iterator[Figure]:
-    """Kill all workers before and after a COMMIT, and repeat each request until it is answered."""
-    for when, (hold, held, release) in HOLDS.items():
-        target_url, answers = f"https://kill-answer.invalid/{when}", list[str]()
-        send = partial(create, experiment.place.urls[0], target_url, answers)
-        # ALTER SYSTEM cannot be part of a transaction.
-        with experiment.postgres.session(autocommit=True) as cursor:
-            for statement in hold:
-                cursor.execute(statement)
-            with ThreadPoolExecutor() as pool:
-                pool.submit(send)
-                try:
-                    experiment.wait(partial(found, cursor, held), "the request does not get so far")
-                    for worker in experiment.master.children():
-                        worker.kill()
-                finally:
-                    for statement in release:
-                        cursor.execute(statement)
-            yield Figure(f"answered when killed {when} the COMMIT", len(answers), 0)
-            experiment.wait(send, "the request is not answered")
-            cursor.execute(LINKS, [target_url])
-            links = [key for (key,) in cursor.fetchall()]
-        yield Figure("links", len(links), 1)
-        yield Figure("links as answered", int(links == answers), 1, least=True)
-
-
-def create(url: str, target_url: str, answers: list[str]) -> bool:
-    """Create a link with its target as Idempotency-Key, and append its key to `answers`.
-
-    Return whether it was answered.
+    The probe of /healthz goes past HAProxy to the service, as HAProxy's own checks do.
     """
-    with closing(HttpClient([url])) as client:
-        content, headers = {"target_url": target_url}, {"Idempotency-Key": target_url}
-        answer = client.ask("POST", "/api/links", content, **headers)
-    if answer.kind == "201":
-        answers.append(json.loads(answer.body)["key"])
-    return answer.kind == "201"
-
-
-# --- Clients -------------------------------------------------------------------------------------
+    with plain(options) as place, own_haproxy(place.urls[0]) as url:
+        yield replace(place, urls=[url], probed=place.urls[0])
 
 
 class SlowClient(socket.socket):
@@ -162,12 +86,14 @@ def connected(experiment: Experiment, number: int, data: bytes) -> Iterator[list
         yield clients
 
 
-def left_open(experiment: Experiment, data: bytes) -> Iterator[Figure]:
+def left_open(experiment: Experiment) -> Iterator[Figure]:
+    """Open 500 connections; half of them send nothing, and the others half a header."""
+
     def threads() -> int:
         return sum(worker.num_threads() for worker in experiment.master.children())
 
     before = threads()
-    with connected(experiment, 500, data):
+    with connected(experiment, 250, b""), connected(experiment, 250, HALF_HEADER):
         experiment.go_on(OPEN)
         yield Figure("more threads", threads() - before, THREADS)
 

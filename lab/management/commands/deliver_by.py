@@ -1,0 +1,21 @@
+"""`manage.py deliver_by STRATEGY`: `manage.py deliver` with another strategy, for load tests."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from shorturl.events.delivering import Deliverer
+from shorturl.management.commands import deliver
+from shorturl.strategies.delivering.table import STRATEGIES
+
+
+class Command(deliver.Command):
+    """A wrong strategy loses or repeats events of all receivers of the database."""
+
+    help = "Deliver events by a strategy, right or wrong, until SIGTERM or Ctrl-C."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("strategy", choices=[*STRATEGIES])
+
+    def deliverer(self, **options: Any) -> Deliverer:
+        return Deliverer(STRATEGIES[options["strategy"]].function)
