@@ -49,7 +49,7 @@ _holding = threading.Lock()
 
 
 class LoginsBusy(Exception):
-    """No place is free: other passwords are being hashed at this moment."""
+    """No place is free: other passwords are being hashed, or e-mails sent, at this moment."""
 
 
 class LimitedBackend(ModelBackend):
@@ -62,7 +62,7 @@ class LimitedBackend(ModelBackend):
 
 
 def limited(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Wrap a view whose POST hashes a password, or sends an e-mail, which may take as long."""
+    """Wrap a view whose POST hashes a password."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
