@@ -172,6 +172,7 @@ def reached(host: str, port: int, until: float) -> socket.socket:
         except OSError as error:
             failed = error
         else:
+            found.settimeout(TIMEOUT)
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return found
     raise failed
