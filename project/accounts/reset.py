@@ -1,10 +1,11 @@
 """A forgotten password: a user requests an e-mail with a link to set another one.
 
-The answer is the same, and takes as long, whether or not an account has the address. A thread looks
-for the accounts and sends the e-mails.
+The answer is the same, and takes as long, whether or not an account has the address. When it has
+left, a thread looks for the accounts and sends the e-mails.
 """
 
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import BoundedSemaphore
@@ -27,6 +28,9 @@ from shorturl.limits.quotas import DAY, give_back, reserve
 
 MAILS_PER_DAY = 3  # to one account: anybody can request them
 MAILERS = 1  # threads of each worker, with a connection to PostgreSQL while they work
+# Seconds from a request until its e-mails. A thread that works while the request is answered would
+# delay that answer, or the next one, by more the longer its work takes.
+PAUSE = 1.0
 WAITING = 100  # requests of a worker whose e-mails are not sent yet
 
 logger = logging.getLogger(__name__)
@@ -46,13 +50,18 @@ class ResetPassword(FormView):  # type: ignore[type-arg]
         """Have a thread send the e-mails; raise LoginsBusy when too many wait."""
         if not room.acquire(blocking=False):
             raise LoginsBusy
-        sending = mailers.submit(send_links, form.cleaned_data["email"])
+        begin = time.monotonic() + PAUSE
+        sending = mailers.submit(send_links, form.cleaned_data["email"], begin)
         sending.add_done_callback(lambda _: room.release())
         return super().form_valid(form)
 
 
-def send_links(email: str) -> None:
-    """Send a link to each account that has the address, and log what fails."""
+def send_links(email: str, begin: float) -> None:
+    """Send a link to each account that has the address, and log what fails.
+
+    `begin` is when to begin, by time.monotonic().
+    """
+    time.sleep(max(0, begin - time.monotonic()))
     try:
         for account in PasswordResetForm().get_users(email):
             with suppress(QuotaExceeded):

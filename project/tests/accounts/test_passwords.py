@@ -156,6 +156,11 @@ def test_one_of_two_requests_with_a_link_succeeds_in_every_schedule() -> None:
 # --- By e-mail -----------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reset, "PAUSE", 0)
+
+
 def ask(email: str, **headers: str) -> str:
     """Ask for an e-mail; return the page that answers."""
     client = Client(headers=headers)
