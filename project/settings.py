@@ -257,14 +257,15 @@ AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "project.accounts.login.LimitedBackend",
 ]
-# More than a person mistypes, and 60 guesses an hour for each address.
+# More than a person mistypes, and 60 guesses an hour for each network.
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = timedelta(minutes=5)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 # A refused attempt does not prolong the pause, and the right password resets the count.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "shorturl.limits.client_address.client_address"
+AXES_CLIENT_IP_CALLABLE = "shorturl.limits.client_address.first_address"
+AXES_USERNAME_CALLABLE = "project.accounts.login.counted_name"
 AXES_LOCKOUT_CALLABLE = "project.accounts.login.locked_out"
 AXES_SENSITIVE_PARAMETERS = ["username"]  # may be a password in the wrong field
 AXES_DISABLE_ACCESS_LOG = True

@@ -2,8 +2,9 @@
 
 A password's hash takes half a second of a processor on purpose. Wrong passwords from many places
 must not take the threads and processors that redirects need. Wrong passwords from one network must
-not keep users of other networks from logging in. django-axes counts failures by name and address.
-It has no limit on hashes at the same time, and its response has no Retry-After.
+not keep users of other networks from logging in. django-axes counts failures by name and by the
+first address of the network. It has no limit on hashes at the same time, and its response has no
+Retry-After.
 """
 
 import fcntl
@@ -29,11 +30,12 @@ from django.http.response import HttpResponseBase
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from shorturl.limits.client_address import client_address, hashed_network
+from shorturl.limits.client_address import client_address, first_address, hashed_network
 from shorturl.outages import is_outage
 
 RETRY_AFTER = 2  # seconds: a few times what one hash takes
 HASHES_MAX = 32  # the most LOGIN_HASHES, which is half of at most 64 WORKERS
+NAME_MAX = 255  # characters
 NETWORKS = 1024  # groups of networks, drawn by their hash: two networks rarely share one
 
 logger = logging.getLogger(__name__)
@@ -49,7 +51,7 @@ _holding = threading.Lock()
 
 
 class LoginsBusy(Exception):
-    """No place is free: other passwords are being hashed at this moment."""
+    """No place is free: other passwords are being hashed, or e-mails sent, at this moment."""
 
 
 class LimitedBackend(ModelBackend):
@@ -62,7 +64,7 @@ class LimitedBackend(ModelBackend):
 
 
 def limited(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Wrap a view whose POST hashes a password, or sends an e-mail, which may take as long."""
+    """Wrap a view whose POST hashes a password."""
 
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -131,9 +133,17 @@ def busy() -> HttpResponse:
     return try_later("503.html", HTTPStatus.SERVICE_UNAVAILABLE, RETRY_AFTER, context)
 
 
+def counted_name(_: HttpRequest, credentials: dict[str, Any]) -> str:
+    """Return the name to count failures of, which fits into django-axes' column.
+
+    A user's name is shorter.
+    """
+    return str(credentials["username"])[:NAME_MAX]
+
+
 def locked_out(request: HttpRequest, _: Any, credentials: dict[str, Any]) -> HttpResponse:
-    name, address = credentials["username"], client_address(request)
-    failures = AccessAttempt.objects.filter(username=name, ip_address=address)
+    name, network = counted_name(request, credentials), first_address(request)
+    failures = AccessAttempt.objects.filter(username=name, ip_address=network)
     last = failures.aggregate(at=Max("attempt_time"))["at"] or timezone.now()
     until = last + settings.AXES_COOLOFF_TIME
     seconds = max(math.ceil((until - timezone.now()).total_seconds()), 1)

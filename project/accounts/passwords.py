@@ -7,8 +7,6 @@ their password is set, and the first password would be lost. Here the UPDATE its
 condition.
 """
 
-from collections.abc import Iterator
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -16,18 +14,13 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import views
-from django.contrib.auth.forms import PasswordChangeForm, PasswordResetForm, SetPasswordForm
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import default_token_generator
 from django.http import HttpResponse
 from django.urls import reverse, reverse_lazy
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
-
-from shorturl.exceptions import QuotaExceeded
-from shorturl.limits.quotas import DAY, reserve
-
-MAILS_PER_DAY = 3  # to one account: anybody can request them
 
 
 class PasswordReplaced(Exception):
@@ -98,31 +91,10 @@ class ChoosePassword(ShowsReplaced, views.PasswordResetConfirmView):
         return super().render_to_response(context, **options)
 
 
-class ResetForm(PasswordResetForm):
-    """Django's form, with a limit on the e-mails to an account per day."""
-
-    def get_users(self, email: str) -> Iterator[User]:
-        """Return the accounts to send a link to; the page does not tell which these are."""
-        for account in super().get_users(email):
-            with suppress(QuotaExceeded):
-                reserve(f"mail {account.pk}", lambda: None, [(DAY, MAILS_PER_DAY, 1)])
-                yield account
-
-
-class ResetPassword(views.PasswordResetView):
-    """The page on which a user requests an e-mail with a link."""
-
-    form_class = ResetForm
-    template_name = "accounts/reset.html"
-    email_template_name = "accounts/reset_mail.txt"
-    subject_template_name = "accounts/reset_subject.txt"
-    success_url = reverse_lazy("password_reset_done")
-
-
 def link_of(account: User) -> str:
     """Return the URL at which the password of the account can be set, once.
 
-    Its host is the first of ALLOWED_HOSTS, as there is no request.
+    Its host is the first of ALLOWED_HOSTS: the host of a request is what its client says.
     """
     uid = urlsafe_base64_encode(force_bytes(account.pk))
     path = reverse("choose_password", args=[uid, default_token_generator.make_token(account)])

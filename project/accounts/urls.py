@@ -4,7 +4,7 @@ from django.conf import settings
 from django.contrib.auth.views import LoginView, LogoutView, PasswordResetDoneView
 from django.urls import path
 
-from project.accounts import pages, passwords
+from project.accounts import pages, passwords, reset
 from project.accounts.login import limited
 
 urlpatterns = [
@@ -22,6 +22,6 @@ urlpatterns = [
 if settings.EMAIL_URL:
     sent = PasswordResetDoneView.as_view(template_name="accounts/reset_sent.html")
     urlpatterns += [
-        path("account/reset", limited(passwords.ResetPassword.as_view()), name="password_reset"),
+        path("account/reset", reset.ResetPassword.as_view(), name="password_reset"),
         path("account/reset/sent", sent, name="password_reset_done"),
     ]

@@ -17,14 +17,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 from psycopg2 import extensions
 
+from project.accounts.reset import MAILERS
 from project.database import deadlines
 from project.serving.waiting_hits import ALONE, TOGETHER
+from shorturl.events.subscribing import MOST as RECEIVERS
 
 LOOKS = 20  # attempts to see two connections share a session
 PATIENCE = 5  # seconds
 CLOCKS_DIFFER = 1.0  # seconds
-# Each worker has them beside THREADS: those that count hits, and the one of /readyz.
-MORE_THREADS = TOGETHER + ALONE + 1
 # The limit, and the connections reserved for superusers and, from PostgreSQL 16 on, for
 # pg_use_reserved_connections.
 LIMITS = """
@@ -142,15 +142,24 @@ def check_connections() -> Iterator[CheckMessage]:
         return
     most, reserved = row(connections["default"], LIMITS)
     machines, workers, threads = settings.MACHINES, settings.WORKERS, settings.THREADS
-    wanted = machines * workers * (threads + MORE_THREADS)
+    more = more_threads()
+    wanted = machines * workers * (threads + more)
     if wanted > most - reserved:
         yield CheckWarning(
             f"The service may open {wanted:,} connections: MACHINES {machines} × WORKERS {workers} "
-            f"× (THREADS {threads} + {MORE_THREADS}). PostgreSQL allows {most - reserved:,}: "
+            f"× (THREADS {threads} + {more}). PostgreSQL allows {most - reserved:,}: "
             f"max_connections {most} less {reserved} reserved ones.",
             hint="Raise max_connections, lower WORKERS or THREADS, or put a PgBouncer in between.",
             id="project.W002",
         )
+
+
+def more_threads() -> int:
+    """Return how many threads with a connection each worker may have beside THREADS."""
+    redirects, readyz = TOGETHER + ALONE, 1
+    e_mails = MAILERS if settings.EMAIL_URL else 0
+    deliveries = RECEIVERS + 1 if settings.SHORTURL_DELIVER else 0
+    return redirects + readyz + e_mails + deliveries
 
 
 @asks_the_database

@@ -135,7 +135,9 @@ def test_the_timer_runs_every_command_that_removes_old_rows() -> None:
     *_, script = compose["timer"]["command"]
     given = re.findall(r"^ +timeout 600 python manage\.py (\w+)$", script, re.MULTILINE)
     old = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
-    assert set(given) == {"roll_up", *old}
+    assert set(given) == {"roll_up", "clearsessions", *old}
+    documented = (ROOT / "docs" / "deploying.md").read_text().partition("## Timer")[2]
+    assert re.findall(r"^python manage\.py (\w+) +#", documented, re.MULTILINE) == given
     assert "trap exit TERM" in script
     assert "sleep 600 & wait" in script
     assert "$" not in script, "Compose would take it for a variable"

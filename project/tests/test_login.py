@@ -42,7 +42,7 @@ def test_after_some_wrong_passwords_the_right_one_is_refused_too(
     assert response["Cache-Control"] == "no-store"
     assert "Try again in 5 minutes, at " in response.content.decode()
     assert "Content-Security-Policy" in response
-    # The count is of a name and an address.
+    # The count is of a name and a network.
     assert post("/login", PASSWORD, REMOTE_ADDR="192.0.2.1").status_code == 302
     assert post("/login", "wrong", name="somebody").status_code == 200
 
@@ -59,6 +59,34 @@ def test_the_right_password_ends_the_count_and_time_the_pause(settings: Any) -> 
     assert "Try again in 2 minutes" in waiting.content.decode()
     settings.AXES_COOLOFF_TIME = timedelta(0)
     assert post("/login", PASSWORD).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("addresses", "other"),
+    [
+        (("2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:0:3%eth0"), "2001:db8:0:1::1"),
+        (("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.3"), "192.0.3.1"),
+    ],
+)
+def test_wrong_passwords_from_a_network_are_counted_together(
+    addresses: tuple[str, ...], other: str
+) -> None:
+    """The networks are those of quotas: the /64 of an IPv6 address, the /24 of an IPv4 one."""
+    statuses = [post("/login", "wrong", REMOTE_ADDR=each).status_code for each in addresses]
+    assert statuses == [200, 200, 429]
+    waiting = post("/login", PASSWORD, REMOTE_ADDR=addresses[0])
+    assert waiting.status_code == 429
+    assert "Try again in 5 minutes" in waiting.content.decode()
+    assert post("/login", PASSWORD, REMOTE_ADDR=other).status_code == 302
+
+
+@pytest.mark.parametrize("path", LOGINS)
+@pytest.mark.parametrize("name", ["a" * 256, "\N{GRINNING FACE}" * 3000])
+def test_a_name_longer_than_any_users_is_counted_like_another(path: str, name: str) -> None:
+    assert [post(path, "wrong", name=name).status_code for _ in range(3)] == [200, 200, 429]
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(seconds=210))
+    assert int(post(path, "wrong", name=name)["Retry-After"]) <= 90
+    assert post(path, PASSWORD).status_code == 302
 
 
 REFUSE = """
@@ -90,6 +118,7 @@ def test_a_login_works_if_its_time_cannot_be_stored_on_a_node() -> None:
         (True, "2001:db8::1", "2001:db8::1"),
         (True, "192.0.2.1:4711", "192.0.2.1"),
         (True, "[2001:db8::1]:4711", "2001:db8::1"),
+        (True, "::ffff:192.0.2.1", "192.0.2.1"),
         (True, "unknown", None),
         (True, None, "127.0.0.1"),
     ],

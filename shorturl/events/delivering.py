@@ -9,13 +9,15 @@ import hmac
 import json
 import logging
 import socket
+import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from django.db import Error, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
@@ -32,7 +34,10 @@ PAUSE = 1  # seconds between two searches for events
 POSTPONED_MOST = 3_600  # seconds
 EXPIRIES = 1_000  # links of one statement
 TIMEOUT = 5  # seconds: of each wait for the receiver
-LONGEST = 20  # seconds: of the whole request; a claim is longer
+LONGEST = 20  # seconds: of the whole request, names and connecting included; a claim is longer
+
+# A look-up of a name cannot be ended. One that takes too long is left behind in its thread.
+_look_ups = ThreadPoolExecutor(MOST, "names")
 
 
 # A strategy: it has the receiver's next event sent, and returns whether one was due.
@@ -128,23 +133,68 @@ def tell(receiver: Subscription, event: LinkEvent) -> None:
     body = json.dumps(content).encode()
     headers = {"Content-Type": "application/json", **signed(receiver.secret, event.pk, body)}
     url = urlsplit(iri_to_uri(receiver.url))
-    kind = HTTPSConnection if url.scheme == "https" else HTTPConnection
-    connection = kind(ascii_host(url.hostname or ""), url.port, timeout=TIMEOUT)
-    try:
-        connection.connect()
-        # A receiver that sends a byte now and then would never run into the timeout.
-        timer = threading.Timer(LONGEST, connection.sock.shutdown, [socket.SHUT_RDWR])
-        timer.start()
-        try:
-            path = url._replace(scheme="", netloc="", fragment="").geturl()
-            connection.request("POST", path or "/", body, headers)
-            status = connection.getresponse().status
-        finally:
-            timer.cancel()
-    finally:
-        connection.close()
+    with connected(url, time.monotonic() + LONGEST) as connection:
+        path = url._replace(scheme="", netloc="", fragment="").geturl()
+        connection.request("POST", path or "/", body, headers)
+        status = connection.getresponse().status
     if not 200 <= status < 300:
         raise NotDelivered(f"it answered {status}")
+
+
+@contextmanager
+def connected(url: SplitResult, until: float) -> Iterator[HTTPConnection]:
+    """Yield a connection to the URL's host, which ends at `until` by time.monotonic().
+
+    Raises OSError. Each wait has a TIMEOUT, too.
+    """
+    host = ascii_host(url.hostname or "")
+    tls = ssl.create_default_context() if url.scheme == "https" else None
+    port = url.port or (443 if tls else 80)
+    connection = HTTPSConnection(host, port, context=tls) if tls else HTTPConnection(host, port)
+    with reached(host, port, until) as plain, plain.dup() as same:
+        # A receiver that sends a byte now and then would never run into the timeout.
+        timer = threading.Timer(left(until), end, [same])
+        timer.start()
+        try:
+            connection.sock = tls.wrap_socket(plain, server_hostname=host) if tls else plain
+            yield connection
+        finally:
+            timer.cancel()
+            connection.close()
+
+
+def reached(host: str, port: int, until: float) -> socket.socket:
+    """Return a connection to the first address of the host that answers; raise OSError."""
+    looking_up = _look_ups.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    try:
+        addresses = looking_up.result(left(until))
+    except TimeoutError as error:
+        raise TimeoutError(f"{host} is not found within {LONGEST} seconds") from error
+    failed = OSError(f"{host} has no address")
+    for *_, address in addresses:
+        try:
+            found = socket.create_connection((str(address[0]), port), min(TIMEOUT, left(until)))
+        except OSError as error:
+            failed = error
+        else:
+            found.settimeout(TIMEOUT)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return found
+    raise failed
+
+
+def left(until: float) -> float:
+    """Return the seconds until then; raise TimeoutError when it is past."""
+    seconds = until - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError(f"the request took longer than {LONGEST} seconds")
+    return seconds
+
+
+def end(connection: socket.socket) -> None:
+    """End the connection for the thread that waits for it, too."""
+    with suppress(OSError):  # the receiver has ended it already
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def signed(secret: str, number: int, body: bytes) -> dict[str, str]:

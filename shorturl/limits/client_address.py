@@ -1,4 +1,4 @@
-"""The address of a request's client, for the quotas of public creation and for failed logins."""
+"""The address and the network of a request's client, for public creation and failed logins."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -21,13 +21,15 @@ def address_of(environ: Mapping[str, Any]) -> str | None:
     """Return the client's address from the WSGI environ; None without one, as on a Unix socket.
 
     With PROXY_CLIENT_ADDRESS it is the last address of X-Forwarded-For, the only one that a client
-    cannot forge. Without it, behind a proxy, it is the proxy's address.
+    cannot forge. Without it, behind a proxy, it is the proxy's address. An IPv4 address mapped to
+    IPv6 is the IPv4 address.
     """
     address = str(environ.get("REMOTE_ADDR", ""))
     if settings.PROXY_CLIENT_ADDRESS:
         address = environ.get("HTTP_X_FORWARDED_FOR", address).rpartition(",")[2].strip()
     try:
-        return str(ipaddress.ip_address(without_port(address)))
+        found = ipaddress.ip_address(without_port(address))
+        return str(getattr(found, "ipv4_mapped", None) or found)
     except ValueError:
         return None
 
@@ -38,17 +40,27 @@ def without_port(address: str) -> str:  # proxies also write "address:port" and 
     return address.partition(":")[0] if address.count(":") == 1 else address
 
 
+def network_of(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    found = ipaddress.ip_address(address.partition("%")[0])
+    return ipaddress.ip_network((found, PREFIXES[found.version]), strict=False)
+
+
+def first_address(request: HttpRequest) -> str | None:
+    """Return the first address of the client's network, by which django-axes counts failed logins.
+
+    None without an address.
+    """
+    address = client_address(request)
+    return str(network_of(address).network_address) if address else None
+
+
 @lru_cache(maxsize=1024)
 def hashed_network(address: str | None, secret: str) -> str:
     """Return a keyed hash of an address's network, in hexadecimal digits.
 
-    Without the `secret` the network cannot be found by hashing all networks. An IPv4 address mapped
-    to IPv6 counts as the IPv4 address. All requests without an address share one network.
+    Without the `secret` the network cannot be found by hashing all networks. All requests without
+    an address share one network.
     """
-    network = "unknown"
-    if address:
-        found = ipaddress.ip_address(address.partition("%")[0])
-        found = getattr(found, "ipv4_mapped", None) or found
-        network = str(ipaddress.ip_network((found, PREFIXES[found.version]), strict=False))
+    network = str(network_of(address)) if address else "unknown"
     hashed = salted_hmac("shorturl.limits.client_address", network, secret, algorithm="sha256")
     return hashed.hexdigest()

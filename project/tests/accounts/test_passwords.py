@@ -1,9 +1,12 @@
 """Passwords that users choose: after a login, by an e-mailed link, or by an invitation."""
 
+import logging
 import re
 import runpy
+from collections.abc import Callable, Iterator
 from functools import partial
 from io import StringIO
+from threading import BoundedSemaphore, Event
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,17 +14,21 @@ from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
 from django.contrib.auth.tokens import default_token_generator
 from django.core import mail
+from django.core.mail import EmailMessage
 from django.core.management import CommandError, call_command
 from django.test import Client
 from pytest_django import Settings
 
 from pginterleave import Exploration, Outcome, explore
-from project.accounts import urls
-from project.accounts.passwords import MAILS_PER_DAY, ChangeForm, ChooseForm, PasswordReplaced
+from project.accounts import reset, urls
+from project.accounts.passwords import ChangeForm, ChooseForm, PasswordReplaced
+from project.accounts.reset import MAILS_PER_DAY
+from shorturl.models import QuotaUsage
 from shorturl.tests.callers import text
 
 pytestmark = pytest.mark.django_db
 OLD, NEW, OTHER = "the old one of them", "a new one for today", "another one for today"
+TIMEOUT = 30  # seconds
 
 
 def chosen(password: str) -> dict[str, str]:
@@ -149,25 +156,96 @@ def test_one_of_two_requests_with_a_link_succeeds_in_every_schedule() -> None:
 # --- By e-mail -----------------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reset, "PAUSE", 0)
+
+
+def ask(email: str, **headers: str) -> str:
+    """Ask for an e-mail; return the page that answers."""
+    client = Client(headers=headers)
+    return text(client.post("/account/reset", {"email": email}, follow=True))
+
+
+def all_sent() -> None:
+    """Wait until the thread has sent what was asked for before."""
+    reset.mailers.submit(int).result(TIMEOUT)
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_reset_is_sent_to_the_address_and_the_page_does_not_tell() -> None:
     User.objects.create_user("ann", "ann@example.com", OLD)
-    pages = [
-        text(Client().post("/account/reset", {"email": email}, follow=True))
-        for email in ("ann@example.com", "nobody@example.com")
-    ]
-    assert pages[0] == pages[1]
+    assert ask("ann@example.com", host="localhost:1234") == ask("nobody@example.com")
+    all_sent()
     (letter,) = mail.outbox
     assert letter.to == ["ann@example.com"]
-    assert letter.subject == "A new password at testserver"
-    link = re.search(r"http://testserver(/account/password/\S+)", str(letter.body))
+    assert letter.subject == "A new password at 127.0.0.1:8000"
+    assert "a new password of ann at 127.0.0.1:8000." in str(letter.body)
+    # Whatever the request says, the link leads to the first of ALLOWED_HOSTS.
+    link = re.search(r"http://127\.0\.0\.1:8000(/account/password/\S+)", str(letter.body))
     assert link
     client, form = open_link(link[1])
     assert client.post(form, chosen(NEW)).status_code == 302
     assert User.objects.get().check_password(NEW)
     assert Client().get(link[1]).status_code == 410
     for email in ["ann@example.com", "Ann@Example.com"] * MAILS_PER_DAY:
-        assert Client().post("/account/reset", {"email": email}).status_code == 302
+        ask(email)
+    all_sent()
     assert len(mail.outbox) == MAILS_PER_DAY
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
+    """Have the mail server keep each e-mail until the test ends; the event says that one came."""
+    came, end = Event(), Event()
+
+    def send(_: EmailMessage) -> None:
+        came.set()
+        end.wait(TIMEOUT)
+
+    monkeypatch.setattr(EmailMessage, "send", send)
+    yield came
+    end.set()
+    all_sent()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_answer_waits_for_the_mail_server_and_too_many_requests_are_refused(
+    monkeypatch: pytest.MonkeyPatch, stuck: Event
+) -> None:
+    User.objects.create_user("ann", "ann@example.com", OLD)
+    monkeypatch.setattr(reset, "room", BoundedSemaphore(2))
+    first = ask("ann@example.com")
+    assert stuck.wait(TIMEOUT)
+    assert first == ask("nobody@example.com")
+    for email in ("ann@example.com", "nobody@example.com"):
+        response = Client().post("/account/reset", {"email": email})
+        assert response.status_code == 503
+        assert response["Retry-After"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_email_that_fails_is_logged_and_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ann = User.objects.create_user("ann", "ann@example.com", OLD)
+    send: Callable[[EmailMessage], int] = EmailMessage.send
+
+    def refuse(_: EmailMessage) -> int:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(EmailMessage, "send", refuse)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(MAILS_PER_DAY):
+            assert ask("ann@example.com") == ask("nobody@example.com")
+        all_sent()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"No link to a new password is sent to account {ann.pk}"] * MAILS_PER_DAY
+    assert not QuotaUsage.objects.filter(spent__gt=0).exists()
+    monkeypatch.setattr(EmailMessage, "send", send)
+    ask("ann@example.com")
+    all_sent()
+    assert len(mail.outbox) == 1
 
 
 def test_without_a_mail_server_there_is_no_reset(settings: Settings) -> None:

@@ -181,6 +181,7 @@ def make_a_demo() -> None:
 def forget() -> None:
     command("forget_answers", says="answers removed")
     command("forget_spending", says="counters removed")
+    command("clearsessions")
 
 
 def remove_the_account() -> None:

@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.checks import Tags, run_checks
@@ -16,21 +17,30 @@ def found() -> list[str]:
 
 
 @pytest.mark.django_db
-def test_connections_are_added_up_over_all_machines() -> None:
+@pytest.mark.parametrize(
+    ("chosen", "more"),
+    [
+        ({"EMAIL_URL": ""}, 6),
+        ({"EMAIL_URL": "smtp://localhost"}, 7),
+        ({"EMAIL_URL": "", "SHORTURL_DELIVER": True}, 27),
+    ],
+)
+def test_connections_are_added_up_over_all_machines(chosen: dict[str, Any], more: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SHOW max_connections")
         most = int(cursor.fetchone()[0])
         cursor.execute("SHOW superuser_reserved_connections")
         reserved = int(cursor.fetchone()[0])
-    # A worker of 4 threads may have 10 connections: `fits` workers are the most, and then one more.
-    fits = (most - reserved) // 10
-    with override_settings(MACHINES=1, WORKERS=fits, THREADS=4):
+    # `each` is what a worker may have: `fits` workers are the most, and then one more.
+    each = 4 + more
+    fits = (most - reserved) // each
+    with override_settings(MACHINES=1, WORKERS=fits, THREADS=4, **chosen):
         assert found() == []
-    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4):
+    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, **chosen):
         (said,) = found()
     assert said == (
-        f"The service may open {10 * (fits + 1)} connections: MACHINES {fits + 1} × WORKERS 1 × "
-        f"(THREADS 4 + 6). PostgreSQL allows {most - reserved}: max_connections {most} less "
+        f"The service may open {each * (fits + 1)} connections: MACHINES {fits + 1} × WORKERS 1 × "
+        f"(THREADS 4 + {more}). PostgreSQL allows {most - reserved}: max_connections {most} less "
         f"{reserved} reserved ones."
     )
     with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):

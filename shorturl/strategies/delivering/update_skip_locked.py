@@ -4,7 +4,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LinkEvent
 
-# A minute is longer than a delivery can take.
+# A minute is longer than `send` may take. The one of the service takes at most 20 seconds.
 TAKE = sql.SQL("""
     UPDATE {table} SET not_before = statement_timestamp() + interval '1 minute' WHERE id = (
         SELECT id FROM {table} AS event

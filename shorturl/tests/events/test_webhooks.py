@@ -4,6 +4,8 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -20,10 +22,11 @@ from pytest_django import Settings
 
 from pginterleave import Outcome, explore
 from shorturl import following, operations
-from shorturl.events import subscribing
+from shorturl.events import delivering, subscribing
 from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
+from shorturl.strategies.delivering import update_skip_locked
 from shorturl.tests.callers import closing_connection, run
 
 URL = "https://receiver.example/hook"
@@ -233,6 +236,82 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
     assert (left.subscription.url, left.attempts) == ("http://127.0.0.1:9/nobody", 1)
     for url in (receiver.url, left.subscription.url):
         unsubscribe(url)
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """Yield the port of a receiver that accepts one connection, and sends nothing."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def full(silent: int) -> Iterator[int]:
+    """Yield the port of a receiver that answers no attempt to connect."""
+    with socket.create_connection(("127.0.0.1", silent)):
+        yield silent
+
+
+@pytest.fixture
+def unknown(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the look-up of a name answer when the test ends."""
+    end = Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: end.wait(TIMEOUT))
+    yield
+    end.set()
+
+
+@pytest.mark.parametrize(
+    ("stalling", "url"),
+    [
+        ("unknown", "http://receiver.example/"),
+        ("full", "http://127.0.0.1:{}/"),
+        ("silent", "https://127.0.0.1:{}/"),
+        ("silent", "http://127.0.0.1:{}/"),
+    ],
+    ids=["name", "connecting", "TLS", "answer"],
+)
+def test_a_request_is_bounded_wherever_the_receiver_stalls(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, stalling: str, url: str
+) -> None:
+    """TIMEOUT bounds each wait, and there may be many: LONGEST bounds all together."""
+    monkeypatch.setattr(delivering, "TIMEOUT", TIMEOUT)
+    monkeypatch.setattr(delivering, "LONGEST", 0.2)
+    receiver = subscribe(url.format(request.getfixturevalue(stalling)))
+    operations.create(TARGET, key="a")
+    before = time.monotonic()
+    assert deliver_next(receiver)
+    assert time.monotonic() - before < TIMEOUT / 2
+    assert LinkEvent.objects.get().attempts == 1
+
+
+def test_each_address_of_a_receiver_is_tried(
+    monkeypatch: pytest.MonkeyPatch, receiver: Receiver
+) -> None:
+    """Nobody listens at the first one."""
+    port = receiver.server_port
+    addresses = [(0, 0, 0, "", (each, port)) for each in ("127.0.0.2", "127.0.0.1")]
+    look_up, answers = socket.getaddrinfo, [addresses]
+
+    def found(*asked: Any, **more: Any) -> Any:
+        return answers.pop() if answers else look_up(*asked, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", found)
+    subscription = subscribe(f"http://receiver.example:{port}/")
+    operations.create(TARGET, key="a")
+    assert deliver_next(subscription)
+    assert receiver.types() == ["link.created a"]
+    assert receiver.got[0][0]["Host"] == f"receiver.example:{port}"
+
+
+def test_a_claim_is_longer_than_a_request() -> None:
+    claimed: list[LinkEvent] = []
+    subscription = subscribe(URL)
+    operations.create(TARGET, key="a")
+    update_skip_locked.deliver(subscription.pk, claimed.append)
+    (ends,) = (event.not_before for event in claimed)
+    assert ends
+    assert ends - timezone.now() > timedelta(seconds=2 * delivering.LONGEST)
 
 
 def test_the_command(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
