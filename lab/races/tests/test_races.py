@@ -19,7 +19,6 @@ from pginterleave.picture.layout import drawings
 from project.docs import ROOT
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.strategy import Verdict
-from shorturl.strategies.table import STRATEGIES
 
 TEXT = (ROOT / "docs" / "races.md").read_text()
 MATRIX, THREE = TEXT.split("<!-- [[[end]]] -->")[0], TEXT.split("\n## With three processes\n")[1]
@@ -78,8 +77,8 @@ def test_the_tables_for_each_isolation_level_show_every_strategy() -> None:
 
 def test_the_verdicts_are_right() -> None:
     """A strategy is wrong, or right alone, if and only if a race shows it."""
-    for operation, strategies in STRATEGIES.items():
-        names = {race.name for race in OPERATIONS[operation].races}
+    for operation, (_, strategies, races) in OPERATIONS.items():
+        names = {race.name for race in races}
         for name, strategy in strategies.items():
             violated = {
                 race for race in names if (race, name) in CELLS and CELLS[race, name].violating
