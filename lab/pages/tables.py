@@ -11,7 +11,6 @@ from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.race_definition import Race
 from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
 from shorturl.strategies.strategy import Strategy
-from shorturl.strategies.table import STRATEGIES
 
 
 class RecordedCell(NamedTuple):
@@ -50,9 +49,9 @@ class Recorded:
         return RecordedCell(job, self._found.get(tuple(job.where().values())))
 
     def matrix(self, operation: str) -> Table:
-        strategies, races = STRATEGIES[operation], OPERATIONS[operation].races
+        title, strategies, races = OPERATIONS[operation]
         return Table(
-            operation,
+            title,
             [race.name for race in races],
             [(one, [self.cell(race, name) for race in races]) for name, one in strategies.items()],
         )

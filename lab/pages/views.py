@@ -41,13 +41,16 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @page
 def race(request: HttpRequest, name: str) -> HttpResponse:
-    """Show a race: the situation, the strategies' results, and the diff of any two strategies."""
+    """Show a race: the situation, the strategies' results, and the diff of any two strategies.
+
+    A race of what the service runs may have a single row, and then shows no diff.
+    """
     found = race_named(name)
     # By default a wrong strategy, if there is one, and a right one.
     first, *others = sorted(
         found.strategies.values(), key=lambda each: each.verdict is Verdict.RIGHT
     )
-    right = next(each for each in others if each.verdict is Verdict.RIGHT)
+    right = next((each for each in others if each.verdict is Verdict.RIGHT), first)
     sides = [
         found.strategy(request.GET.get(side, default.name))
         for side, default in (("left", first), ("right", right))

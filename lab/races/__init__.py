@@ -1,7 +1,5 @@
 """The catalogue of races, in the order of the story, with write skew and the museum."""
 
-from typing import NamedTuple
-
 from lab.races import (
     creating_races,
     delivering_races,
@@ -9,29 +7,30 @@ from lab.races import (
     resolving_races,
     reusing_races,
     roll_up_races,
+    service,
     spending_races,
     visit_races,
 )
 from lab.races.museum import MUSEUM
-from lab.races.race_definition import Race
+from lab.races.race_definition import Operation, Race
 from lab.races.write_skew import WRITE_SKEW
+from shorturl.strategies.table import STRATEGIES
 
-
-class Operation(NamedTuple):  # its strategies are in shorturl.operations
-    title: str  # of the table of its strategies
-    races: tuple[Race, ...]
-
-
-# By the folder of the operation's strategies. Pages, commands and tests follow this table.
+# By the folder of the operation's strategies: the title of their table, and their races.
+RACES_OF: dict[str, tuple[str, tuple[Race, ...]]] = {
+    "creating": ("To create a short URL", creating_races.RACES),
+    "resolving": ("To resolve a key and count the hit", resolving_races.RACES),
+    "reusing": ("To reuse a link to the same target", reusing_races.RACES),
+    "idempotency": ("To answer a repeated request once", idempotency_races.RACES),
+    "spending": ("To spend a quota on a create", spending_races.RACES),
+    "recording_visits": ("To record a visit with its hit", visit_races.RACES),
+    "rolling_up": ("To roll visits up into longer times", roll_up_races.RACES),
+    "delivering": ("To tell receivers of events", delivering_races.RACES),
+}
+# Pages, commands and tests follow this table.
 OPERATIONS: dict[str, Operation] = {
-    "creating": Operation("To create a short URL", creating_races.RACES),
-    "resolving": Operation("To resolve a key and count the hit", resolving_races.RACES),
-    "reusing": Operation("To reuse a link to the same target", reusing_races.RACES),
-    "idempotency": Operation("To answer a repeated request once", idempotency_races.RACES),
-    "spending": Operation("To spend a quota on a create", spending_races.RACES),
-    "recording_visits": Operation("To record a visit with its hit", visit_races.RACES),
-    "rolling_up": Operation("To roll visits up into longer times", roll_up_races.RACES),
-    "delivering": Operation("To tell receivers of events", delivering_races.RACES),
+    **{name: Operation(title, STRATEGIES[name], of) for name, (title, of) in RACES_OF.items()},
+    **service.OPERATIONS,
 }
 
 RACES: dict[str, Race] = {race.name: race for one in OPERATIONS.values() for race in one.races}

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from lab.markdown import table
 from lab.races import OPERATIONS, RACES
-from shorturl.strategies.table import STRATEGIES
 
 
 class MatrixCell(NamedTuple):
@@ -43,8 +42,7 @@ def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
 def markdown(cells: list[MatrixCell]) -> str:
     found = {(each.strategy, each.race): each for each in cells}
     tables = []
-    for operation, strategies in STRATEGIES.items():
-        races = OPERATIONS[operation].races
+    for operation, (_, strategies, races) in OPERATIONS.items():
         columns = [race.name for race in races if any(race.name == name for _, name in found)]
         rows = {name: [found.get((name, race)) for race in columns] for name in strategies}
         lines = [[name, *map(_violating_in_bold, row)] for name, row in rows.items() if any(row)]

@@ -1,15 +1,17 @@
 """What a race is, and how it is explored."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from lab.exceptions import NotFound
 from pginterleave import MAX_PROCESSES, Exploration, Outcome, Schedule, explore, run_schedule
+from shorturl.limits import bans
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
 from shorturl.strategies.strategy import Strategy
@@ -36,6 +38,24 @@ def try_again(process: int, second_try: Process) -> Outcome:
         return Outcome(raised=error)
 
 
+@contextmanager
+def worst_case() -> Iterator[None]:
+    """Within the block, replace clock, timer and random numbers, so that the worst case happens.
+
+    All processes read the same time and draw the same slot, and no timer fires. The strategies'
+    modules are patched, so no strategy needs a parameter for this. No process reads the banned
+    domains, which it would do after some time.
+    """
+    with (
+        patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
+        patch.object(in_memory, "Timer", lambda *_: Thread()),  # which does nothing
+        patch.object(in_memory, "HITS", in_memory.Hits()),  # lost with the process
+        patch.object(slotted_counter, "randrange", lambda _: 0),
+        patch.object(bans, "known", bans.Known(frozenset(), since=inf)),
+    ):
+        yield
+
+
 @dataclass(frozen=True, kw_only=True)
 class Race:
     """A situation in which a strategy can violate an invariant.
@@ -45,7 +65,8 @@ class Race:
     exception that a process raises violates it too, unless its class is in `expected`. `observe()`
     returns what the rows contain at any time.
     A process that has to try again returns a callable. It is called when all processes have ended
-    and before `invariant`, which gets the outcome of this second try.
+    and before `invariant`, which gets the outcome of this second try. `around()` returns a context
+    manager within which the schedules run.
     """
 
     name: str
@@ -62,6 +83,7 @@ class Race:
     observe: Callable[[], object]
     expected: tuple[type[Exception], ...] = ()
     try_again: TryAgain = try_again
+    around: Callable[[], AbstractContextManager[None]] = worst_case
 
     def strategy(self, name: str) -> Strategy[Any]:
         if name not in self.strategies:
@@ -79,12 +101,12 @@ class Race:
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
         """Run every schedule against `strategy`; `limits` are those of pginterleave.explore()."""
-        with worst_case():
+        with self.around():
             return explore(self.processes(strategy, processes), **self._judged(strategy), **limits)
 
     def run(self, strategy: Strategy[Any], processes: int, order: str) -> Schedule:
         """Run the one schedule written `order`, observing the rows after each step."""
-        with worst_case():
+        with self.around():
             parts = self.processes(strategy, processes)
             return run_schedule(order, parts, **self._judged(strategy), observe=self.observe)
 
@@ -108,17 +130,7 @@ class Race:
         return self.invariant(final)
 
 
-@contextmanager
-def worst_case() -> Iterator[None]:
-    """Within the block, replace clock, timer and random numbers, so that the worst case happens.
-
-    All processes read the same time and draw the same slot, and no timer fires. The strategies'
-    modules are patched, so no strategy needs a parameter for this.
-    """
-    with (
-        patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
-        patch.object(in_memory, "Timer", lambda *_: Thread()),  # which does nothing
-        patch.object(in_memory, "HITS", in_memory.Hits()),  # lost with the process
-        patch.object(slotted_counter, "randrange", lambda _: 0),
-    ):
-        yield
+class Operation(NamedTuple):
+    title: str  # of the table of its strategies
+    strategies: dict[str, Strategy[Any]]
+    races: tuple[Race, ...]

@@ -1,17 +1,14 @@
 """Creating many short URLs: the result of each entry, and two requests for the same keys."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import pytest
 from django.db import transaction
 
-from pginterleave import Outcome, explore
 from shorturl import operations
 from shorturl.bulk import Wanted, create_many
 from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LeftOut, ShortUrlError
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import only_link
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,31 +73,6 @@ def test_the_callers_transaction_stays_usable(all_or_nothing: bool) -> None:
         operations.create(MINE, key="after")
     made = {"theirs", "before", "after"} | (set() if all_or_nothing else {"a", "b"})
     assert set(ShortUrl.objects.values_list("key", flat=True)) == made
-
-
-def test_two_in_every_order_when_what_they_draw_crosses() -> None:
-    """Each draws a taken key first, and then the key that the other one has chosen.
-
-    Inserting the second draw while the first key is still locked would be a deadlock.
-    """
-
-    def crossed(first: str, *draws: str) -> Created:
-        wanted = [Wanted(f"{MINE}{first}", first), Wanted(f"{MINE}{first}")]
-        return create_many(wanted, all_or_nothing=False, draw=drawing(*draws))
-
-    def all_have_their_links(outcomes: list[Outcome]) -> str:
-        found = [seen(outcome.returned) for outcome in outcomes]
-        keys = [key for each in found for key in each]
-        return "" if len({*keys} - {"KeyTaken"}) >= 3 else f"they are told {found}"
-
-    result = explore(
-        [partial(crossed, "a", "taken", "b", "1"), partial(crossed, "b", "taken", "a", "2")],
-        setup=partial(only_link, "taken", target_url=YOURS),
-        invariant=all_have_their_links,
-        reduce=True,
-    )
-    result.assert_safe()
-    assert result.schedules > 10
 
 
 def test_keys_are_inserted_in_one_order() -> None:

@@ -6,7 +6,7 @@ import hmac
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -20,7 +20,6 @@ from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import Settings
 
-from pginterleave import Outcome, explore
 from shorturl import following, operations
 from shorturl.events import delivering, subscribing
 from shorturl.events.delivering import Deliverer, deliver_next, postpone, tell_expiries
@@ -98,33 +97,6 @@ def test_expiries_are_found_by_the_index() -> None:
         cursor.execute("SET LOCAL enable_bitmapscan = off")
         expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=timezone.now())
         assert "shorturl_shorturl_expiry_ix" in expired.order_by("expires_at").explain()
-
-
-def put_off() -> None:
-    operations.change(links(), expires_at=timezone.now() + HOUR)
-
-
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("other", [tell_expiries, put_off])
-def test_a_deliverer_beside_another_one_and_an_edit(other: Callable[[], object]) -> None:
-    """An expiry has one event, or none if it is put off before."""
-
-    def setup() -> None:
-        Subscription.objects.all().delete()
-        ShortUrl.objects.all().erase()
-        subscribe(URL)
-        Subscription.objects.update(created_at=timezone.now() - 2 * HOUR)
-        operations.create(TARGET, key="a", expires_at=timezone.now() - HOUR)
-
-    def told_wrong(outcomes: list[Outcome]) -> str:
-        created, *others = told()
-        expired, edited = ["link.expired"], ["link.edited"]
-        right = others in ([edited, expired + edited] if other is put_off else [expired])
-        return "" if created == "link.created" and right else str(told())
-
-    found = explore([tell_expiries, other], setup=setup, invariant=told_wrong, reduce=True)
-    unsubscribe(URL)
-    found.assert_safe()
 
 
 class Receiver(ThreadingHTTPServer):

@@ -6,8 +6,7 @@ from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
-from pginterleave import explore
-from shorturl import bulk, operations
+from shorturl import operations
 from shorturl.links import keys
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import permuted_sequence, timestamp_key
@@ -104,19 +103,6 @@ def test_another_violation_is_raised_and_not_retried(strategy: Strategy[Create])
         strategy.function(MINE, keys=["one", "two", "three"])
     assert not keys.is_collision(raised.value)
     assert sum("INSERT" in query["sql"] for query in sent) == 1
-
-
-def test_a_bulk_beside_a_create() -> None:
-    explore(
-        [
-            lambda: operations.create(MINE, key="wanted"),
-            lambda: bulk.create_many([bulk.Wanted(YOURS, "wanted")], all_or_nothing=False),
-        ],
-        setup=ShortUrl.objects.all().erase,
-        invariant=lambda _: "" if ShortUrl.objects.count() == 1 else "not one link",
-        expected=ShortUrl.KeyTaken,
-        reduce=True,
-    ).assert_safe()
 
 
 # A message of Citus: the keys that begin with "away" are on an unavailable node.

@@ -1,0 +1,19 @@
+"""The races of what the service runs: its own functions, each beside what can meet it.
+
+The rows of these operations are no strategies to choose from but functions of the product, as they
+stand.
+"""
+
+from lab.races.race_definition import Operation
+from lab.races.service import create_races, event_races, hit_races, limit_races, roll_up_races
+
+OPERATIONS: dict[str, Operation] = {
+    f"service_{name}": Operation(f"What the service runs: {what}", module.STRATEGIES, module.RACES)
+    for name, what, module in (
+        ("hits", "hits", hit_races),
+        ("creates", "creates", create_races),
+        ("limits", "quotas, reuse and repeated requests", limit_races),
+        ("roll_ups", "roll-ups of visits", roll_up_races),
+        ("events", "events", event_races),
+    )
+}

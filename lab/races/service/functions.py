@@ -1,0 +1,11 @@
+"""The rows of the service's races: functions of the product, as they stand."""
+
+from collections.abc import Callable
+from typing import Any
+
+from shorturl.strategies.strategy import RIGHT, Strategy
+
+
+def row(function: Callable[..., Any], shows: str, *, name: str = "") -> Strategy[Any]:
+    """Return a function of the service as a row; all of them are right."""
+    return Strategy(name or function.__name__, function, RIGHT, "–", shows)
