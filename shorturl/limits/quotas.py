@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from django.conf import settings
 from django.contrib.postgres.functions import TransactionNow
 from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F, Func
 from django.http import HttpRequest
 
@@ -25,14 +26,16 @@ DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NETWORK = "network "  # the prefix of the spenders of public creation
 Charge = tuple[timedelta, int, int]  # a period, the limit in it, and the amount to spend
-RESERVE = f"""
-    INSERT INTO {connection.ops.quote_name(QuotaUsage._meta.db_table)} AS counter
-    (spender, period, since, spent) VALUES {{}}
+TABLE = sql.Identifier(QuotaUsage._meta.db_table)
+RESERVE = sql.SQL("""
+    INSERT INTO {table} AS counter (spender, period, since, spent)
+    VALUES {rows}
     ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
-    WHERE counter.spent + excluded.spent <= CASE excluded.period {{}} END
+    WHERE counter.spent + excluded.spent <= CASE excluded.period {limits} END
     RETURNING period
-"""  # noqa: S608
-ROW, LIMIT = "(%s, %s, date_bin(%s, now(), 'epoch'), %s)", "WHEN %s THEN %s"
+""")
+ROW = sql.SQL("(%s, %s, date_bin(%s, now(), 'epoch'), %s)")
+LIMIT = sql.SQL("WHEN %s THEN %s")
 
 
 @dataclass(frozen=True)
@@ -121,13 +124,14 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
     ShortUrl.QuotaExceeded for a quota that is used up; then nothing is spent.
     """
     charges = sorted(charges, reverse=True)
-    statement = RESERVE.format(", ".join([ROW] * len(charges)), " ".join([LIMIT] * len(charges)))
+    rows = sql.SQL(", ").join([ROW] * len(charges))
+    limits = sql.SQL(" ").join([LIMIT] * len(charges))
     values: list[Any] = []
     values += (each for when, _, price in charges for each in (spender, when, when, price))
     values += (each for when, most, _ in charges for each in (when, most))
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(statement, values)
+            cursor.execute(RESERVE.format(table=TABLE, rows=rows, limits=limits), values)
             spent = {row[0] for row in cursor.fetchall()}
         for when, most, price in charges:
             # The upsert does not check the condition for a new counter.
