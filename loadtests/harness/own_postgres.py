@@ -1,8 +1,7 @@
 """A separate PostgreSQL for a test run, which can be stopped and started under load.
 
-Its programs are those of embedded_postgres, the only package of this repository that the load tests
-import. The server of that package starts with the first connection. This one stays down until it is
-started.
+Its programs are those of embedded_postgres. The server of that package starts with the first
+connection. This one stays down until it is started.
 """
 
 import os
