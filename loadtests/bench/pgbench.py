@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from unittest.mock import patch
 
-from django.apps import apps
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from embedded_postgres.postgres import programs
 from loadtests.bench.services import COUNTED, FREE, Database
+from shorturl.strategies.exhibits.models import PartialCount
 from shorturl.strategies.resolving import slotted_counter
 
 CONNECTING = 0.01  # seconds for each client to connect, added to pgbench's time
@@ -30,7 +30,7 @@ DRAWN = {
 KEY, ID, HITS, SLOT = "the-key", 777_777_777, 555_555_555, 31_313
 NEW_LINK = "INSERT INTO shorturl_shorturl (id, key, target_url, hits) VALUES (%s, %s, %s, %s)"
 # Where slotted_counter and append_only count.
-[APART] = (each._meta.db_table for each in apps.get_models() if each.__name__ == "PartialCount")
+APART = PartialCount._meta.db_table
 COUNTED_APART = f"SELECT coalesce(sum(hits), 0) FROM {APART}"  # noqa: S608
 
 

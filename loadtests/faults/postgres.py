@@ -23,7 +23,7 @@ from loadtests.faults.experiment import (
     served,
 )
 from loadtests.faults.traffic import HttpClient
-from loadtests.harness.own_postgres import Shutdown, own_postgres
+from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.serving import manage
 
@@ -36,7 +36,7 @@ BLOCK = bytes(1024 * 1024)
 
 
 def crash(experiment: Experiment) -> None:
-    experiment.postgres.stop(Shutdown.IMMEDIATE)
+    experiment.postgres.crash()
     experiment.postgres.start()
 
 

@@ -1,15 +1,13 @@
 """A separate PostgreSQL for a test run, which can be stopped and started under load.
 
-Its programs are those of embedded_postgres, the only package of this repository that the load tests
-import. The server of that package starts with the first connection. This one stays down until it is
-started.
+Its programs are those of embedded_postgres. The server of that package starts with the first
+connection. This one stays down until it is started.
 """
 
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,13 +21,6 @@ from loadtests.harness.serving import wait_until
 
 TIMEOUT = 60  # seconds for a start, also after a crash, and for a stop
 DATABASE = "shorturl"
-
-
-class Shutdown(Enum):
-    """The shutdown modes `pg_ctl stop -m fast` and `-m immediate`; the latter is a crash."""
-
-    FAST = signal.SIGINT
-    IMMEDIATE = signal.SIGQUIT
 
 
 class OwnPostgres:
@@ -65,10 +56,13 @@ class OwnPostgres:
             os.close(alive)
         wait_until(lambda: postgres.ready(self.data), "PostgreSQL did not start", TIMEOUT)
 
-    def stop(self, how: Shutdown) -> None:
-        """Stop it if it runs, and return when all its processes have ended; raise TimeoutError."""
+    def crash(self) -> None:
+        """Stop it as `pg_ctl stop -m immediate` does, if it runs; return when all of it has ended.
+
+        Raises TimeoutError.
+        """
         if (running := postgres.read_pid_file(self.data)) and locks.is_taken(self._alive):
-            os.kill(running.pid, how.value)
+            os.kill(running.pid, signal.SIGQUIT)
         wait_until(lambda: not locks.is_taken(self._alive), "PostgreSQL did not stop", TIMEOUT)
 
     @property
@@ -130,5 +124,5 @@ def own_postgres(
             postgres.create_database(DATABASE, running=server.running)
             yield server
         finally:
-            server.stop(Shutdown.IMMEDIATE)
+            server.crash()
             postgres.remove_leftovers(server.data)

@@ -1,4 +1,4 @@
-"""The strategies of recording visits, right and wrong, in the article's order."""
+"""The strategies of recording visits, right and wrong, in the order that tables show them."""
 
 from typing import Protocol
 

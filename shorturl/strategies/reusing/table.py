@@ -1,4 +1,4 @@
-"""The strategies of reusing, right and wrong, in the article's order."""
+"""The strategies of reusing, right and wrong, in the order that tables show them."""
 
 from collections.abc import Callable
 from typing import Protocol
