@@ -22,7 +22,8 @@ import pytest
 
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
-from project.serving.bridge import QUEUE_PER_THREAD, RECEIVE_TIMEOUT
+from project.serving.bodies import RECEIVE_TIMEOUT
+from project.serving.bridge import QUEUE_PER_THREAD
 from project.tests.serving.test_unavailable import TIMEOUT, workers
 
 THREADS = 2
