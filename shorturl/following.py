@@ -119,7 +119,8 @@ def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> 
         else:
             found = without_visits.count_one(key, len(hits), cursor)
     except OperationalError as error:
-        raise locked(key, error) from error
+        raise_if_locked(key, error)
+        raise
     if found:
         return [found] * len(hits)
     if len(hits) == 1:
@@ -158,12 +159,14 @@ def counted_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
     except ShortUrl.DoesNotExist:
         raise why_not_counted(key) from None
     except OperationalError as error:
-        raise locked(key, error) from error
+        raise_if_locked(key, error)
+        raise
 
 
-def locked(key: str, error: OperationalError) -> Exception:
-    """Return RowLocked for an error of a row that stays locked, and any other error itself."""
-    return RowLocked(key) if driver_error(error, LOCK_NOT_AVAILABLE) else error
+def raise_if_locked(key: str, error: OperationalError) -> None:
+    """Raise RowLocked for the error of a row that stays locked."""
+    if driver_error(error, LOCK_NOT_AVAILABLE):
+        raise RowLocked(key) from error
 
 
 def why_not_counted(key: str) -> Exception:

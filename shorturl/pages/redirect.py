@@ -46,7 +46,7 @@ def answers_dead_ends(
     view: Callable[[HttpRequest, str], HttpResponse],
 ) -> Callable[[HttpRequest, str], HttpResponse]:
     @wraps(view)
-    def answered(request: HttpRequest, key: str) -> HttpResponse:
+    def answered(request: HttpRequest, key: str, **_: str) -> HttpResponse:
         try:
             return view(request, key)
         except ShortUrl.DoesNotExist as error:
