@@ -51,7 +51,7 @@ COPY shorturl/ shorturl/
 # database, and the key is not kept.
 RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused \
     SECRET_KEY="$(python -c 'import secrets; print(secrets.token_urlsafe(50))')" \
-    /venv/bin/python manage.py collectstatic --noinput --ignore 'redoc*'
+    /venv/bin/python manage.py collectstatic --noinput
 
 
 FROM build AS build-lab
@@ -59,7 +59,7 @@ COPY lab/ lab/
 COPY packages/pginterleave/src/pginterleave/ pginterleave/
 RUN SHORTURL_LOCAL=off DATABASE_URL=postgres:///unused ALLOWED_HOSTS=unused SHORTURL_LAB=on \
     SECRET_KEY="$(python -c 'import secrets; print(secrets.token_urlsafe(50))')" \
-    /venv/bin/python manage.py collectstatic --noinput --ignore 'redoc*'
+    /venv/bin/python manage.py collectstatic --noinput
 
 
 FROM base AS service

@@ -290,12 +290,13 @@ EMAIL_TIMEOUT = 10  # seconds; a thread waits that long for the mail server
 DEFAULT_FROM_EMAIL = text("EMAIL_FROM", default=f"shorturl@{_host}")
 
 STATIC_URL = "/static/"
+STATICFILES_FINDERS = ["project.static_files.Finder"]
 # A local run serves the files from the packages. In a production `collectstatic` copies them here,
 # each under a name with its hash, so that clients may cache it for ever.
 STATIC_ROOT = None if LOCAL else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = LOCAL
-_whitenoise = "whitenoise.storage.CompressedManifestStaticFilesStorage"
-_storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else _whitenoise
+_hashed = "project.static_files.Storage"
+_storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else _hashed
 STORAGES = {"staticfiles": {"BACKEND": _storage}}
 
 # The longest body that a form or an API call needs is some 24 kB: a target URL of 2,000 characters

@@ -5,8 +5,9 @@ Django's view, where each hit has its own. A hit is its Visit; None with SHORTUR
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, wraps
+from time import monotonic
+from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -20,7 +21,7 @@ from shorturl.limits import bans
 from shorturl.links.keys import key_of as key_of
 from shorturl.links.validators import ascii_url
 from shorturl.models import Counted, LinkState, ShortUrl, Visit
-from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error
+from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error, is_busy, is_outage, missing_node
 from shorturl.strategies.resolving import combined as without_visits
 from shorturl.visits.cardinality import CardinalityLimit
 from shorturl.visits.classification import visit_of
@@ -29,8 +30,42 @@ from shorturl.visits.classification import visit_of
 # an error, or None if no live link has the key.
 FOUND = "shorturl.found"
 MOST_TARGETS = 10_000  # remembered results of location()
+# After so many failures in a row, redirects fail; for so many seconds after the last of them, as
+# nobody sends redirects to a service that is not ready.
+FAILURES, FAILURES_HOLD = 3, 5.0
 
+P = ParamSpec("P")
+T = TypeVar("T")
 kinds = CardinalityLimit()
+
+
+class Failures:
+    """The outages in a row of this process's statements that count hits."""
+
+    number, last = 0, 0.0
+
+
+def noted(count: Callable[P, T]) -> Callable[P, T]:
+    """Note whether a function that counts hits has failed or counted, for failing()."""
+
+    @wraps(count)
+    def noting(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            counted = count(*args, **kwargs)
+        except Exception as error:
+            if is_outage(error) and not is_busy(error) and not missing_node(error):
+                Failures.number, Failures.last = Failures.number + 1, monotonic()
+            raise
+        if counted:  # unknown keys alone write nothing
+            Failures.number = 0
+        return counted
+
+    return noting
+
+
+def failing() -> bool:
+    """Return whether redirects fail although the database answers, as with a full disk."""
+    return Failures.number >= FAILURES and monotonic() < Failures.last + FAILURES_HOLD
 
 
 def headers() -> list[str]:
@@ -52,6 +87,7 @@ def remember(key: str, hit: Visit | None) -> None:
         kinds.add(key, hit)
 
 
+@noted
 def count_several(
     hits: Mapping[str, Sequence[Visit | None]], cursor: CursorWrapper
 ) -> dict[str, Counted]:
@@ -67,6 +103,7 @@ def count_several(
     return without_visits.count({key: len(of_key) for key, of_key in hits.items()}, cursor)
 
 
+@noted
 def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> list[Counted]:
     """Count the hits of one key; return the link for each counted one, with the last number.
 
@@ -82,7 +119,8 @@ def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> 
         else:
             found = without_visits.count_one(key, len(hits), cursor)
     except OperationalError as error:
-        raise locked(key, error) from error
+        raise_if_locked(key, error)
+        raise
     if found:
         return [found] * len(hits)
     if len(hits) == 1:
@@ -101,6 +139,7 @@ def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> 
     return counted
 
 
+@noted
 def follow(key: str, hit: Visit | None) -> ShortUrl:
     """Count one hit by a statement of its own; return the short URL of `key`.
 
@@ -120,12 +159,14 @@ def counted_by(function: Callable[[str], ShortUrl], key: str) -> ShortUrl:
     except ShortUrl.DoesNotExist:
         raise why_not_counted(key) from None
     except OperationalError as error:
-        raise locked(key, error) from error
+        raise_if_locked(key, error)
+        raise
 
 
-def locked(key: str, error: OperationalError) -> Exception:
-    """Return RowLocked for an error of a row that stays locked, and any other error itself."""
-    return RowLocked(key) if driver_error(error, LOCK_NOT_AVAILABLE) else error
+def raise_if_locked(key: str, error: OperationalError) -> None:
+    """Raise RowLocked for the error of a row that stays locked."""
+    if driver_error(error, LOCK_NOT_AVAILABLE):
+        raise RowLocked(key) from error
 
 
 def why_not_counted(key: str) -> Exception:

@@ -13,7 +13,14 @@ class KeyConverter(StringConverter):
     regex = keys.CUSTOM_KEY.pattern
 
 
+class PunctuationConverter(StringConverter):
+    """The end of a sentence behind a key; "+" is the preview's."""
+
+    regex = r"[^\w\x00-\x1f/+-]{1,3}"
+
+
 register_converter(KeyConverter, "key")
+register_converter(PunctuationConverter, "punctuation")
 
 urlpatterns = [
     path("", views.index, name="index"),
@@ -22,6 +29,7 @@ urlpatterns = [
     path("links/<key:key>/delete", my_links.delete, name="delete_link"),
     path("<key:key>", redirect.resolve, name="resolve"),
     path("<key:key>+", redirect.preview, name="preview"),
+    path("<key:key><punctuation:end>", redirect.without_punctuation),
     path("<key:key>/stats", views.stats, name="stats"),
     path("<key:key>/qr.svg", views.qr_code, name="qr_code"),
 ]

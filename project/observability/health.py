@@ -1,4 +1,4 @@
-"""/healthz: the process is up. /readyz: the database answers, and its migrations are applied.
+"""/healthz: the process is up. /readyz: the database answers and is migrated, and redirects work.
 
 Both may be public: the reason of a 503 names no host, no user and no password. The log has the
 details.
@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from project.database import deadlines
 from project.serving.unavailable import RETRY_AFTER
+from shorturl import following
 
 READY_WITHIN = 2.0  # seconds in which the database has to answer
 
@@ -43,7 +44,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @cache_control(no_store=True)
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """Return 200 when the database answers, is migrated and can be written, else 503 and why."""
+    """Return 200 when redirects can be answered, else 503 and why."""
     try:
         with deadlines.answered_within(READY_WITHIN), connection.cursor() as cursor:
             cursor.execute("SHOW transaction_read_only")
@@ -55,6 +56,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
         return not_ready(request, "the database is read-only")
     if missing:
         return not_ready(request, f"migrations are not applied: {missing}")
+    if following.failing():
+        return not_ready(request, "the last redirects failed; the log says why")
     return JsonResponse({"status": "ready"})
 
 

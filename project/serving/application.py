@@ -1,6 +1,7 @@
 """The ASGI application: it answers each request itself or passes it to Django."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -11,10 +12,12 @@ from typing import Any
 from django.conf import settings
 
 from project.observability import request_id
-from project.serving.bridge import Bridge, ClientGone, Message, Receive, Refused, Send
+from project.serving.answers import Answers, Send
+from project.serving.bodies import Body, ClientGone, Message, Receive, Refused
+from project.serving.bridge import Bridge
 from project.serving.redirects import Redirects
 from project.serving.responses import Response, refusal, rendered
-from project.wsgi import application
+from project.wsgi import application, django
 from shorturl.pages.error_response import is_api
 from shorturl.pages.views import longest_body
 
@@ -23,9 +26,7 @@ HAS_METRICS, LOGS_IDS = bool(settings.SHORTURL_METRICS_TOKEN), settings.LOG_FORM
 if HAS_METRICS:
     from project.observability import metrics
 
-# A client has to receive each PIECE of an answer, in bytes, within PIECE_TIMEOUT, in seconds. The
-# kernel ends a connection without progress, but not while the client goes on sending requests.
-PIECE, PIECE_TIMEOUT = 64 * 1024, 10.0
+ABSOLUTE = re.compile(rb"https?://([^/]*)", re.IGNORECASE)
 LOOK_HOLDS = 1.0  # seconds for which /readyz repeats a result
 
 
@@ -34,8 +35,13 @@ class Service:
 
     def __init__(self) -> None:
         bridge = partial(
-            Bridge, application, patience=settings.QUEUE_TIMEOUT, most_bytes=longest_body
+            Bridge,
+            application,
+            admission=django,  # which counts no metrics
+            patience=settings.QUEUE_TIMEOUT,
+            most_bytes=longest_body,
         )
+        self.answers = Answers()
         self.django, self.for_metrics = bridge(threads=settings.THREADS), bridge(threads=1)
         self.probes: dict[str, Callable[[], Awaitable[Response]]] = {
             "/healthz": self.healthz,
@@ -56,19 +62,24 @@ class Service:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
+        if not scope["path"].startswith("/"):
+            with_origin_form(scope)
         try:
             status, headers, body = await self.answer(scope, receive)
         except ClientGone:
             return
+        received: Body | None = scope.get("body")
+        unread = received if received and received.more else None
+        if unread:
+            headers = [*headers, (b"connection", b"close")]
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        if not body:
+        if body:
+            with suppress(TimeoutError):
+                await self.answers.send(body, send)
+        else:
             await send({"type": "http.response.body"})
-            return
-        with suppress(TimeoutError):  # gunicorn closes the connection of an incomplete answer
-            for start in range(0, len(body), PIECE):
-                piece, more = body[start : start + PIECE], start + PIECE < len(body)
-                async with asyncio.timeout(PIECE_TIMEOUT):  # sending may wait
-                    await send({"type": "http.response.body", "body": piece, "more_body": more})
+        if unread:
+            await unread.discard()
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
         """Return the response to a request; raise ClientGone when the client has gone."""
@@ -101,6 +112,18 @@ class Service:
             self.looked_at = loop.time()
             self.look = loop.run_in_executor(self.thread, rendered, "/readyz", {})
         return await asyncio.shield(self.look)
+
+
+def with_origin_form(scope: Message) -> None:
+    """Change an absolute-form target, such as http://example.com/key, into a path and its Host.
+
+    RFC 9112, section 3.2.2: a server has to accept this form, and to ignore the Host header then.
+    """
+    if found := ABSOLUTE.match(scope["raw_path"]):
+        scope["path"] = "/" + scope["path"].partition("://")[2].partition("/")[2]
+        scope["headers"] = [
+            (name, found[1] if name == b"host" else value) for name, value in scope["headers"]
+        ]
 
 
 def finished(scope: Message, response: Response) -> Response:

@@ -2,7 +2,7 @@
 
 The headers of a redirect are copied from one that Django has answered. Django also answers every
 request that is no plain redirect: an unknown key, a host that is not allowed, HTTP where HTTPS is
-required, a banned target, a database that is down.
+required, a prefetch, a banned target, a database that is down.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +17,14 @@ from project.database import greenlets
 from project.database.deadlines import answered_within, is_closed
 from project.database.nodes_of_keys import Places
 from project.database.prepared import PreparedCursor
-from project.serving.bridge import BUSY, Refused
+from project.serving.bodies import BUSY, Refused
 from project.serving.responses import Headers, Response, rendered
 from project.serving.waiting_hits import Waiting
 from shorturl import following
+from shorturl.pages.redirect import PREFETCH
 
 T = TypeVar("T")
-BODY = "BODY"  # in an environ: the request has a header of a body
+FOR_DJANGO = "FOR_DJANGO"  # in an environ: the request has a header that Django alone handles
 MOST_KEYS = 64  # in one statement
 MOST_HOSTS = 1_000  # remembered results of is_ours()
 MOST_REDIRECTS = 10_000  # remembered
@@ -52,7 +53,8 @@ class Redirects:
         self.proxy, self.https = told_by or ("", "")
         names = ["HTTP_HOST", self.proxy, *following.headers()]
         self.names = {name[5:].replace("_", "-").lower().encode(): name for name in names}
-        self.names |= dict.fromkeys((b"content-length", b"transfer-encoding"), BODY)
+        of_others = ("content-length", "transfer-encoding", *map(str.lower, PREFETCH))
+        self.names |= {name.encode(): FOR_DJANGO for name in of_others}
 
     async def answer(self, scope: Mapping[str, Any]) -> Response | dict[str, Any]:
         """Return the answer to a GET of a short URL, or an addition to the environ for Django.
@@ -68,7 +70,7 @@ class Redirects:
             bool(self.proxy) and environ.get(self.proxy, "").split(",")[0].strip() == self.https
         )
         refused = self.needs_https and not secure
-        if BODY in environ or refused or not is_ours(environ.get("HTTP_HOST", "")):
+        if FOR_DJANGO in environ or refused or not is_ours(environ.get("HTTP_HOST", "")):
             return {}
         hit = following.hit_of(key, environ)
         try:

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from http import HTTPStatus
-from typing import Any, NamedTuple
-from wsgiref.util import setup_testing_defaults
+from typing import IO, Any, NamedTuple
+from wsgiref.util import FileWrapper, setup_testing_defaults
 
 from django.conf import settings
 
@@ -15,15 +15,15 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 
 class Response(NamedTuple):
-    """A response in the types of ASGI."""
+    """A response in the types of ASGI. A file is still to be read, and closed."""
 
     status: int
     headers: Headers
-    body: bytes = b""
+    body: bytes | IO[bytes] = b""
 
 
 def response_of(application: Callable[..., Iterable[bytes]], environ: dict[str, Any]) -> Response:
-    """Return the whole response of a WSGI application."""
+    """Return the response of a WSGI application; with a FileWrapper the body is its file."""
     status, headers = 0, list[tuple[str, str]]()
 
     def start_response(line: str, named: list[tuple[str, str]], *_: Any) -> None:
@@ -31,14 +31,20 @@ def response_of(application: Callable[..., Iterable[bytes]], environ: dict[str, 
         status, headers = int(line[:3]), named
 
     response: Any = application(environ, start_response)
+    if isinstance(response, FileWrapper):
+        return Response(status, encoded(headers), response.filelike)
     try:
         body = b"".join(response)
     finally:
         response.close()
-    encoded = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
-    if body and b"content-length" not in dict(encoded):
-        encoded.append((b"content-length", b"%d" % len(body)))
-    return Response(status, encoded, body)
+    sent = encoded(headers)
+    if body and b"content-length" not in dict(sent):
+        sent.append((b"content-length", b"%d" % len(body)))
+    return Response(status, sent, body)
+
+
+def encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
 
 
 def rendered(path: str, known: dict[str, Any], *, secure: bool | None = None) -> Response:

@@ -105,6 +105,4 @@ def refused(request: HttpRequest, status: HTTPStatus, detail: str) -> HttpRespon
     response = error_response(request, status, detail, busy=busy)
     if busy:
         response["Retry-After"] = "1"
-    else:
-        response["Connection"] = "close"  # the rest of the request may still arrive
     return response

@@ -13,11 +13,13 @@ from subprocess import PIPE
 from urllib.request import urlopen
 
 import pytest
+from django.conf import settings
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
 from loadtests.harness.serving import address
+from project.static_files import Finder
 from project.tests.conftest import ROOT, image_sources, run_in
 from project.tests.serving.test_gunicorn import CONFIG, database
 
@@ -75,6 +77,20 @@ def test_a_production_has_no_warnings_and_its_pages_name_their_files_by_hash(
         for name in names:
             assert re.search(r"\.[0-9a-f]{12}\.\w+$", name), f"{path}: {name}"
             assert (production_copy / "staticfiles" / name).is_file()
+
+
+def test_files_that_no_page_uses_are_not_published(production_copy: Path) -> None:
+    published = [path.name for path in (production_copy / "staticfiles").rglob("*")]
+    in_a_local_run = [path for path, _ in Finder().list(None)]
+    for names in (published, in_a_local_run):
+        assert any("swagger-ui-bundle" in name for name in names)
+        assert not [name for name in names if ".map" in name or "redoc" in name]
+
+
+def test_the_documented_nginx_passes_the_longest_body() -> None:
+    block = (ROOT / "docs" / "deploying.md").read_text()
+    (megabytes,) = re.findall(r"^client_max_body_size (\d+)m;", block, re.MULTILINE)
+    assert int(megabytes) * 1024 * 1024 >= settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 
 
 # --- Containers ----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The redirect, its preview, and the answers of links that lead nowhere."""
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
@@ -7,7 +8,9 @@ from http import HTTPStatus
 from django.core.exceptions import DisallowedRedirect, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils.cache import patch_vary_headers
+from django.utils.log import log_response
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
@@ -17,6 +20,10 @@ from shorturl.limits import bans
 from shorturl.links.validators import ascii_url, target_host
 from shorturl.models import ShortUrl
 from shorturl.pages.error_response import error_response
+
+# Browsers send one of them when they load a page that the user has not asked for yet.
+PREFETCH = ("Sec-Purpose", "Purpose", "X-Moz")
+logger = logging.getLogger(__name__)
 
 
 def follow(request: HttpRequest, key: str) -> ShortUrl:
@@ -39,7 +46,7 @@ def answers_dead_ends(
     view: Callable[[HttpRequest, str], HttpResponse],
 ) -> Callable[[HttpRequest, str], HttpResponse]:
     @wraps(view)
-    def answered(request: HttpRequest, key: str) -> HttpResponse:
+    def answered(request: HttpRequest, key: str, **_: str) -> HttpResponse:
         try:
             return view(request, key)
         except ShortUrl.DoesNotExist as error:
@@ -72,6 +79,8 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     HEAD does not count. For a link with a limit it does not show the target: a client that has the
     target has used the link. A hit on a banned target counts, because counting reads the target.
     """
+    if any("prefetch" in request.headers.get(name, "").lower() for name in PREFETCH):
+        return no_prefetch(request)
     short_url = follow(request, key) if request.method == "GET" else following.look_up(key)
     check_ban(short_url)
     response = HttpResponseRedirect(ascii_url(short_url.target_url))
@@ -80,6 +89,30 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     # A redirect from a cache would be a hit that is not counted.
     response["Cache-Control"] = "private, no-store"
     return response
+
+
+def no_prefetch(request: HttpRequest) -> HttpResponse:
+    """Return a 503 without the target, so that the browser asks again when the user does.
+
+    It is no person's hit, and a client that has the target of a link with a limit has used it.
+    """
+    detail = "A short URL is followed when it is opened, and not in advance."
+    response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
+    log_response(detail, response=response, request=request, logger=logger, level="debug")
+    return response
+
+
+@csrf_exempt
+@require_safe
+@answers_dead_ends
+def without_punctuation(request: HttpRequest, key: str) -> HttpResponse:
+    """Redirect to the short URL itself, if the key exists; this counts no hit.
+
+    Chat programs make the punctuation after a link a part of it.
+    """
+    following.look_up(key)
+    query = request.META.get("QUERY_STRING", "")
+    return HttpResponseRedirect(reverse("resolve", args=[key]) + (query and f"?{query}"))
 
 
 @csrf_exempt

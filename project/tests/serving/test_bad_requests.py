@@ -62,7 +62,7 @@ HOSTS = {
     "a host with a path": HIDDEN.replace(b"localhost", b"localhost/"),
     "a host with a wrong port": HIDDEN.replace(b"localhost", b"localhost:x"),
     "a host before a space": HIDDEN.replace(b"Host:", b"Host :"),
-    "a host in the target": get(b"GET http://other.example/healthz HTTP/1.1"),
+    "a host in the target": get(b"GET http://other.example/login HTTP/1.1"),
     "a host behind slashes": get(b"GET //other.example/healthz HTTP/1.1"),
 }
 LENGTHS = {

@@ -13,6 +13,7 @@ from django.http import HttpResponseRedirect
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.serving import NO_REFUSALS, ROOT, serving
 from project.serving.redirects import is_ours
+from project.tests.serving.test_serving import until
 from shorturl import following
 from shorturl.links.validators import ascii_url
 
@@ -38,6 +39,12 @@ OVER = """
            ('over', 'https://example.com/', 0, now(), NULL, NULL, now()),
            ('once', 'https://example.com/secret', 0, now(), NULL, 1, NULL),
            ('locked', 'https://example.com/', 0, now(), NULL, NULL, NULL)
+"""
+FULL_DISK = """
+    CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE disk_full; END $$;
+    CREATE TRIGGER full_disk BEFORE UPDATE ON shorturl_shorturl
+    FOR EACH ROW EXECUTE FUNCTION full_disk()
 """
 BAN = "INSERT INTO shorturl_banneddomain (domain, banned_at) VALUES ('banned.example', now())"
 SECURE = {
@@ -125,6 +132,13 @@ def secure(postgres: OwnPostgres) -> Iterator[Both]:
         ("/%73pring", 302),
         ("/idn", 302),
         ("/odd", 302),
+        ("http://localhost/spring", 302),
+        ("/spring.", 302),
+        ("/spring%E2%80%9D).", 302),
+        ("/spring.html", 404),
+        ("/spring....", 404),
+        ("/unknown.", 404),
+        ("/used,", 410),
         ("/script", 400),
         ("/host", 400),
         ("/gone", 404),
@@ -149,6 +163,56 @@ def test_get_and_head(services: Both, method: str, path: str, status: int) -> No
     counts = method == "GET" and path.endswith(("pring", "pring?utm_source=a"))
     after = services.hits("spring")
     assert [now - then for now, then in zip(after, before, strict=True)] == [4 * counts] * 2
+
+
+@pytest.mark.parametrize("end", [".", ",", ")", "!", "%20", "%E2%80%A6", "%E3%80%82", "%22)."])
+def test_the_end_of_a_sentence_leads_to_the_short_url(services: Both, end: str) -> None:
+    assert services.ask("GET", f"/spring{end}?a=b")[1]["location"] == "/spring?a=b"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Sec_Purpose": "prefetch;prerender"},
+        {"Purpose": "prefetch"},
+        {"X_Moz": "Prefetch"},
+    ],
+)
+def test_a_prefetch_neither_counts_nor_shows_the_target(
+    services: Both, header: dict[str, str]
+) -> None:
+    for key in ("spring", "once"):
+        before = services.hits(key)
+        for method in ("GET", "HEAD"):
+            status, headers, body = services.ask(method, f"/{key}", **header)
+            assert (status, headers["cache-control"]) == (503, "no-store")
+            assert "location" not in headers
+            assert b"example.com" not in body
+        assert services.hits(key) == before
+    before = services.hits("spring")
+    assert services.ask("GET", "/spring", **dict.fromkeys(header, "other"))[0] == 302
+    assert services.hits("spring") == tuple(hits + 2 for hits in before)
+
+
+def test_a_service_whose_redirects_fail_is_not_ready(services: Both) -> None:
+    """A full disk fails statements that write. Each service is ready again after a redirect."""
+
+    def are_ready(status: int) -> bool:
+        answers = {ask(url, "GET", "/readyz")[0] for url in (services.loop, services.plain)}
+        return answers == {status}
+
+    assert are_ready(200)
+    with services.database.cursor() as cursor:
+        cursor.execute(FULL_DISK)
+        for _ in range(following.FAILURES):
+            assert services.ask("GET", "/spring")[0] == 503
+        assert services.ask("GET", "/unknown")[0] == 404
+        until(lambda: are_ready(503))
+        reason = b"the last redirects failed; the log says why"
+        assert reason in services.ask("GET", "/readyz")[2]
+        cursor.execute("DROP TRIGGER full_disk ON shorturl_shorturl")
+    assert services.ask("GET", "/spring")[0] == 302
+    until(lambda: are_ready(200))
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])

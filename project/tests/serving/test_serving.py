@@ -22,7 +22,8 @@ import pytest
 
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
 from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
-from project.serving.bridge import QUEUE_PER_THREAD, RECEIVE_TIMEOUT
+from project.serving.bodies import RECEIVE_TIMEOUT
+from project.serving.bridge import QUEUE_PER_THREAD
 from project.tests.serving.test_unavailable import TIMEOUT, workers
 
 THREADS = 2
@@ -31,6 +32,11 @@ PLACES = THREADS * (1 + QUEUE_PER_THREAD)  # requests that Django may have at a 
 # A statement may wait for the table as long as a test needs.
 PATIENT = {**NO_REFUSALS, "DATABASE_LOCK_TIMEOUT": "60", "DATABASE_STATEMENT_TIMEOUT": "60"}
 NEW = b'{"target_url": "https://a.example/"}'
+TOKEN = b"Authorization: Bearer of-the-test"
+NEW_TOKEN = """
+    INSERT INTO shorturl_apitoken (name, prefix, digest)
+    VALUES ('test', '', encode(sha256('of-the-test'), 'hex'))
+"""
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PAGE = HEALTHZ.replace(b"healthz", b"login")
 LONG_FILE = HEALTHZ.replace(b"healthz", b"static/admin/js/vendor/jquery/jquery.js")
@@ -162,6 +168,15 @@ def few(postgres: OwnPostgres) -> Iterator[Served]:
         yield few
 
 
+@pytest.fixture(scope="module")
+def closed(postgres: OwnPostgres) -> Iterator[Served]:
+    """A service where only a token may create."""
+    with served(postgres, SHORTURL_PUBLIC_CREATE="off") as closed:
+        with closed.database.cursor() as cursor:
+            cursor.execute(NEW_TOKEN)
+        yield closed
+
+
 @pytest.fixture
 def connect() -> Iterator[Connect]:
     """Return a function that connects to a service until the end of the test."""
@@ -212,6 +227,38 @@ def test_head_of_a_probe_has_no_body(few: Served, connect: Connect, path: bytes)
     assert client.file.readline() == b"HTTP/1.1 200 OK\r\n"
     assert int(parse_headers(client.file)["Content-Length"]) > 0
     assert client.answer().status == 201  # no body is before it
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_long_body_needs_a_token_before_it_is_read(
+    closed: Served, connect: Connect, *, chunked: bool
+) -> None:
+    """The client sends all of it before it reads, and gets the answer: nothing is reset."""
+    body = b'{"target_url": "https://a.example/"}\n' + b"\n" * 2_000_000
+    field = b"Transfer-Encoding: chunked" if chunked else sized(body)
+    sent = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    for fields, status in (((), 401), ([b"Authorization: Bearer wrong"], 401), ([TOKEN], 201)):
+        client = connect(closed)
+        head = create(field, *fields, body=b"", path=b"/api/links/bulk")
+        client.socket.sendall(head.replace(b"application/json", b"application/x-ndjson"))
+        client.socket.sendall(sent)
+        answer = client.answer()
+        assert (answer.status, answer.headers["Connection"]) == (
+            status,
+            None if status == 201 else "close",
+        )
+
+
+def test_the_host_of_an_absolute_target_counts(few: Served) -> None:
+    """RFC 9112, section 3.2.2."""
+    key = json.loads(few.ask(CREATE).body)["key"].encode()
+    asked = b"GET %s/" + key + b" HTTP/1.1\r\nHost: %s\r\n\r\n"
+    for target in (b"http://localhost", b"HTTPS://localhost:8000"):
+        assert few.ask(asked % (target, b"other.example")).status == 302
+    for target in (b"http://other.example", b"http://localhost@other.example", b"http://"):
+        assert few.ask(asked % (target, b"localhost")).status == 400
+    assert few.ask(asked.replace(b"Host", b"X") % (b"http://localhost", b"")).status == 400
+    assert few.ask(asked % (b"ftp://localhost", b"localhost")).status == 404
 
 
 def test_expect_100_continue(few: Served, connect: Connect) -> None:
@@ -284,6 +331,16 @@ def test_silent_and_half_requests_delay_no_other_client(few: Served, connect: Co
         connect(few)
         connect(few, CREATE[:30])
     assert few.ask(CREATE).status == 201
+
+
+@pytest.mark.parametrize("field", [b"Content-Length: 2000000", b"Transfer-Encoding: chunked"])
+def test_long_bodies_that_do_not_arrive_delay_no_other_client(
+    few: Served, connect: Connect, field: bytes
+) -> None:
+    for _ in range(200):
+        connect(few, create(field, path=b"/api/links/bulk", body=b"1"))
+    assert few.ask(CREATE).status == 201
+    assert few.ask(PAGE).status == 200
 
 
 def test_a_client_that_never_reads_delays_no_other_one(few: Served, connect: Connect) -> None:
