@@ -12,13 +12,12 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from django.db.backends.utils import CursorWrapper
-from django.utils.encoding import iri_to_uri
 
 from shorturl import cluster
 from shorturl.exceptions import RowLocked
 from shorturl.limits import bans
+from shorturl.links import validators
 from shorturl.links.keys import key_of as key_of
-from shorturl.links.validators import ascii_url
 from shorturl.models import Counted, LinkState, ShortUrl, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error
 from shorturl.strategies.resolving import combined as without_visits
@@ -156,7 +155,7 @@ def location_unless(banned: frozenset[str], target_url: str) -> str | None:
     try:
         if bans.banned(target_url, banned):
             return None
-        found = iri_to_uri(ascii_url(target_url))
+        found = validators.location(target_url)
     except ValidationError:
         return None
     return found if found.startswith(("https://", "http://")) else None

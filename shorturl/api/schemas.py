@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from shorturl.limits import bans
 from shorturl.links import keys, labels
-from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_expiry
+from shorturl.links.validators import LOCATION_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_expiry
 from shorturl.models import ShortUrl
 from shorturl.pages.views import address
 
@@ -65,7 +65,8 @@ TargetUrl = Annotated[
     AfterValidator(check_target_url),
     Field(
         description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
-        "characters, and neither an address of this service nor in a banned domain. It is stored "
+        f"characters, {LOCATION_MAX_LENGTH:,} bytes when it is percent-encoded, and neither an "
+        "address of this service nor in a banned domain. It is stored "
         "as it was sent, with `https://` before an address that begins with its host.",
         examples=[TARGET],
         json_schema_extra={"maxLength": TARGET_URL_MAX_LENGTH},

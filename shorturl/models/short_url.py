@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce, Now
 from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
-from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_target_url
+from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH
 from shorturl.models.hit_counts import PartialCount, RecentVisits, VisitCount
 
 # The name of the CHECK that a limit below the hits violates.
@@ -131,9 +131,7 @@ class ShortUrl(models.Model):
     QuotaExceeded = exceptions.QuotaExceeded
 
     key = models.CharField(max_length=keys.MAX_LENGTH, editable=False)
-    target_url = models.CharField(
-        "target URL", max_length=TARGET_URL_MAX_LENGTH, validators=[validate_target_url]
-    )
+    target_url = models.CharField("target URL", max_length=TARGET_URL_MAX_LENGTH)
     # 64 bits, with a CHECK (hits >= 0) in the database. Some strategies count in PartialCount
     # instead, so read the total by with_total_hits().
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
