@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
         ("target_url", "https://a/\r\nSet-Cookie: a=b", "contains a line break at position 11"),
         ("target_url", "http://testserver/abc", "is an address of this service"),
         ("target_url", '"><script>', "is not a web address"),
-        ("key", '"><script>', "is not a valid key: use 1 to 20 letters, digits, '-' and '_'"),
+        ("key", '"><script>', "is not a valid key: use 1 to 64 letters, digits, '-' and '_'"),
         ("key", "b" * 9_000, "bbb…' is not a valid key"),
         ("key", "admin", "'admin' is reserved"),
     ],

@@ -179,7 +179,7 @@ LINES = {
     "key": "",
     f"a,{OTHER},1": "",
     f"theirs,{OTHER},1": "The key 'theirs' leads to 'https://example.com/' here: choose another",
-    f"a b,{OTHER},1": "'a b' is not a valid key: use 1 to 20 letters",
+    f"a b,{OTHER},1": "'a b' is not a valid key: use 1 to 64 letters",
     "b,ftp://example.com,1": "is not a web address: start it with",
     f"c,{OTHER},-1": "hits is '-1': use a whole number, such as 42.",
     f"d,{OTHER},{2**63}": "use a whole number",
