@@ -6,6 +6,7 @@ Django's view, where each hit has its own. A hit is its Visit; None with SHORTUR
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
@@ -28,8 +29,11 @@ from shorturl.visits.classification import visit_of
 # an error, or None if no live link has the key.
 FOUND = "shorturl.found"
 MOST_TARGETS = 10_000  # remembered results of location()
+MOST_KEYS = 10_000  # remembered by forwards_query()
 
 kinds = CardinalityLimit()
+# The keys of links that did not forward the query, and when they were read, by monotonic().
+without_query: dict[str, float] = {}
 
 
 def headers() -> list[str]:
@@ -143,6 +147,27 @@ def look_up(key: str) -> ShortUrl:
     if short_url.state != LinkState.LIVE:
         raise ShortUrl.Gone(key, short_url.state)
     return short_url
+
+
+def may_forward_query(key: str) -> bool:
+    """Return False if the link did not forward the query bans.HOLDS seconds ago or less."""
+    return monotonic() - without_query.get(key, float("-inf")) > bans.HOLDS
+
+
+def forwards_query(key: str) -> bool:
+    """Return whether the link forwards the query of its short URL.
+
+    Only a request with a query asks. Many links are shared with one, such as `?fbclid=…`, and few
+    forward it. So False is remembered, and such redirects stay as fast as others.
+    """
+    if not may_forward_query(key):
+        return False
+    now, found = monotonic(), ShortUrl.objects.filter(key=key, forward_query=True).exists()
+    if not found:
+        if len(without_query) >= MOST_KEYS:
+            without_query.clear()
+        without_query[key] = now
+    return found
 
 
 def location(target_url: str) -> str | None:

@@ -103,6 +103,14 @@ Tags = Annotated[
     ),
 ]
 
+ForwardQuery = Annotated[
+    bool,
+    Field(
+        description="Whether a redirect adds the query of the short URL to the target's. The query "
+        "is left out if the target would be too long with it.",
+    ),
+]
+
 
 class Change(BaseModel):
     """The fields of a short URL to change."""
@@ -114,6 +122,7 @@ class Change(BaseModel):
     expires_at: ExpiresAt | None = None
     title: Title = ""
     tags: Tags = None
+    forward_query: ForwardQuery = False
 
     @model_validator(mode="after")
     def something(self) -> Self:
@@ -139,6 +148,7 @@ class NewLink(BaseModel):
     expires_at: ExpiresAt | None = None
     title: Title = ""
     tags: Tags = None
+    forward_query: ForwardQuery = False
     reuse: bool = Field(
         False,
         strict=True,
@@ -180,6 +190,7 @@ class Link(BaseModel):
     expires_at: datetime | None = Field(description="Its expiry; null: no expiry.")
     title: str = Field(examples=["Spring catalogue"])
     tags: list[str] = Field(examples=[["catalogue", "spring"]])
+    forward_query: bool = Field(description="Whether it adds the query of the short URL.")
     state: Literal["live", "expired", "used up", "banned"]
 
     @classmethod
@@ -196,6 +207,7 @@ class Link(BaseModel):
             expires_at=short_url.expires_at,
             title=short_url.title,
             tags=short_url.tags or [],
+            forward_query=short_url.forward_query,
             state=bans.state_of(short_url),  # type: ignore[arg-type]  # no deleted one is shown
         )
 

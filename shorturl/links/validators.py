@@ -197,6 +197,23 @@ def location(target_url: str) -> str:
     return iri_to_uri(ascii_url(target_url))
 
 
+def with_query(target_url: str, query: str) -> str:
+    """Return a target URL with a query added to its own.
+
+    `query` is as in the WSGI environ. The target is returned without it if it makes no valid target
+    URL, such as one that is too long.
+    """
+    query = query.encode("latin-1").decode(errors="replace")
+    before, mark, fragment = target_url.partition("#")
+    separator = "" if before.endswith(("?", "&")) else "&" if "?" in before else "?"
+    joined = f"{before}{separator}{query}{mark}{fragment}"
+    try:
+        validate_target_url(joined)
+    except ValidationError:
+        return target_url
+    return joined
+
+
 def target_host(target_url: str) -> str:
     """Return the host as a browser reads it, without a dot at the end; raise ValidationError."""
     return ascii_host(_split(target_url).hostname or "").removesuffix(".")

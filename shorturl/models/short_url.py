@@ -154,6 +154,9 @@ class ShortUrl(models.Model):
         "limit", null=True, blank=True, validators=[MinValueValidator(1)]
     )
     expires_at = models.DateTimeField("expiry", null=True, blank=True)
+    # Whether a redirect adds the query of the short URL to the target's. No statement that counts
+    # hits reads it: see following.py.
+    forward_query = models.BooleanField(default=False, db_default=False)
     # As labels.py returns them; tags are NULL for no tags. Redirects read neither.
     title = models.CharField(max_length=TITLE_MAX_LENGTH, blank=True, default="", db_default="")
     tags = ArrayField(models.CharField(max_length=TAG_MAX_LENGTH), null=True, blank=True)

@@ -68,6 +68,10 @@ class LinkForm(forms.Form):
         ),
     )
 
+    forward_query = forms.BooleanField(
+        label="Add the query of the short URL to the target's", required=False
+    )
+
     class Media:
         js = [Script("shorturl/times.js", defer=True)]
 
@@ -94,7 +98,9 @@ class LinkForm(forms.Form):
 
 
 class TargetForm(LinkForm):
-    field_order: Sequence[str] = ("target_url", "title", "tags", "max_hits", "expires_at")
+    field_order: Sequence[str] = (
+        *("target_url", "title", "tags", "max_hits", "expires_at", "forward_query"),
+    )
 
     # Without a maxlength, at which a browser silently cuts pasted text.
     target_url = forms.CharField(
@@ -123,7 +129,7 @@ class TargetForm(LinkForm):
 
 
 class ShortUrlForm(TargetForm):
-    field_order = ("target_url", "key", "title", "tags", "max_hits", "expires_at")
+    field_order = ("target_url", "key", *TargetForm.field_order[1:])
 
     key = forms.CharField(
         label="Custom key",
@@ -139,7 +145,7 @@ class ShortUrlForm(TargetForm):
     )
 
     def clean(self) -> None:
-        for name in ("key", "title", "tags", "max_hits", "expires_at"):
+        for name in self.field_order[1:]:
             if self.cleaned_data.get("reuse") and self.cleaned_data.get(name):
                 message = "Leave it empty, or uncheck the box: a reused short URL keeps its own."
                 self.add_error(name, message)

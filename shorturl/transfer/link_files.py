@@ -30,7 +30,17 @@ from shorturl.links.validators import in_utc, shortened, validate_target_url
 
 FORMATS = ("csv", "jsonl")
 TIMES = ("created_at", "deleted_at", "expires_at")
-COLUMNS = ("key", "target_url", "title", "tags", "hits", "max_hits", "owner", *TIMES)
+COLUMNS = (
+    "key",
+    "target_url",
+    "title",
+    "tags",
+    "hits",
+    "max_hits",
+    "owner",
+    *TIMES,
+    "forward_query",
+)
 SHLINK = {
     "target_url": "longUrl",
     "title": "title",
@@ -135,6 +145,7 @@ def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[s
         "tags": clean_tags(tags),
         "hits": hits or 0,
         "max_hits": max_hits,
+        "forward_query": flag("forward_query", said.get("forward_query")),
         "owner_id": owner_id(str(said["owner"])) if said.get("owner") else None,
         **times,
         "created_at": times["created_at"] or now,
@@ -150,6 +161,13 @@ def number(name: str, value: object) -> int | None:
             f"The largest is {MOST[name]}."
         )
     return int(str(value))
+
+
+def flag(name: str, value: object) -> bool:
+    text = "" if value in NOTHING else str(value).lower()
+    if text not in ("", "false", "true"):
+        raise ValidationError(f"{name} is {quoted(value)}: use true or false.")
+    return text == "true"
 
 
 def moment(name: str, value: object) -> datetime | None:

@@ -11,7 +11,7 @@ import pytest
 from django.http import HttpResponseRedirect
 
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
-from loadtests.harness.serving import NO_REFUSALS, ROOT, serving
+from loadtests.harness.serving import NO_REFUSALS, ROOT, serving, wait_until
 from project.serving.redirects import is_ours
 from shorturl import following
 from shorturl.links.validators import ascii_url
@@ -38,6 +38,10 @@ OVER = """
            ('over', 'https://example.com/', 0, now(), NULL, NULL, now()),
            ('once', 'https://example.com/secret', 0, now(), NULL, 1, NULL),
            ('locked', 'https://example.com/', 0, now(), NULL, NULL, NULL)
+"""
+FORWARDS = """
+    INSERT INTO shorturl_shorturl (key, target_url, forward_query)
+    VALUES ('forwards', 'https://example.com/?a=1#there', true)
 """
 BAN = "INSERT INTO shorturl_banneddomain (domain, banned_at) VALUES ('banned.example', now())"
 SECURE = {
@@ -100,6 +104,7 @@ def both(stack: ExitStack, postgres: OwnPostgres, **environment: str) -> Both:
         cursor.execute("TRUNCATE shorturl_shorturl, shorturl_banneddomain CASCADE")
         cursor.executemany(LINKS, TARGETS.items())
         cursor.execute(OVER)
+        cursor.execute(FORWARDS)
         cursor.execute(BAN)
     return Both(loop, plain, database)
 
@@ -149,6 +154,32 @@ def test_get_and_head(services: Both, method: str, path: str, status: int) -> No
     counts = method == "GET" and path.endswith(("pring", "pring?utm_source=a"))
     after = services.hits("spring")
     assert [now - then for now, then in zip(after, before, strict=True)] == [4 * counts] * 2
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/forwards?b=%C3%BC&c", "https://example.com/?a=1&b=%C3%BC&c#there"),
+        ("/forwards", "https://example.com/?a=1#there"),
+        ("/forwards?", "https://example.com/?a=1#there"),
+        (f"/forwards?{'b' * 2_000}", "https://example.com/?a=1#there"),  # it would be too long
+        ("/spring?b=2", "https://example.com/"),
+    ],
+)
+def test_the_query_of_a_short_url_is_forwarded_if_the_link_says_so(
+    services: Both, method: str, path: str, location: str
+) -> None:
+    for _ in range(2):
+        assert services.ask(method, path)[1]["location"] == location
+
+
+def test_forwarding_begins_within_the_time_that_its_absence_is_remembered(services: Both) -> None:
+    assert services.ask("GET", "/near?b=2")[1]["location"] == TARGETS["near"]
+    with services.database.cursor() as cursor:
+        cursor.execute("UPDATE shorturl_shorturl SET forward_query = true WHERE key = 'near'")
+    forwarded, url = f"{TARGETS['near']}?b=2", services.loop
+    wait_until(lambda: ask(url, "GET", "/near?b=2")[1]["location"] == forwarded, "no query", 10)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])

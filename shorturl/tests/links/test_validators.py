@@ -9,6 +9,7 @@ from shorturl.links.validators import (
     ascii_url,
     validate_foreign,
     validate_target_url,
+    with_query,
 )
 
 LABEL = "a" * 63
@@ -158,6 +159,25 @@ def test_ascii_host() -> None:
     for host in ("", ".", "fe80::1%eth0", "[::1]", "::1::", "a b"):
         with pytest.raises(ValidationError, match="is not a host"):
             ascii_host(host)
+
+
+@pytest.mark.parametrize(
+    ("target_url", "query", "joined"),
+    [
+        ("https://example.com", "a=1", "https://example.com?a=1"),
+        ("https://example.com/?", "a=1", "https://example.com/?a=1"),
+        ("https://example.com/?a=1#f?", "b&c", "https://example.com/?a=1&b&c#f?"),
+        ("https://example.com/", "ü".encode().decode("latin-1"), "https://example.com/?ü"),
+        ("https://example.com/", "\xff", "https://example.com/"),
+        ("https://example.com/", "a b", "https://example.com/"),
+        ("https://example.com/", "a" * 1_979, "https://example.com/?" + "a" * 1_979),
+        ("https://example.com/", "a" * 1_980, "https://example.com/"),
+    ],
+)
+def test_a_query_is_added_if_the_target_stays_valid(
+    target_url: str, query: str, joined: str
+) -> None:
+    assert with_query(target_url, query) == joined
 
 
 ALLOWED_HOSTS = ["sho.rt", ".example.org", "127.0.0.1", "[::1]"]

@@ -47,6 +47,7 @@ def links_of_all_kinds() -> None:
     ShortUrl.objects.filter(key="k9").update(max_hits=2**63 - 1)
     ShortUrl.objects.filter(key="k2").update(created_at=WHEN, hits=2**62)
     ShortUrl.objects.filter(key="k3").delete()
+    ShortUrl.objects.filter(key="k4").update(forward_query=True)
     ShortUrl.objects.filter(key="k7").update(title="=1+1, “Spring”", tags=["-news", "spring"])
     ShortUrl.objects.filter(key="k8").update(title="'tis | spring")
     ShortUrl.objects.create(key="-2-3", target_url=OTHER)
@@ -222,6 +223,7 @@ def test_errors_name_the_line(tmp_path: Path) -> None:
         ({"title": "x" * 513}, "The title has 513 characters: use at most 512."),
         ({"tags": ["a", 1]}, "tags is \"['a', 1]\": use a list of words."),
         ({"tags": ["x" * 51]}, "use at most 50."),
+        ({"forward_query": 2}, "forward_query is '2': use true or false."),
         ({"tags": ["a,b"]}, "which separates tags"),
         ({"tags": ",".join(map(str, range(21)))}, "The link has 21 tags: use at most 20."),
         ({"target_url": "https://a.example/\ud800"}, "character"),
