@@ -74,7 +74,7 @@ def test_the_longest_key_is_followed_recorded_rolled_up_and_told(client: Client)
     unsubscribe(RECEIVER)
     assert client.get(f"/{key}")["Location"] == TARGET
     call_command("roll_up", verbosity=0)
-    assert VisitCount.objects.filter(short_url=key).exists()
+    assert VisitCount.objects.filter(short_url__key=key).exists()
 
 
 @pytest.mark.django_db(transaction=True)
