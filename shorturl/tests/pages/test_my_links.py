@@ -120,6 +120,8 @@ def test_chooses_to_forward_the_query(client: Client, owner: User) -> None:
         assert ShortUrl.objects.get().forward_query is stored
     client.post("/", {"target_url": TARGET, "key": "new", "forward_query": "on"})
     assert ShortUrl.objects.get(key="new").forward_query
+    wrong = {"target_url": TARGET, "reuse": "on", "forward_query": "on"}
+    assertContains(client.post("/", wrong), "a reused short URL keeps its own.", status_code=422)
 
 
 def test_edits_title_and_tags(client: Client, owner: User) -> None:
