@@ -24,7 +24,7 @@ CHANGE = """
 
 
 class Migration(migrations.Migration):
-    dependencies = [("shorturl", "0018_recent_visits")]
+    dependencies = [("shorturl", "0020_no_single_visits")]
 
     operations = [
         migrations.RunSQL(
