@@ -81,6 +81,7 @@ class ShortUrlAdmin(CheckedAdmin):
     form = AdminForm
     fields = (
         *("key", "target_url", "title", "tags", "owner", "max_hits", "expires_at"),
+        "forward_query",
         *("hits", "created_at", "deleted_at"),
     )
     raw_id_fields = ("owner",)

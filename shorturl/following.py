@@ -13,13 +13,12 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from django.db.backends.utils import CursorWrapper
-from django.utils.encoding import iri_to_uri
 
 from shorturl import cluster
 from shorturl.exceptions import RowLocked
 from shorturl.limits import bans
+from shorturl.links import validators
 from shorturl.links.keys import key_of as key_of
-from shorturl.links.validators import ascii_url
 from shorturl.models import Counted, LinkState, ShortUrl, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error, is_busy, is_outage, missing_node
 from shorturl.strategies.resolving import combined as without_visits
@@ -33,10 +32,13 @@ MOST_TARGETS = 10_000  # remembered results of location()
 # After so many failures in a row, redirects fail; for so many seconds after the last of them, as
 # nobody sends redirects to a service that is not ready.
 FAILURES, FAILURES_HOLD = 3, 5.0
+MOST_KEYS = 10_000  # remembered by forwards_query()
 
 P = ParamSpec("P")
 T = TypeVar("T")
 kinds = CardinalityLimit()
+# The keys of links that did not forward the query, and when they were read, by monotonic().
+without_query: dict[str, float] = {}
 
 
 class Failures:
@@ -187,6 +189,27 @@ def look_up(key: str) -> ShortUrl:
     return short_url
 
 
+def may_forward_query(key: str) -> bool:
+    """Return False if the link did not forward the query bans.HOLDS seconds ago or less."""
+    return monotonic() - without_query.get(key, float("-inf")) > bans.HOLDS
+
+
+def forwards_query(key: str) -> bool:
+    """Return whether the link forwards the query of its short URL.
+
+    Only a request with a query asks. Many links are shared with one, such as `?fbclid=…`, and few
+    forward it. So False is remembered, and such redirects stay as fast as others.
+    """
+    if not may_forward_query(key):
+        return False
+    now, found = monotonic(), ShortUrl.objects.filter(key=key, forward_query=True).exists()
+    if not found:
+        if len(without_query) >= MOST_KEYS:
+            without_query.clear()
+        without_query[key] = now
+    return found
+
+
 def location(target_url: str) -> str | None:
     """Return the Location of a redirect; None for a target that Django has to refuse."""
     return location_unless(bans.known.domains, target_url)
@@ -197,7 +220,7 @@ def location_unless(banned: frozenset[str], target_url: str) -> str | None:
     try:
         if bans.banned(target_url, banned):
             return None
-        found = iri_to_uri(ascii_url(target_url))
+        found = validators.location(target_url)
     except ValidationError:
         return None
     return found if found.startswith(("https://", "http://")) else None

@@ -36,18 +36,19 @@ def create(
     expires_at: datetime | None = None,
     title: str = "",
     tags: list[str] | None = None,
+    forward_query: bool = False,
 ) -> ShortUrl:
     """Return a new short URL, with a random key unless `key` is given. Safe inside atomic().
 
     The link leads to its target `max_hits` times and until `expires_at`. `title` and `tags` are as
-    links/labels.py returns them.
+    links/labels.py returns them. With `forward_query` it adds the query of the short URL.
 
     Raises ValidationError for an invalid target URL or custom key, ShortUrl.KeyTaken for a custom
     key that is or was in use, and ShortUrl.KeySpaceExhausted when no random key was free.
     """
     validate_target_url(target_url)
     values: dict[str, Any] = {"owner_id": owner_id, "max_hits": max_hits, "expires_at": expires_at}
-    values |= {"title": title, "tags": tags}
+    values |= {"title": title, "tags": tags, "forward_query": forward_query}
     if key is None:
         return create_at_random(target_url, **values)
     keys.validate_custom_key(key)

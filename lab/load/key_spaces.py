@@ -37,9 +37,9 @@ KEY = re.compile(rf"({NAME.pattern})-[0-9a-f]{{1,3}}-[{keys.ALPHABET}]+")
 TARGET = r"^https://lab-[a-z0-9]{5}\.invalid/"  # the form for PostgreSQL
 ROUNDS = 0x1000  # three hexadecimal digits
 
-# In characters, without the prefix. The longest keys leave room for the longer candidates.
+# In characters, without the prefix. More than these no load run fills up.
 MIN_KEY_LENGTH = 1
-MAX_KEY_LENGTH = keys.MAX_LENGTH - len("lab-x7k2m-fff-") - keys.LONGER_LENGTHS
+MAX_KEY_LENGTH = 3
 
 # A load run takes a few minutes. An older space was left behind.
 FORGOTTEN_AFTER = timedelta(hours=1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg2
 import pytest
 
 from loadtests.harness.own_proxies import HAPROXY, own_haproxy
@@ -55,6 +56,15 @@ def proxied(database_url: str) -> Iterator[str]:
         own_haproxy(service.url) as url,
     ):
         yield url
+
+
+def test_the_longest_target_of_an_old_link_passes(database_url: str, proxied: str) -> None:
+    """New targets are shorter: 8,000 bytes when they are percent-encoded."""
+    target_url = "https://example.com/" + "\N{GRINNING FACE}" * 1_980
+    insert = "INSERT INTO shorturl_shorturl (key, target_url) VALUES ('long', %s)"
+    with closing(psycopg2.connect(database_url)) as connection, connection:
+        connection.cursor().execute(insert, [target_url])
+    assert answer(urlsplit(proxied).netloc, "GET", "/long")[0] == 302
 
 
 @pytest.mark.parametrize(

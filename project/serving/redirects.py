@@ -82,6 +82,8 @@ class Redirects:
         if found is None:
             return {following.FOUND: None}
         following.remember(key, hit)
+        if scope["query_string"] and following.may_forward_query(key):
+            return {following.FOUND: found}
         _, _, target_url, _ = found
         location = following.location(target_url)
         return redirect_to(location, secure=secure) if location else {following.FOUND: found}

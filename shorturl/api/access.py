@@ -37,10 +37,13 @@ class Token(AuthBase):
                 "The Authorization header holds no valid token: write it as "
                 "'Authorization: Bearer <token>', with one that is not revoked."
             )
-        if self.scope not in token.scopes:
-            detail = f"This token lacks the scope {self.scope!r}."
-            raise ApiError(HTTPStatus.FORBIDDEN, detail)
+        require(token, self.scope)
         return token
+
+
+def require(token: ApiToken, scope: str) -> None:
+    if scope not in token.scopes:
+        raise ApiError(HTTPStatus.FORBIDDEN, f"This token lacks the scope {scope!r}.")
 
 
 class Login(AuthBase):

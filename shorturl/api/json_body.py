@@ -1,6 +1,7 @@
 """The JSON body of a request; JSON that parsers read differently is refused."""
 
 import json
+from codecs import BOM_UTF8
 from collections import Counter
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -21,8 +22,9 @@ class JsonParser(Parser):
 
 def parse(body: bytes) -> Any:
     try:
-        # json.loads() of bytes would also accept UTF-16 and UTF-32.
-        return json.loads(body.decode(), parse_constant=refuse, object_pairs_hook=unique)
+        # json.loads() of bytes would also accept UTF-16 and UTF-32. Some editors write a BOM.
+        text = body.removeprefix(BOM_UTF8).decode()
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
     except UnicodeDecodeError as error:
         raise malformed(f"it is not UTF-8 at byte {error.start + 1}") from error
     except json.JSONDecodeError as error:

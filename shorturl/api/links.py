@@ -16,7 +16,7 @@ from shorturl.api.schemas import Change, Error, Link, LinkPage, NewLink, PageQue
 from shorturl.limits import owners, quotas
 from shorturl.links import keys
 from shorturl.links.validators import shortened
-from shorturl.models import ShortUrl, ShortUrlQuerySet
+from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 
 router = Router(tags=["links"])
 
@@ -60,14 +60,16 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     taken: 409.
 
     With `reuse` the answer is 200 with your own live short URL to the same target, or 201 with a
-    new one. Two such calls at the same moment get the same short URL. A short URL that is found
-    does not count for the quotas, and is found even when they are used up. A call with an
-    `Idempotency-Key` does count, because its answer is kept. A call with `reuse` needs no
-    `Idempotency-Key` to be sent again safely.
+    new one. A token needs the scope `read`, too. Two such calls at the same moment get the same
+    short URL. A short URL that is found does not count for the quotas, and is found even when they
+    are used up. A call with an `Idempotency-Key` does count, because its answer is kept. A call
+    with `reuse` needs no `Idempotency-Key` to be sent again safely.
     """
     who = access.caller(request)
     spender, owner_id = quotas.spender_of(who, request), owners.owner_id(who)
     if body.reuse:
+        if isinstance(who, ApiToken):
+            access.require(who, "read")  # the answer shows the hits and the title of an old link
         owner_id, is_kept = reuser(body, owner_id), HEADER in request.headers
         short_url, created = quotas.reuse(
             spender, body.target_url, owner_id=owner_id, is_kept=is_kept

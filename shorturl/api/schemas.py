@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from shorturl.limits import bans
 from shorturl.links import keys, labels
-from shorturl.links.validators import TARGET_URL_MAX_LENGTH, validate_expiry
+from shorturl.links.validators import LOCATION_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_expiry
 from shorturl.models import ShortUrl
 from shorturl.pages.views import address
 
@@ -65,7 +65,8 @@ TargetUrl = Annotated[
     AfterValidator(check_target_url),
     Field(
         description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
-        "characters, and neither an address of this service nor in a banned domain. It is stored "
+        f"characters, {LOCATION_MAX_LENGTH:,} bytes when it is percent-encoded, and neither an "
+        "address of this service nor in a banned domain. It is stored "
         "as it was sent, with `https://` before an address that begins with its host.",
         examples=[TARGET],
         json_schema_extra={"maxLength": TARGET_URL_MAX_LENGTH},
@@ -102,6 +103,14 @@ Tags = Annotated[
     ),
 ]
 
+ForwardQuery = Annotated[
+    bool,
+    Field(
+        description="Whether a redirect adds the query of the short URL to the target's. The query "
+        "is left out if the target would be too long with it.",
+    ),
+]
+
 
 class Change(BaseModel):
     """The fields of a short URL to change."""
@@ -113,6 +122,7 @@ class Change(BaseModel):
     expires_at: ExpiresAt | None = None
     title: Title = ""
     tags: Tags = None
+    forward_query: ForwardQuery = False
 
     @model_validator(mode="after")
     def something(self) -> Self:
@@ -138,6 +148,7 @@ class NewLink(BaseModel):
     expires_at: ExpiresAt | None = None
     title: Title = ""
     tags: Tags = None
+    forward_query: ForwardQuery = False
     reuse: bool = Field(
         False,
         strict=True,
@@ -179,6 +190,7 @@ class Link(BaseModel):
     expires_at: datetime | None = Field(description="Its expiry; null: no expiry.")
     title: str = Field(examples=["Spring catalogue"])
     tags: list[str] = Field(examples=[["catalogue", "spring"]])
+    forward_query: bool = Field(description="Whether it adds the query of the short URL.")
     state: Literal["live", "expired", "used up", "banned"]
 
     @classmethod
@@ -193,6 +205,7 @@ class Link(BaseModel):
             expires_at=short_url.expires_at,
             title=short_url.title,
             tags=short_url.tags or [],
+            forward_query=short_url.forward_query,
             state=bans.state_of(short_url),  # type: ignore[arg-type]  # no deleted one is shown
         )
 

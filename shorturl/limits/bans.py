@@ -15,8 +15,8 @@ from django.core.exceptions import ValidationError
 
 from shorturl.exceptions import Banned
 from shorturl.links.validators import (
+    reached_hosts,
     shortened,
-    target_host,
     validate_foreign,
     validate_target_url,
     with_scheme,
@@ -50,9 +50,12 @@ def banned(target_url: str, domains: frozenset[str]) -> str | None:
     """Return which of the domains the target is in, if any; it must be a valid URL."""
     if not domains:
         return None
-    labels = target_host(target_url).split(".")
-    names = (".".join(labels[start:]) for start in range(len(labels)))
-    return next((name for name in names if name in domains), None)
+    for host in reached_hosts(target_url):
+        labels = host.split(".")
+        names = (".".join(labels[start:]) for start in range(len(labels)))
+        if name := next((name for name in names if name in domains), None):
+            return name
+    return None
 
 
 def ban_of(target_url: str) -> str | None:

@@ -12,7 +12,7 @@ from django.db import IntegrityError
 from shorturl.links.validators import shortened
 
 ALPHABET = string.ascii_letters + string.digits
-MAX_LENGTH = 20
+MAX_LENGTH = 64
 
 # This many keys are drawn at one length before longer ones. With half of the key space taken, ten
 # collisions in a row happen once in a thousand creates. The eleventh key is longer, and its key

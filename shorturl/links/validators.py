@@ -6,17 +6,21 @@ import socket
 import unicodedata
 from datetime import UTC, datetime
 from functools import lru_cache
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 import idna
 from django.core.exceptions import ValidationError
 from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
+from django.utils.encoding import iri_to_uri
 
 # PostgreSQL stores the long columns of a row above about 2 kB in another table (TOAST), and then
 # every redirect reads two tables. A URL of this length compresses to less than that, unless it is
 # random or mostly outside ASCII. https://www.postgresql.org/docs/18/storage-toast.html
 TARGET_URL_MAX_LENGTH = 2_000
+# Bytes of a Location. A character outside ASCII is up to 12 bytes in it. Many proxies and clients
+# have 8 kB for a header, and some for all headers.
+LOCATION_MAX_LENGTH = 8_000
 
 MAX_QUOTED = 60  # characters of an input that a message repeats
 
@@ -25,9 +29,12 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 # Control characters and line breaks could inject a header. Spaces end a URL. Marks of writing
 # direction show another address than the one that is followed. Lone surrogates cannot be encoded.
 # The replacement character stands for bytes that were not UTF-8. Browsers take a backslash for a
-# slash, and other programs do not.
+# slash, and other programs do not. Nobody sees the characters of the last line: they come along
+# when an address is copied. Joiners and variation selectors are allowed, as emoji need them.
 FORBIDDEN = re.compile(
-    r"[\x00-\x20\x7f-\xa0\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffd\\]"
+    r"[\x00-\x20\x7f-\xa0\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffd\\"
+    r"\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f]"
 )
 FORBIDDEN_NAMES = {
     "\u061c": "mark of writing direction",
@@ -46,6 +53,9 @@ HOST_MAX_LENGTH = 253
 # Browsers read a host that ends in a number as an IPv4 address: 127.1 and 0x7f000001 are
 # 127.0.0.1. https://url.spec.whatwg.org/#ends-in-a-number-checker
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+# The IPv6 addresses that end in an IPv4 address: of NAT64 (RFC 6052, RFC 8215), and "compatible"
+# ones (RFC 4291).
+IPV4_WITHIN = [*map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::/96"))]
 
 
 def with_scheme(target_url: str) -> str:
@@ -95,6 +105,12 @@ def validate_target_url(target_url: str) -> None:
     labels = ascii_host(split.hostname).split(".")
     if not all(_is_encoded(label) for label in labels if label.startswith("xn--")):
         raise _no_host_name(split.hostname)
+    if (length := len(location(target_url))) > LOCATION_MAX_LENGTH:
+        raise ValidationError(
+            f"The target URL has {length:,} bytes when it is percent-encoded: "
+            f"use at most {LOCATION_MAX_LENGTH:,}.",
+            code="too_long",
+        )
 
 
 def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -> None:
@@ -102,13 +118,14 @@ def validate_foreign(target_url: str, own_host: str, allowed_hosts: list[str]) -
 
     `own_host` is the Host of the request, with its port if it has one.
     """
-    split, host = _split(target_url), target_host(target_url)
+    split = _split(target_url)
     own_name, own_port = split_domain_port(own_host)
     # The same service answers at port 80 and at port 443.
     ports = {split.port or DEFAULT_PORTS[split.scheme], int(own_port or 80)}
     same_port = len(ports) == 1 or ports == {80, 443}
     names = [name for name in allowed_hosts if name != "*"] + [own_name]
-    if same_port and validate_host(f"[{host}]" if ":" in host else host, names):
+    hosts = [f"[{host}]" if ":" in host else host for host in reached_hosts(target_url)]
+    if same_port and any(validate_host(host, names) for host in hosts):
         raise ValidationError(
             f"{shortened(target_url)!r} is an address of this service: "
             "use the address that it leads to.",
@@ -141,13 +158,16 @@ def validate_expiry(expires_at: datetime) -> datetime:
 def ascii_host(host: str) -> str:
     """Return `host` as a browser sends it: lower case, IDNA-encoded (UTS 46), addresses in full.
 
-    IPv6 addresses have no brackets. Raises ValidationError for a text that is not a host.
+    IPv6 addresses have no brackets. Percent-encoded characters are decoded. Raises ValidationError
+    for a text that is not a host.
     """
     try:
         if ":" in host and "%" not in host:
             return ipaddress.IPv6Address(host).compressed
         # idna.encode() would refuse symbols, such as emoji, that browsers and registries accept.
-        labels = [_ascii_label(label) for label in idna.uts46_remap(host, False).split(".")]
+        labels = [
+            _ascii_label(label) for label in idna.uts46_remap(unquote(host), False).split(".")
+        ]
         encoded = ".".join(labels)
         if not labels[-1]:
             labels.pop()  # the empty label after a trailing dot
@@ -164,7 +184,7 @@ def ascii_host(host: str) -> str:
 def ascii_url(target_url: str) -> str:
     """Return a valid target URL with its host in ASCII; Django encodes the rest for Location."""
     split = _split(target_url)
-    if split.netloc.isascii():
+    if split.netloc.isascii() and "%" not in split.netloc:
         return target_url
     host = ascii_host(split.hostname or "")
     netloc = host if split.port is None else f"{host}:{split.port}"
@@ -172,9 +192,43 @@ def ascii_url(target_url: str) -> str:
     return target_url.replace(f"//{split.netloc}", f"//{netloc}", 1)
 
 
+def location(target_url: str) -> str:
+    """Return a valid target URL as it is in the Location of a redirect, which is ASCII."""
+    return iri_to_uri(ascii_url(target_url))
+
+
+def with_query(target_url: str, query: str) -> str:
+    """Return a target URL with a query added to its own.
+
+    `query` is as in the WSGI environ. The target is returned without it if it makes no valid target
+    URL, such as one that is too long.
+    """
+    query = query.encode("latin-1").decode(errors="replace")
+    before, mark, fragment = target_url.partition("#")
+    separator = "" if before.endswith(("?", "&")) else "&" if "?" in before else "?"
+    joined = f"{before}{separator}{query}{mark}{fragment}"
+    try:
+        validate_target_url(joined)
+    except ValidationError:
+        return target_url
+    return joined
+
+
 def target_host(target_url: str) -> str:
     """Return the host as a browser reads it, without a dot at the end; raise ValidationError."""
     return ascii_host(_split(target_url).hostname or "").removesuffix(".")
+
+
+def reached_hosts(target_url: str) -> list[str]:
+    """Return target_host(), and the IPv4 address that an IPv6 address stands for, if any."""
+    host = target_host(target_url)
+    if ":" not in host:
+        return [host]
+    address = ipaddress.IPv6Address(host)
+    within = address.ipv4_mapped or address.sixtofour
+    if not within and any(address in network for network in IPV4_WITHIN):
+        within = ipaddress.IPv4Address(address.packed[-4:])
+    return [host, str(within)] if within else [host]
 
 
 def shortened(text: str, most: int = MAX_QUOTED) -> str:

@@ -4,6 +4,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
+from shorturl.links import keys
 from shorturl.models.short_url import CLOCK
 
 
@@ -39,7 +40,7 @@ class LinkEvent(models.Model):
     """
 
     subscription = models.ForeignKey(Subscription, models.CASCADE, "+", db_index=False)
-    key = models.CharField(max_length=20)
+    key = models.CharField(max_length=keys.MAX_LENGTH)
     type = models.CharField(max_length=20)  # such as link.created
     at = models.DateTimeField(db_default=Now())
     data = models.JSONField(default=dict)

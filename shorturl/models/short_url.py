@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
-from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_target_url
+from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH
 from shorturl.models.hit_counts import RecentVisits, VisitCount
 
 # The name of the CHECK that a limit below the hits violates.
@@ -116,9 +116,7 @@ class ShortUrl(models.Model):
     QuotaExceeded = exceptions.QuotaExceeded
 
     key = models.CharField(max_length=keys.MAX_LENGTH, editable=False)
-    target_url = models.CharField(
-        "target URL", max_length=TARGET_URL_MAX_LENGTH, validators=[validate_target_url]
-    )
+    target_url = models.CharField("target URL", max_length=TARGET_URL_MAX_LENGTH)
     # 64 bits, with a CHECK (hits >= 0) in the database.
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -140,6 +138,9 @@ class ShortUrl(models.Model):
         "limit", null=True, blank=True, validators=[MinValueValidator(1)]
     )
     expires_at = models.DateTimeField("expiry", null=True, blank=True)
+    # Whether a redirect adds the query of the short URL to the target's. No statement that counts
+    # hits reads it: see following.py.
+    forward_query = models.BooleanField(default=False, db_default=False)
     # As labels.py returns them; tags are NULL for no tags. Redirects read neither.
     title = models.CharField(max_length=TITLE_MAX_LENGTH, blank=True, default="", db_default="")
     tags = ArrayField(models.CharField(max_length=TAG_MAX_LENGTH), null=True, blank=True)

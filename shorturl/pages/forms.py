@@ -68,6 +68,10 @@ class LinkForm(forms.Form):
         ),
     )
 
+    forward_query = forms.BooleanField(
+        label="Add the query of the short URL to the target's", required=False
+    )
+
     class Media:
         js = [Script("shorturl/times.js", defer=True)]
 
@@ -77,7 +81,11 @@ class LinkForm(forms.Form):
             field.show_hidden_initial = bool(self.initial)
 
     def clean_target_url(self) -> str:
-        return clean_target_url(self.cleaned_data["target_url"], self.own_host)
+        """Return the target; one that is not changed need not be valid by today's rules."""
+        target_url: str = self.cleaned_data["target_url"]
+        if "target_url" in self.changed_data:
+            return clean_target_url(target_url, self.own_host)
+        return target_url
 
     def clean_title(self) -> str:
         return labels.clean_title(self.cleaned_data["title"])
@@ -90,7 +98,9 @@ class LinkForm(forms.Form):
 
 
 class TargetForm(LinkForm):
-    field_order: Sequence[str] = ("target_url", "title", "tags", "max_hits", "expires_at")
+    field_order: Sequence[str] = (
+        *("target_url", "title", "tags", "max_hits", "expires_at", "forward_query"),
+    )
 
     # Without a maxlength, at which a browser silently cuts pasted text.
     target_url = forms.CharField(
@@ -119,7 +129,7 @@ class TargetForm(LinkForm):
 
 
 class ShortUrlForm(TargetForm):
-    field_order = ("target_url", "key", "title", "tags", "max_hits", "expires_at")
+    field_order = ("target_url", "key", *TargetForm.field_order[1:])
 
     key = forms.CharField(
         label="Custom key",
@@ -135,7 +145,7 @@ class ShortUrlForm(TargetForm):
     )
 
     def clean(self) -> None:
-        for name in ("key", "title", "tags", "max_hits", "expires_at"):
+        for name in self.field_order[1:]:
             if self.cleaned_data.get("reuse") and self.cleaned_data.get(name):
                 message = "Leave it empty, or uncheck the box: a reused short URL keeps its own."
                 self.add_error(name, message)

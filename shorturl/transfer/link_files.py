@@ -1,4 +1,4 @@
-"""Files of links in CSV or JSON lines, by this service, Shlink, Kutt or YOURLS.
+"""The fields of links in files of this service, Shlink, Kutt and YOURLS; records.py reads them.
 
 The names of the columns or fields tell which program has written a file:
 
@@ -8,14 +8,12 @@ The names of the columns or fields tell which program has written a file:
     YOURLS  CSV of the plugin "Import Export" (fileio/csv.php in
             https://github.com/GautamGupta/YOURLS-Import-Export), or of the table yourls_url
             (includes/functions-install.php in https://github.com/YOURLS/YOURLS)
-    Kutt    has no export: JSON lines, each a link or a whole answer of its API's
+    Kutt    has no export: JSON, of links or of whole answers of its API's
             GET /api/v2/links (docs/api/api.js in https://github.com/thedevs-network/kutt)
 """
 
-import csv
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +30,17 @@ from shorturl.links.validators import in_utc, shortened, validate_target_url
 
 FORMATS = ("csv", "jsonl")
 TIMES = ("created_at", "deleted_at", "expires_at")
-COLUMNS = ("key", "target_url", "title", "tags", "hits", "max_hits", "owner", *TIMES)
+COLUMNS = (
+    "key",
+    "target_url",
+    "title",
+    "tags",
+    "hits",
+    "max_hits",
+    "owner",
+    *TIMES,
+    "forward_query",
+)
 SHLINK = {
     "target_url": "longUrl",
     "title": "title",
@@ -69,54 +77,21 @@ FOREIGN = [
 COMPUTED = ("=", "+", "-", "@", "'")
 # Properties of Kutt's links that this service does not have.
 NOT_HERE = ("banned", "password")
+# How MySQL and other programs write NULL, and no date.
+NOTHING = (None, "", "NULL", "\\N")
+ZERO_DATE = re.compile("0000-00-00([ T]00:00:00.*)?")
 # The largest values. Later hits add to the hits, so these are half of what the column can have.
 MOST = {"hits": 2**62, "max_hits": 2**63 - 1}
 
 Record = Mapping[str, Any]
 
 
-def format_of(name: str, given: str | None) -> str:
+def format_of(name: str, given: str | None, formats: Iterable[str] = FORMATS) -> str:
     found = given or Path(name).suffix.removeprefix(".")
-    if found not in FORMATS:
-        ways = " or ".join(f"--format {each}" for each in FORMATS)
+    if found not in formats:
+        ways = " or ".join(f"--format {each}" for each in formats)
         raise CommandError(f"The format of {name} is unknown: use {ways}.", returncode=2)
     return found
-
-
-def csv_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | ValidationError]]:
-    """Yield the number of the line and the row, or its error, for each row of a CSV file.
-
-    In a file of export_links the apostrophes before COMPUTED are removed.
-
-    Raises ValidationError for unknown or repeated columns, and csv.Error for malformed CSV.
-    """
-    rows = csv.DictReader(lines, strict=True)
-    columns = list(rows.fieldnames or ())
-    names(columns)
-    if repeated := {name for name in columns if columns.count(name) > 1}:
-        raise ValidationError(f"Repeated columns: {listed(repeated)}. Leave one of each out.")
-    for row in rows:
-        if None in row or None in row.values():
-            wrong = "The row has more or fewer fields than the first line has names."
-            yield rows.line_num, ValidationError(wrong)
-        elif "key" in row:
-            yield rows.line_num, {name: text.removeprefix("'") for name, text in row.items()}
-        else:
-            yield rows.line_num, row
-
-
-def json_records(lines: Iterable[str]) -> Iterator[tuple[int, Record | ValidationError]]:
-    for number, line in enumerate(lines, 1):
-        try:
-            content = json.loads(line) if line.strip() else []
-        except (ValueError, RecursionError) as error:
-            yield number, ValidationError(f"The line is not JSON: {error}.")
-            continue
-        if isinstance(content, dict) and isinstance(content.get("data"), list):
-            content = content["data"]  # a page of Kutt's API
-        for each in content if isinstance(content, list) else [content]:
-            wrong = "The line is not a JSON object: write {…} with a link's fields."
-            yield number, each if isinstance(each, dict) else ValidationError(wrong)
 
 
 def names(fields: Iterable[str]) -> Mapping[str, str]:
@@ -136,14 +111,23 @@ def names(fields: Iterable[str]) -> Mapping[str, str]:
     )
 
 
+def key_of(record: Record) -> str:
+    """Return the key in a record, valid or not; raise ValidationError for unknown fields."""
+    key = str(record.get(names(record)["key"]) or "")
+    if "key" in record:
+        return key
+    try:
+        return urlsplit(key).path.strip("/")  # of another program: an address, a path or a key
+    except ValueError:
+        return key
+
+
 def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[str, Any]:
     said = {ours: record.get(theirs) for ours, theirs in names(record).items()}
     for name in NOT_HERE:
         if record.get(name):
             raise ValidationError(f"The link has a {name!r}, which this service does not support.")
-    key, target_url = str(said["key"] or ""), str(said["target_url"] or "")
-    if "key" not in record:  # the key of another program, which can be an address or a path
-        key = urlsplit(key).path.strip("/")
+    key, target_url = key_of(record), str(said["target_url"] or "")
     validate_custom_key(key)
     validate_target_url(target_url)
     validate_not_banned(target_url)
@@ -161,6 +145,7 @@ def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[s
         "tags": clean_tags(tags),
         "hits": hits or 0,
         "max_hits": max_hits,
+        "forward_query": flag("forward_query", said.get("forward_query")),
         "owner_id": owner_id(str(said["owner"])) if said.get("owner") else None,
         **times,
         "created_at": times["created_at"] or now,
@@ -168,7 +153,7 @@ def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[s
 
 
 def number(name: str, value: object) -> int | None:
-    if value is None or value == "":
+    if value in NOTHING:
         return None
     if not re.fullmatch("[0-9]{1,19}", str(value)) or int(str(value)) > MOST[name]:
         raise ValidationError(
@@ -178,9 +163,16 @@ def number(name: str, value: object) -> int | None:
     return int(str(value))
 
 
+def flag(name: str, value: object) -> bool:
+    text = "" if value in NOTHING else str(value).lower()
+    if text not in ("", "false", "true"):
+        raise ValidationError(f"{name} is {quoted(value)}: use true or false.")
+    return text == "true"
+
+
 def moment(name: str, value: object) -> datetime | None:
-    """Return a time in UTC, which is also its default offset; None for an empty value."""
-    if value is None or value == "":
+    """Return a time in UTC, which is also its default offset; None for no time."""
+    if value in NOTHING or ZERO_DATE.fullmatch(str(value)):
         return None
     try:
         time = parse_datetime(str(value))

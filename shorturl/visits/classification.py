@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 import ua_parser
+from crawleruseragents import is_crawler  # type: ignore[import-untyped]
 
 from shorturl.limits.client_address import address_of
 from shorturl.models import Visit
@@ -47,6 +48,8 @@ BOTS = {
     )},
     "Slackbot-LinkExpanding": "Slackbot",
 }
+# Bots that neither ua-parser nor crawler-user-agents knows: Office, and Bluesky's previews.
+UNLISTED_BOTS = ("ms-office", "Cardyb")
 SYSTEMS = {
     **{name: name for name in (
         "Android", "HarmonyOS", "KaiOS", "Linux", "Tizen", "Windows", "Windows Phone", "iOS",
@@ -104,7 +107,7 @@ def valid_host(text: str) -> str:
 def families_of(user_agent: str) -> tuple[str, str, str, bool]:
     """Return the browser, the system and the device of a user-agent, and whether it is a bot.
 
-    A bot is on the list, is a spider for ua-parser, or does not begin as all browsers do.
+    A bot is on a list, is a spider for ua-parser, or does not begin as all browsers do.
     """
     if not user_agent:
         return "", "", "", True
@@ -113,7 +116,11 @@ def families_of(user_agent: str) -> tuple[str, str, str, bool]:
     system = SYSTEMS.get(found.os.family if found.os else "", OTHER_FAMILY)
     device = found.device.family if found.device else ""
     is_bot = (
-        family in BOTS or device == "Spider" or not user_agent.startswith(("Mozilla/", "Opera/"))
+        family in BOTS
+        or device == "Spider"
+        or not user_agent.startswith(("Mozilla/", "Opera/"))
+        or any(name in user_agent for name in UNLISTED_BOTS)
+        or is_crawler(user_agent)  # the last one, as it takes a third of a millisecond
     )
     if is_bot:
         return BOTS.get(family, OTHER_FAMILY), system, OTHER_FAMILY, True

@@ -11,7 +11,7 @@ import pytest
 from django.http import HttpResponseRedirect
 
 from loadtests.harness.own_postgres import OwnPostgres, own_postgres
-from loadtests.harness.serving import NO_REFUSALS, ROOT, serving
+from loadtests.harness.serving import NO_REFUSALS, ROOT, serving, wait_until
 from project.serving.redirects import is_ours
 from project.tests.serving.test_serving import until
 from shorturl import following
@@ -45,6 +45,10 @@ FULL_DISK = """
     $$ BEGIN RAISE disk_full; END $$;
     CREATE TRIGGER full_disk BEFORE UPDATE ON shorturl_shorturl
     FOR EACH ROW EXECUTE FUNCTION full_disk()
+"""
+FORWARDS = """
+    INSERT INTO shorturl_shorturl (key, target_url, forward_query)
+    VALUES ('forwards', 'https://example.com/?a=1#there', true)
 """
 BAN = "INSERT INTO shorturl_banneddomain (domain, banned_at) VALUES ('banned.example', now())"
 SECURE = {
@@ -107,6 +111,7 @@ def both(stack: ExitStack, postgres: OwnPostgres, **environment: str) -> Both:
         cursor.execute("TRUNCATE shorturl_shorturl, shorturl_banneddomain CASCADE")
         cursor.executemany(LINKS, TARGETS.items())
         cursor.execute(OVER)
+        cursor.execute(FORWARDS)
         cursor.execute(BAN)
     return Both(loop, plain, database)
 
@@ -213,6 +218,32 @@ def test_a_service_whose_redirects_fail_is_not_ready(services: Both) -> None:
         cursor.execute("DROP TRIGGER full_disk ON shorturl_shorturl")
     assert services.ask("GET", "/spring")[0] == 302
     until(lambda: are_ready(200))
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize(
+    ("path", "location"),
+    [
+        ("/forwards?b=%C3%BC&c", "https://example.com/?a=1&b=%C3%BC&c#there"),
+        ("/forwards", "https://example.com/?a=1#there"),
+        ("/forwards?", "https://example.com/?a=1#there"),
+        (f"/forwards?{'b' * 2_000}", "https://example.com/?a=1#there"),  # it would be too long
+        ("/spring?b=2", "https://example.com/"),
+    ],
+)
+def test_the_query_of_a_short_url_is_forwarded_if_the_link_says_so(
+    services: Both, method: str, path: str, location: str
+) -> None:
+    for _ in range(2):
+        assert services.ask(method, path)[1]["location"] == location
+
+
+def test_forwarding_begins_within_the_time_that_its_absence_is_remembered(services: Both) -> None:
+    assert services.ask("GET", "/near?b=2")[1]["location"] == TARGETS["near"]
+    with services.database.cursor() as cursor:
+        cursor.execute("UPDATE shorturl_shorturl SET forward_query = true WHERE key = 'near'")
+    forwarded, url = f"{TARGETS['near']}?b=2", services.loop
+    wait_until(lambda: ask(url, "GET", "/near?b=2")[1]["location"] == forwarded, "no query", 10)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])

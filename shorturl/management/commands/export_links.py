@@ -108,4 +108,5 @@ def columns(link: ShortUrl) -> dict[str, Any]:
         "max_hits": link.max_hits,
         "owner": link.owner and link.owner.get_username(),
         **{name: time and time.isoformat() for name, time in times.items()},
+        "forward_query": link.forward_query,
     }

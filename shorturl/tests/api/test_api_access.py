@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, user
+from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, user
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +100,15 @@ def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> Non
     response = browser.generic(*CALLS[call][:2], headers=headers)
     if call != "delete":
         assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."
+
+
+def test_reuse_shows_a_link_and_so_needs_the_scope_read_too(client: Client) -> None:
+    ShortUrl.objects.update(owner=(owner := user()), hits=7)
+    for scopes, status in {"create": 403, "read": 403, "create read": 200}.items():
+        may = {f"can_{each}": each in scopes.split() for each in ApiToken.SCOPES}
+        response = create(client, {**NEW, "reuse": True}, headers=bearer(scopes, user=owner, **may))
+        assert response.status_code == status
+        assert response.json().get("hits") == (7 if status == 200 else None)
 
 
 @pytest.mark.parametrize("call", ["create", "change", "delete"])

@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils.dateparse import parse_datetime
 
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, create, fields
+from shorturl.tests.callers import JSON, OTHER, TARGET, change, create, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -31,6 +32,7 @@ def test_creates_a_short_url(
         "expires_at": None,
         "title": "",
         "tags": [],
+        "forward_query": False,
         "state": "live",
     }
     assert client.get(f"/{stored.key}")["Location"] == TARGET
@@ -48,6 +50,18 @@ def test_a_title_tags_and_a_target_without_its_scheme(client: Client) -> None:
     response = client.post("/api/links/bulk", lines, content_type="text/csv")
     (item,) = response.json()["items"]
     assert (item["link"]["title"], item["link"]["tags"]) == ("Spring", ["c", "d"])
+
+
+def test_the_query_is_forwarded_where_a_link_says_so(client: Client) -> None:
+    client.force_login(User.objects.create_user("ann"))
+    assert create(client, {"target_url": TARGET, "forward_query": True}).json()["forward_query"]
+    lines = f"target_url,key,forward_query\n{TARGET},a,true\n{TARGET},b,\n"
+    client.post("/api/links/bulk", lines, content_type="text/csv")
+    assert [client.get(f"/{key}?c")["Location"] for key in "ab"] == [f"{TARGET}?c", TARGET]
+    assert change(client, "a", {"forward_query": False}).json()["forward_query"] is False
+    assert client.get("/a?c")["Location"] == TARGET
+    response = change(client, "a", {"forward_query": "often"})
+    assert (response.status_code, fields(response)) == (422, {"forward_query": "bool_parsing"})
 
 
 def test_a_custom_key_and_the_next_request_for_it(client: Client) -> None:

@@ -48,6 +48,15 @@ def test_a_body_that_is_not_json(client: Client, body: bytes, reason: str) -> No
     assert error(create(client, body), 400).startswith(f"The body {reason}")
 
 
+def test_a_byte_order_mark_is_no_part_of_a_body(client: Client) -> None:
+    body = json.dumps({"target_url": TARGET}).encode("utf-8-sig")
+    assert create(client, body).status_code == 201
+    for content_type in ("application/x-ndjson", "text/csv"):
+        text = body if "json" in content_type else f"target_url\n{TARGET}".encode("utf-8-sig")
+        response = client.post("/api/links/bulk", text, content_type=content_type)
+        assert response.status_code == 201
+
+
 def test_a_body_of_another_type(client: Client) -> None:
     body = json.dumps({"target_url": TARGET})
     for content_type in ("Application/JSON", "application/json; charset=utf-8"):

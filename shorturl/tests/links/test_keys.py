@@ -1,12 +1,23 @@
 """Candidate keys and custom keys."""
 
+from importlib import import_module
+
 import pytest
 from django.core.exceptions import ValidationError
+from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
+from django.test import Client
 from pytest_django import Settings
 
+from shorturl import operations
+from shorturl.events.subscribing import subscribe, unsubscribe
 from shorturl.exceptions import KeySpaceExhausted
 from shorturl.links import keys
+from shorturl.links.validators import shortened
+from shorturl.models import LinkEvent, VisitCount
+from shorturl.tests.callers import TARGET
+
+RECEIVER = "https://receiver.example/"
 
 
 def test_candidates_are_a_bounded_number_at_each_length_and_then_longer(
@@ -15,7 +26,7 @@ def test_candidates_are_a_bounded_number_at_each_length_and_then_longer(
     settings.SHORTURL_KEY_LENGTH = 5
     lengths = [len(key) for key in keys.candidates()]
     assert lengths == [5] * 10 + [6] * 10 + [7] * 10 + [8] * 10
-    assert {len(key) for key in keys.candidates(19)} == {19, 20}  # no key can be longer
+    assert {len(key) for key in keys.candidates(63)} == {63, 64}  # no key can be longer
 
 
 def test_candidates_are_random_letters_and_digits_and_never_reserved(
@@ -39,17 +50,64 @@ def test_exhausted_candidates_are_counted_without_drawing_them_again(
 
 
 def test_a_custom_key() -> None:
-    for key in ("a", "A-b_9", "x" * 20, "-", "stats"):
+    for key in ("a", "A-b_9", "x" * 64, "-", "stats"):
         keys.validate_custom_key(key)
-    for key in ("", "x" * 21, "a b", "a/b", "é", "a\n", "a\x00", "٣"):
+    for key in ("", "x" * 65, "a b", "a/b", "é", "a\n", "a\x00", "٣"):
         with pytest.raises(ValidationError) as raised:
             keys.validate_custom_key(key)
-        message = f"{key!r} is not a valid key: use 1 to 20 letters, digits, '-' and '_'."
+        message = (
+            f"{shortened(key)!r} is not a valid key: use 1 to 64 letters, digits, '-' and '_'."
+        )
         assert raised.value.messages == [message]
     for key in ("admin", "API", "bulk"):
         with pytest.raises(ValidationError, match="is reserved") as raised:
             keys.validate_custom_key(key)
         assert raised.value.code == "reserved"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_longest_key_is_followed_recorded_rolled_up_and_told(client: Client) -> None:
+    key = "x" * keys.MAX_LENGTH
+    subscribe(RECEIVER)
+    operations.create(TARGET, key=key)
+    assert LinkEvent.objects.get().key == key
+    unsubscribe(RECEIVER)
+    assert client.get(f"/{key}")["Location"] == TARGET
+    call_command("roll_up", verbosity=0)
+    assert VisitCount.objects.filter(short_url__key=key).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_migration_to_longer_keys_rewrites_no_table() -> None:
+    """So it takes milliseconds, however many links and visits there are. Triggers stay."""
+    subscribe(RECEIVER)
+    migration = import_module("shorturl.migrations.0021_longer_keys").Migration
+    call_command("migrate", *migration.dependencies[0], verbosity=0)
+    try:
+        before = files()
+    finally:
+        call_command("migrate", verbosity=0)
+        unsubscribe(RECEIVER)
+    assert files() == before
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, character_maximum_length FROM information_schema.columns "
+            "WHERE column_name = 'key' AND table_name LIKE 'shorturl%'"
+        )
+        lengths = dict(cursor.fetchall())
+    tables = ("shorturl", "recentvisits", "visitcount", "recordedvisits", "linkevent")
+    assert {lengths[f"shorturl_{table}"] for table in tables} == {64}
+
+
+def files() -> list[tuple[str, int]]:
+    """Return the tables and indexes with their files."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relname, pg_relation_filenode(oid) FROM pg_class "
+            "WHERE relname LIKE 'shorturl%' AND relkind IN ('r', 'i') ORDER BY relname"
+        )
+        rows: list[tuple[str, int]] = cursor.fetchall()
+    return rows
 
 
 @pytest.mark.django_db

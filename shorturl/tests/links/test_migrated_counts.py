@@ -42,26 +42,25 @@ LINKS: dict[str, tuple[int, int | None, list[tuple[int | None, int]], tuple[int,
 
 @pytest.fixture
 def before() -> Iterator[Any]:
-    """Migrate back; yield the model of partial counts."""
+    """Migrate back; yield the models of that time."""
     call_command("migrate", *BEFORE, verbosity=0)
-    yield (
-        MigrationExecutor(connection)
-        .loader.project_state(BEFORE)
-        .apps.get_model("shorturl", "PartialCount")
-    )
+    yield MigrationExecutor(connection).loader.project_state(BEFORE).apps
     call_command("migrate", verbosity=0)
 
 
 def test_the_numbers_stay_the_same(before: Any, client: Client) -> None:
+    links, parts = (before.get_model("shorturl", name) for name in ("ShortUrl", "PartialCount"))
     owner = user()
     for key, (hits, limit, _, _) in LINKS.items():
-        ShortUrl.objects.create(key=key, target_url=TARGET, hits=hits, max_hits=limit, owner=owner)
+        links.objects.create(
+            key=key, target_url=TARGET, hits=hits, max_hits=limit, owner_id=owner.pk
+        )
     ShortUrl.objects.filter(key="deleted").update(deleted_at=timezone.now())
     subscribe("https://receiver.example/")
     for key, (_, _, counts, _) in LINKS.items():
         for slot, hits in counts:
-            before.objects.create(short_url_id=key, slot=slot, hits=hits)
-    before.objects.create(short_url_id="of none", hits=1)
+            parts.objects.create(short_url_id=key, slot=slot, hits=hits)
+    parts.objects.create(short_url_id="of none", hits=1)
     rows: list[tuple[Any, datetime, Visit, int]] = [
         ("h", HOUR, NEWS, 2),
         (None, HOUR, NEWS, 1),

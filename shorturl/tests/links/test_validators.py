@@ -9,6 +9,7 @@ from shorturl.links.validators import (
     ascii_url,
     validate_foreign,
     validate_target_url,
+    with_query,
 )
 
 LABEL = "a" * 63
@@ -33,7 +34,9 @@ def test_valid() -> None:
         f"https://{LONGEST_HOST}/",
         f"https://{LONGEST_HOST}./",
         "https://example.com/" + "a" * (TARGET_URL_MAX_LENGTH - 20),
-        "https://example.com/" + "é" * (TARGET_URL_MAX_LENGTH - 20),
+        "https://example.com/" + "é" * 1_330,  # 6 bytes each: 8,000
+        "https://example.com/\N{WOMAN}\N{ZERO WIDTH JOINER}\N{PERSONAL COMPUTER}",
+        "http://t%c3%bcbingen.de",
     ):
         validate_target_url(target_url)
         assert ascii_url(target_url).partition("//")[2].partition("/")[0].isascii()
@@ -43,6 +46,8 @@ def test_valid() -> None:
     ("code", "target_url"),
     [
         ("too_long", "https://example.com/" + "a" * (TARGET_URL_MAX_LENGTH - 19)),
+        ("too_long", "https://example.com/" + "é" * 1_330 + "a"),
+        ("too_long", "https://example.com/" + "\N{GRINNING FACE}" * 666),
         ("scheme", ""),
         ("scheme", "JaVaScRiPt://example.com/%0aalert(1)"),
         ("scheme", "httpss://example.com/"),
@@ -66,7 +71,12 @@ def test_valid() -> None:
         ("host", "https://a" + LABEL + ".example/"),
         ("host", f"https://{LONGEST_HOST}a/"),
         ("host", "https://" + "ü" * 64 + ".example/"),
-        ("host", "https://\u00ad/"),
+        ("host", "https://%c2%ad/"),
+        ("host", "https://%ff.example/"),
+        ("host", "https://a%2fb.example/"),
+        ("malformed", "https://%5b::1%5d/"),
+        ("host", "https://%3a%3a1/"),
+        ("host", "https://a%25.example/"),
         ("host", "https://ex！ample.com/"),
         ("host", "https://\ue000.example/"),
         ("host", "https://256.0.0.1/"),
@@ -105,6 +115,8 @@ def test_brackets_are_for_ipv6_only() -> None:
         ("\ufffd", "replacement character"),
         ("\x00\x07\x1f\x7f\ud800\udfff", "character U+"),
         ("\u200e\u200f\u2028\u2066\u2069", ""),
+        ("\u200b", "zero width space"),
+        ("\xad\u034f\u115f\u1160\u180e\u2060\u206f\u3164\ufeff\uffa0\ufff9\U000e0041", ""),
     ],
 )
 def test_message_names_the_character_and_where_it_is(characters: str, name: str) -> None:
@@ -136,6 +148,9 @@ HOSTS = {
     "127.0.0.1.": "127.0.0.1",
     "0:0:0:0:0:0:0:1": "::1",
     "2001:DB8::0001": "2001:db8::1",
+    "t%c3%bcbingen.de": "xn--tbingen-n2a.de",
+    "%65xample%2Ecom": "example.com",
+    "127%2e1": "127.0.0.1",
 }
 
 
@@ -144,6 +159,25 @@ def test_ascii_host() -> None:
     for host in ("", ".", "fe80::1%eth0", "[::1]", "::1::", "a b"):
         with pytest.raises(ValidationError, match="is not a host"):
             ascii_host(host)
+
+
+@pytest.mark.parametrize(
+    ("target_url", "query", "joined"),
+    [
+        ("https://example.com", "a=1", "https://example.com?a=1"),
+        ("https://example.com/?", "a=1", "https://example.com/?a=1"),
+        ("https://example.com/?a=1#f?", "b&c", "https://example.com/?a=1&b&c#f?"),
+        ("https://example.com/", "ü".encode().decode("latin-1"), "https://example.com/?ü"),
+        ("https://example.com/", "\xff", "https://example.com/"),
+        ("https://example.com/", "a b", "https://example.com/"),
+        ("https://example.com/", "a" * 1_979, "https://example.com/?" + "a" * 1_979),
+        ("https://example.com/", "a" * 1_980, "https://example.com/"),
+    ],
+)
+def test_a_query_is_added_if_the_target_stays_valid(
+    target_url: str, query: str, joined: str
+) -> None:
+    assert with_query(target_url, query) == joined
 
 
 ALLOWED_HOSTS = ["sho.rt", ".example.org", "127.0.0.1", "[::1]"]
@@ -162,7 +196,8 @@ ALLOWED_HOSTS = ["sho.rt", ".example.org", "127.0.0.1", "[::1]"]
         ("sho.rt.", "https://sho.rt/", ""),
         (
             "127.0.0.1:8000",
-            "http://127.0.0.1:8000/abc http://127.1:8000/abc http://[0:0::1]:8000/abc",
+            "http://127.0.0.1:8000/abc http://127.1:8000/abc http://[0:0::1]:8000/abc"
+            " http://[::ffff:127.0.0.1]:8000/abc",
             "http://127.0.0.1:8001/ http://127.0.0.2:8000/",
         ),
         ("127.0.0.1:99999", "", "http://127.0.0.1/"),

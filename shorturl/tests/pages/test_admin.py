@@ -66,6 +66,22 @@ def test_nothing_is_created_here(admin_client: Client) -> None:
     assert not ShortUrl.objects.exists()
 
 
+def test_a_link_with_a_target_that_would_be_refused_today_can_be_edited(
+    admin_client: Client, client: Client
+) -> None:
+    owner = user()
+    client.force_login(owner)
+    target_url = "https://example.com/" + "\N{GRINNING FACE}" * 1_980
+    link = ShortUrl.objects.create(key="long", target_url=target_url, owner=owner)
+    for sender, path in [(client, "/links/long"), (admin_client, page(link))]:
+        sent = {"target_url": target_url, "initial-target_url": target_url, "title": path}
+        assert sender.post(path, {**sent, "owner": owner.pk}).status_code in (302, 303)
+        assert ShortUrl.objects.get().title == path
+        refused = sender.post(path, {**sent, "target_url": f"{target_url[:-1]}a"})
+        assert "bytes when it is percent-encoded: use" in refused.content.decode()
+    assert len(client.get("/long").headers["Location"]) == 23_780
+
+
 def test_only_the_target_can_be_edited(admin_client: Client, link: ShortUrl) -> None:
     """Only the target is written, so that no concurrent hit is lost."""
     form = admin_client.get(page(link)).content.decode()

@@ -112,6 +112,18 @@ def test_turns_pages(client: Client, owner: User, monkeypatch: pytest.MonkeyPatc
         assertContains(client.get("/links", {"page": page}), f"Page {found} of 3")
 
 
+def test_chooses_to_forward_the_query(client: Client, owner: User) -> None:
+    for sent, stored in {"on": True, "": False}.items():
+        page = client.get("/links/known")
+        form = {**shown(page), "forward_query": sent}
+        assert client.post("/links/known", form).status_code == 303
+        assert ShortUrl.objects.get().forward_query is stored
+    client.post("/", {"target_url": TARGET, "key": "new", "forward_query": "on"})
+    assert ShortUrl.objects.get(key="new").forward_query
+    wrong = {"target_url": TARGET, "reuse": "on", "forward_query": "on"}
+    assertContains(client.post("/", wrong), "a reused short URL keeps its own.", status_code=422)
+
+
 def test_edits_title_and_tags(client: Client, owner: User) -> None:
     form = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, , A "}
     assert client.post("/links/known", form).status_code == 303

@@ -47,6 +47,7 @@ def links_of_all_kinds() -> None:
     ShortUrl.objects.filter(key="k9").update(max_hits=2**63 - 1)
     ShortUrl.objects.filter(key="k2").update(created_at=WHEN, hits=2**62)
     ShortUrl.objects.filter(key="k3").delete()
+    ShortUrl.objects.filter(key="k4").update(forward_query=True)
     ShortUrl.objects.filter(key="k7").update(title="=1+1, “Spring”", tags=["-news", "spring"])
     ShortUrl.objects.filter(key="k8").update(title="'tis | spring")
     ShortUrl.objects.create(key="-2-3", target_url=OTHER)
@@ -178,7 +179,7 @@ LINES = {
     "key": "",
     f"a,{OTHER},1": "",
     f"theirs,{OTHER},1": "The key 'theirs' leads to 'https://example.com/' here: choose another",
-    f"a b,{OTHER},1": "'a b' is not a valid key: use 1 to 20 letters",
+    f"a b,{OTHER},1": "'a b' is not a valid key: use 1 to 64 letters",
     "b,ftp://example.com,1": "is not a web address: start it with",
     f"c,{OTHER},-1": "hits is '-1': use a whole number, such as 42.",
     f"d,{OTHER},{2**63}": "use a whole number",
@@ -195,7 +196,8 @@ def test_errors_name_the_line(tmp_path: Path) -> None:
     code, said, errors = transferred("import_links", path, "--format", "csv")
     assert code == 1
     assert said == "1 links imported, 1 existed already, 7 lines not imported.\n"
-    *shown, last = errors.splitlines()
+    keys, *shown, last = errors.splitlines()
+    assert keys == "1 links have keys that are not valid here, and are left out: 'a b'."
     expected = {
         f"Line {number}": message for number, message in enumerate(LINES.values(), 1) if message
     }
@@ -220,10 +222,10 @@ def test_errors_name_the_line(tmp_path: Path) -> None:
         ({"title": "x" * 513}, "The title has 513 characters: use at most 512."),
         ({"tags": ["a", 1]}, "tags is \"['a', 1]\": use a list of words."),
         ({"tags": ["x" * 51]}, "use at most 50."),
+        ({"forward_query": 2}, "forward_query is '2': use true or false."),
         ({"tags": ["a,b"]}, "which separates tags"),
         ({"tags": ",".join(map(str, range(21)))}, "The link has 21 tags: use at most 20."),
         ({"target_url": "https://a.example/\ud800"}, "character"),
-        ({"key": "\0"}, "not a valid key"),
         (json.dumps({**KUTT_LINK, "password": True}), "'password', which"),
         (json.dumps({**KUTT_LINK, "description": "x" * 513}), "The title has 513 characters"),
         ('{"shortCode": "a", "longUrl": "https://a.example"}', "Neither this service nor Shlink"),
@@ -249,8 +251,10 @@ def test_an_invalid_line_of_json(line: str | dict[str, Any], says: str, tmp_path
     [
         ("links.csv", "a,b\n1,2\n", "use at least the columns key and target_url."),
         ("links.csv", "key,target_url,key\n", "Repeated columns: 'key'."),
-        ("links.csv", 'key,target_url\n"a', "unexpected end of data."),
-        ("links.txt", "", "use --format csv or --format jsonl"),
+        ("links.csv", '"key,target_url\n', "A quote that opens here is not closed."),
+        ("links.json", "{\n\n  'key': 'a'\n}\n", "Line 3 is not JSON: Expecting property name"),
+        ("links.json", '{\n  "key": "a",\n', "Line 2 is not JSON: Expecting"),
+        ("links.txt", "", "use --format csv or --format jsonl or --format json."),
         ("missing.csv", None, "cannot be read: No such file"),
     ],
 )

@@ -31,6 +31,7 @@ TABLET = (
 )
 FIREFOX_OS = "Mozilla/5.0 (Tablet; rv:26.0) Gecko/26.0 Firefox/26.0"
 TELEVISION = "Mozilla/5.0 (SMART-TV; Linux; Tizen 6.0) AppleWebKit/538.1 Version/6.0 TV Safari"
+COMPATIBLE, OTHER_BOT = "Mozilla/5.0 (compatible; {})", ("Other", "Other", "Other", True)
 GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
@@ -45,6 +46,12 @@ GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
         (TELEVISION, ("Other", "Tizen", "Other", False)),
         (GOOGLEBOT, ("Googlebot", "Other", "Other", True)),
         ("curl/8.5.0", ("curl", "Other", "Other", True)),
+        (f"{WINDOWS} SkypeUriPreview Preview/0.5", ("Other", "Windows", "Other", True)),
+        (COMPATIBLE.format("ms-office; MSOffice 16"), OTHER_BOT),
+        (COMPATIBLE.format("vkShare; +http://vk.com/dev/Share"), OTHER_BOT),
+        (COMPATIBLE.format("Embedly/0.2; +http://support.embed.ly/"), OTHER_BOT),
+        (COMPATIBLE.format("Bluesky Cardyb/1.1; +mailto:support@bsky.app"), OTHER_BOT),
+        (TABLET.replace("SM-X906C", "CUBOT TAB 50"), ("Chrome", "Android", "Tablet", False)),
         ("Mozilla/5.0 (x)", ("Other", "Other", "Other", False)),
         ("\x00\xff" * 300, ("Other", "Other", "Other", True)),
         ("", ("", "", "", True)),
