@@ -42,6 +42,13 @@ def parameters() -> dict[str, Any]:
     return {name: known[name] for name in names if known.get(name)}
 
 
+def conninfo() -> str:
+    """Return the same as a string of libpq; for psycopg 3 alone."""
+    from psycopg.conninfo import make_conninfo
+
+    return make_conninfo(**parameters())
+
+
 def setup() -> None:
     sql("DELETE FROM interleave_counter")
     sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', 0)")

@@ -106,6 +106,8 @@ READS_OF_THE_CLOCK = [
     r"SELECT e'\156ow'::timestamptz",
     "SELECT now()",
     "SELECT CURRENT_TIMESTAMP",
+    "SELECT LOCALTIME",
+    "SELECT localtimestamp, hits FROM t",
     "SELECT clock_timestamp()",
     "SELECT clock_timestamp() > until FROM t",
     "SELECT 1 FROM t WHERE until > clock_timestamp() - age",

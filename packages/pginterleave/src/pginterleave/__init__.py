@@ -23,8 +23,6 @@ and says what an exploration does not see. The README has an example.
     process.py      a thread that stops before each step; session.py its session with PostgreSQL
     control.py      the caller's connection, and the interface of an adapter
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
-    isolation_spec.py   runs PostgreSQL's isolation tests, which isolation_format.py reads, without
-                    the scheduler
     django/         the adapter for Django's connections and cursors
     results.py      what explore() returns; steps.py and formatting.py write it for a reader
     picture/        draws a schedule; reporting.py writes the page of all tests
