@@ -46,7 +46,7 @@ def conninfo() -> str:
     """Return the same as a string of libpq; for psycopg 3 alone."""
     from psycopg.conninfo import make_conninfo
 
-    return make_conninfo(**parameters())
+    return str(make_conninfo(**parameters()))
 
 
 def setup() -> None:

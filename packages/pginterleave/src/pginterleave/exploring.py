@@ -3,23 +3,29 @@
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from pginterleave import explorer_errors, results
 from pginterleave.control import Database
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.judging import Expected, Function, Invariant, InvariantJudge, Judge
 from pginterleave.results import AT_FIRST, Exploration, Observe, Schedule
 from pginterleave.running import Progress, Run, progress_bar, shrink
 from pginterleave.sampling import Sampler
-from pginterleave.scheduler import Expected, Invariant, Scheduler, Setup
+from pginterleave.scheduler import Scheduler, Setup
 from pginterleave.search import Search
+from pginterleave.serial_orders import SerialJudge, TryAgain
 from pginterleave.symmetry import Check, find_alike
 
 
 def explore(
-    processes: Sequence[Callable[[], object]],
+    processes: Sequence[Function],
     *,
-    invariant: Invariant,
+    invariant: Invariant | None = None,
+    like: Sequence[Function] = (),
+    try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
     using: str | Database = "default",
     isolation_level: str = "",
@@ -39,7 +45,12 @@ def explore(
     step_timeout: float | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Exploration:
-    """Run every schedule of the processes and return which of them violate the invariant.
+    """Run every schedule of the processes and return which of them are wrong.
+
+    With an `invariant`, a schedule is wrong if that does not hold afterwards. Without one, every
+    order in which the processes run one after the other is run first. A schedule is then wrong if
+    it ends as none of these orders does: in the rows of the tables that were written, and in what
+    each process returned or raised.
 
     Args:
         processes: one to nine callables without arguments. The outcome of a process is what the
@@ -47,10 +58,16 @@ def explore(
         invariant: runs after each schedule, on the caller's connection, with the list of
             outcomes. Returns what does not hold, or None or "" if everything holds. A failing
             assert in the invariant is a violation too.
+        like: functions whose serial orders are compared with, instead of those of the processes:
+            a reference, one for each process. An invariant may be given besides.
+        try_again: without an invariant, whether an outcome says that the process found nothing
+            free. It then runs once more alone before the comparison, as after an exception that
+            is expected.
         setup: makes the first state of the database. It runs before each schedule, on the
             caller's connection, in autocommit mode. Without setup, nothing is restored.
         expected: the class of an exception that a process may raise, or a tuple of classes. Any
-            other exception is a violation, and the invariant does not run.
+            other exception is a violation, and the invariant does not run. Without an invariant,
+            other exceptions are a violation if the process raises them in no serial order.
         using: the alias of the database in Django's settings, or an adapter, such as
             PsycopgDatabase.
         isolation_level: of the processes' transactions, such as "repeatable read". By default the
@@ -104,8 +121,8 @@ def explore(
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    race = (tuple(processes), setup, invariant, expected, _database(using, isolation_level))
-    new_scheduler = functools.partial(Scheduler, *race, split_autocommit, max_steps, step_timeout)
+    judged = _judge(using, isolation_level, invariant, like, expected, try_again)
+    race = Race(processes, setup, *judged, split_autocommit, max_steps, step_timeout)
     if preemption_bound is not None and preemption_bound < 0:
         raise CannotExplore("preemption_bound must not be negative.")
     if sample is not None and sample < 1:
@@ -127,7 +144,7 @@ def explore(
 
     began = time.monotonic()
     shown = contextlib.nullcontext(progress) if progress else progress_bar()
-    with explorer_errors.noting_likely_cause(), new_scheduler() as scheduler, shown as show:
+    with explorer_errors.noting_likely_cause(), race.scheduler() as scheduler, shown as show:
         catalogue = scheduler.control.catalogue
         scheduler.reduce = catalogue.reduced = reduce
         scheduler.writes = each is None
@@ -139,6 +156,7 @@ def explore(
         other = run.of_other_kind(counterexample)
         if counterexample and (sample is not None or limit == AT_FIRST):
             counterexample = shrink(counterexample, run.near)
+    serial = race.serial
     schedules, violating = chooser.counted()
     found = Exploration(
         orders=tuple(run.orders),
@@ -152,12 +170,14 @@ def explore(
         covered=chooser.covered() if truncated and limit != AT_FIRST else "",
         left=run.left() if limit and limit != AT_FIRST else 0,
         seconds=time.monotonic() - began,
-        limits=tuple(catalogue.limits),
+        limits=(*catalogue.limits, *(serial.limits() if serial else ())),
+        serial=bool(serial),
+        not_compared=tuple(serial.not_compared()) if serial else (),
         unobserved=tuple(catalogue.unobserved),
         unseen_commits=tuple(catalogue.unseen_commits),
         isolation_level=isolation_level,
         unexplored=tuple(catalogue.unexplored),
-        _run=functools.partial(_run, new_scheduler),
+        _run=race.run,
     )
     if each:  # it has been called with every schedule
         results.mark_read(found)
@@ -166,9 +186,11 @@ def explore(
 
 def run_schedule(
     order: str,
-    processes: Sequence[Callable[[], object]],
+    processes: Sequence[Function],
     *,
-    invariant: Invariant,
+    invariant: Invariant | None = None,
+    like: Sequence[Function] = (),
+    try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
     using: str | Database = "default",
     isolation_level: str = "",
@@ -192,14 +214,70 @@ def run_schedule(
         ImpossibleSchedule: a process waits or has ended, and cannot take its step. Or the
             schedule ends before the processes end.
     """
-    race = (tuple(processes), setup, invariant, expected, _database(using, isolation_level))
-    new_scheduler = functools.partial(Scheduler, *race, split_autocommit, max_steps, step_timeout)
-    return _run(new_scheduler, order, observe)
+    judged = _judge(using, isolation_level, invariant, like, expected, try_again)
+    race = Race(processes, setup, *judged, split_autocommit, max_steps, step_timeout)
+    return race.run(order, observe)
 
 
-def _run(new_scheduler: Callable[[], Scheduler], order: str, observe: Observe | None) -> Schedule:
-    with new_scheduler() as scheduler:
-        return scheduler.run_order(order, observe)
+@dataclass(frozen=True)
+class Race:
+    """The processes, and how their schedules are judged."""
+
+    processes: Sequence[Function]
+    setup: Setup
+    database: Database
+    like: Sequence[Function]
+    judge: Judge
+    split_autocommit: bool
+    max_steps: int
+    step_timeout: float | None
+
+    @property
+    def serial(self) -> SerialJudge | None:
+        return self.judge if isinstance(self.judge, SerialJudge) else None
+
+    @contextlib.contextmanager
+    def scheduler(self) -> Iterator[Scheduler]:
+        """Enter with the processes, ready to run schedules, and with the serial orders known."""
+        if self.serial and self.like and not self.serial.ends:
+            if len(self.like) != len(self.processes):
+                raise CannotExplore("like needs one function for each process.")
+            with self._new(self.like) as reference:
+                self.serial.learn(reference)
+        with self._new(self.processes) as scheduler:
+            if self.serial and not self.serial.ends:
+                self.serial.learn(scheduler)
+            yield scheduler
+
+    def run(self, order: str, observe: Observe | None) -> Schedule:
+        with self.scheduler() as scheduler:
+            return scheduler.run_order(order, observe)
+
+    def _new(self, functions: Sequence[Function]) -> Scheduler:
+        options = self.split_autocommit, self.max_steps, self.step_timeout
+        return Scheduler(tuple(functions), self.setup, self.judge, self.database, *options)
+
+
+def _judge(
+    using: str | Database,
+    isolation_level: str,
+    invariant: Invariant | None,
+    like: Sequence[Function],
+    expected: Expected,
+    try_again: TryAgain | None,
+) -> tuple[Database, Sequence[Function], Judge]:
+    """Return the database, the reference and the judge of a race."""
+    database = _database(using, isolation_level)
+    if invariant and not like:
+        if try_again:
+            raise CannotExplore("try_again is for a comparison with the serial orders, with like=.")
+        return database, like, InvariantJudge(invariant, expected)
+
+    def ask(sql: str) -> list[Any]:
+        return database.ask(sql, {})
+
+    judge = SerialJudge(ask, expected=expected, try_again=try_again, invariant=invariant)
+    return database, like, judge
 
 
 def _database(using: str | Database, isolation_level: str) -> Database:

@@ -97,6 +97,19 @@ class WatchedTable:
     size: int = field(compare=False)  # bytes
 
 
+def watched_tables(ask: Ask) -> dict[int, WatchedTable]:
+    """Return every table that this role may write, by its oid."""
+    ask(REPORT_COUNTS, {})
+    return {row[0]: WatchedTable(*row) for row in ask(TABLES, {})}
+
+
+def refuse_without_counts(ask: Ask) -> None:
+    if ask("SHOW track_counts", {})[0][0] != "on":
+        raise CannotExplore(
+            "The counts of track_counts, which is off, tell which tables were written."
+        )
+
+
 class Rows:
     """The rows of all tables of a database at the time when the object is made.
 
@@ -105,10 +118,9 @@ class Rows:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        if ask("SHOW track_counts", {})[0][0] != "on":
-            raise CannotExplore("Restoring rows needs the counts of track_counts, which is off.")
+        refuse_without_counts(ask)
         self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
-        self._seen = self._tables()
+        self._seen = watched_tables(self._ask)
         self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
         self._too_large = {oid for oid, each in self._seen.items() if each.size > MAX_BYTES}
         self._saved = self._save()  # as SQL, by the oid of each table that has rows
@@ -117,7 +129,7 @@ class Rows:
 
     def changed(self) -> bool:
         """Return whether anything was written since the rows were saved or restored."""
-        return bool(self._written(self._tables()) or self._moved())
+        return bool(self._written(watched_tables(self._ask)) or self._moved())
 
     def put_back(self) -> None:
         """Restore the rows of all tables, and the sequences.
@@ -128,7 +140,7 @@ class Rows:
                 again whenever rows are restored.
         """
         for _ in range(MAX_PASSES):
-            tables = self._tables()
+            tables = watched_tables(self._ask)
             written, self._seen = self._written(tables), tables
             written.sort(key=lambda table: (self._place.get(table.oid, 0), table.oid))
             pairs = [self._script(table) for table in written if not table.is_view]
@@ -140,7 +152,7 @@ class Rows:
             if not (scripts or refreshed):
                 return
             if self._no_triggers:
-                self._seen = self._tables()
+                self._seen = watched_tables(self._ask)
                 return
         names = ", ".join(table.name for table in written)
         raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
@@ -151,10 +163,6 @@ class Rows:
 
     def _written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
         return [table for oid, table in tables.items() if table != self._seen.get(oid)]
-
-    def _tables(self) -> dict[int, WatchedTable]:
-        self._ask(REPORT_COUNTS, {})
-        return {row[0]: WatchedTable(*row) for row in self._ask(TABLES, {})}
 
     def _save(self) -> dict[int, str | None]:
         parts = [

@@ -25,7 +25,8 @@ from pginterleave.explorer_errors import (
     NotDeterministic,
     sqlstate,
 )
-from pginterleave.formatting import is_database_error, process_names
+from pginterleave.formatting import process_names
+from pginterleave.judging import Judge, Verdict
 from pginterleave.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.process import AT_STEP, DONE, Process, shut_down
 from pginterleave.results import Observe, Schedule
@@ -38,8 +39,6 @@ ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attemp
 FAIR_ATTEMPTS = 30  # of these, attempts in which no process may overtake another
 
 Setup = Callable[[], object]
-Invariant = Callable[[list[Outcome]], str | None]
-Expected = type[BaseException] | tuple[type[BaseException], ...]
 
 # Returns the choice of the next step. The arguments: the effects of the steps that can be taken, by
 # process; the positions; whether the last step did more than its effect; the claims.
@@ -53,8 +52,7 @@ class Scheduler:
         self,
         processes: Sequence[Callable[[], object]],
         setup: Setup,
-        invariant: Invariant,
-        expected: Expected,
+        judge: Judge,
         database: Database,
         split_autocommit: bool,
         max_steps: int,
@@ -66,12 +64,8 @@ class Scheduler:
             step_timeout = control.measured_timeout(database)
         if max_steps < 1 or step_timeout <= 0:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
-        classes = expected if isinstance(expected, tuple) else (expected,)
-        if not all(isinstance(each, type) and issubclass(each, BaseException) for each in classes):
-            raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")
         self.thread = threading.current_thread()
-        self.setup, self.invariant, self.max_steps = setup, invariant, max_steps
-        self.expected = expected
+        self.setup, self.judge, self.max_steps = setup, judge, max_steps
         self.control = Control(database, step_timeout)
         self.control.refuse_transaction("The exploration was started inside a transaction of")
         stops: SimpleQueue[tuple[Process, str]] = SimpleQueue()
@@ -165,6 +159,7 @@ class Scheduler:
         with self._noting_errors("in setup"):
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
+        self.judge.begin()
         self.control.begin_schedule()
         with control.watched(self._note_connection, self._note_program):
             self._run_processes(choose, observe)
@@ -172,13 +167,13 @@ class Scheduler:
         if not self.control.note_strangers(sessions):
             attempt.discard_reason = "Another session has sent something."
         outcomes = [process.outcome for process in self.processes]
-        raised = self._unexpected(outcomes)
+        verdict = Verdict() if attempt.discard_reason else self._judged(outcomes)
         return Schedule(
             order=attempt.order(),
             timeline=tuple(Step(**vars(step)) for step in attempt.taken),
             outcomes=tuple(outcomes),
-            violation="" if attempt.discard_reason else raised or self._judge(outcomes),
-            raises=bool(raised),
+            violation=verdict.violation,
+            raises=verdict.raises,
         )
 
     def _run_processes(self, choose: Choose, observe: Observe | None) -> None:
@@ -245,26 +240,12 @@ class Scheduler:
         # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
-    def _unexpected(self, outcomes: list[Outcome]) -> str:
-        for number, outcome in enumerate(outcomes, start=1):
-            error = outcome.raised
-            if error and not isinstance(error, self.expected):
-                # The timeline shows the message of a database error at its step.
-                known = is_database_error(error)
-                what = type(error).__name__ if known else formatting.exception(error)
-                return f"process {number} raises {what}"
-        return ""
-
-    def _judge(self, outcomes: list[Outcome]) -> str:
-        try:
-            with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
-                violation = self.invariant(outcomes)
-        except AssertionError as error:
-            return str(error) or "an assertion of the invariant failed"
+    def _judged(self, outcomes: list[Outcome]) -> Verdict:
+        functions = [process.function for process in self.processes]
+        with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
+            verdict = self.judge.judge(outcomes, functions, self.attempt.taken)
         self.control.refuse_transaction("the invariant has left a transaction open on")
-        if violation is not None and not isinstance(violation, str):
-            raise CannotExplore(f"The invariant must return a str or None, not {violation!r}.")
-        return violation or ""
+        return verdict
 
     def _effect(self, process: Process) -> Effect:
         session, catalogue = process.session, self.control.catalogue
