@@ -74,9 +74,6 @@ class Comparison:
         tokens: dict[Place, object] = {}
         edges: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
         owners = self._owners(end, tables)
-        by_value = defaultdict(list)
-        for (*_, text), place in owners.items():
-            by_value[text].append(place)
         references, ids = self.states.structure.references, self._ids()
         for table in tables:
             columns = self.states.structure.columns[table]
@@ -92,16 +89,26 @@ class Comparison:
             place = "", number
             parts = []
             for path, leaf in leaves(value):
-                found = by_value[_bare(leaf)] if isinstance(leaf, Leaf) else []
-                if isinstance(leaf, Leaf) and leaf.number:
-                    owner = owners.get((*ids_of, leaf.text)) if ids_of else None
-                    found = [owner] if owner else []
+                names = self._named_by(leaf, ids_of) if isinstance(leaf, Leaf) else []
+                found = [owners[each] for each in names if each in owners]
                 edges[place] += [(repr(path), owner) for owner in found]
                 parts.append((path, NEW if found else self._token(end, number, path, leaf)))
             tokens[place] = parts
         labels = _labels(tokens, edges)
         rows = ((each, *sorted(labels[p] for p in labels if p[0] == each)) for each in tables)
         return (*sorted(rows), tuple(labels["", number] for number in range(len(end.values))))
+
+    def _named_by(self, leaf: Leaf, ids_of: Column | None) -> list[tuple[str, str, str]]:
+        """Return the columns and the value by which a part of a value may name a row."""
+        text = _bare(leaf)
+        if leaf.number:
+            return [(*ids_of, text)] if ids_of else []
+        if leaf.column is None:  # such as a UUID
+            return [(*column, text) for column in self.by_chance]
+        column = self._column(leaf)
+        return [
+            (*each, text) for each in (column, self.states.structure.references.get(column)) if each
+        ]
 
     def differences(self, end: EndState, serial: EndState) -> list[Difference]:
         """Return what differs as a reader sees it; nothing if only references do."""
