@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from types import FrameType, SimpleNamespace
 from typing import Any, NoReturn
 
-from pginterleave import queries
+from pginterleave import queries, race_coverage
 from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import process_names, user_frame
@@ -52,6 +52,7 @@ class Process:
         self.sqlstate = self.detail = ""  # of the error of the last step
         self.deadlock_timeout = 0.0  # for the next step, in seconds; 0: the usual one
         self.timed_out = False  # whether a timeout caused the error: no NOWAIT, no cancellation
+        self.covered = race_coverage.Sent()
         self.outcome = Outcome()
         self.failure: BaseException | None = None
         self.sending = self.cancelled = self.leaving = False
@@ -117,6 +118,7 @@ class Process:
         """Stop, take one step when the scheduler says so, and record its result."""
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
+        self.covered.note(sql, sys._getframe(2))
         frame = user_frame(sys._getframe(2))
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(

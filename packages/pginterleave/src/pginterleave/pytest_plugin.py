@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from pginterleave import reporting, results
+from pginterleave import coverage_plugin, reporting, results
+from pginterleave.coverage_plugin import CoveragePlugin
 from pginterleave.picture import html_report
 from pginterleave.results import NotProven
 from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
@@ -20,6 +21,7 @@ __all__ = ["Interleave"]
 
 KEY = pytest.StashKey[Interleave]()
 NOT_PROVEN = "not proven"
+COVERAGE = "interleave_coverage"  # the name of the plugin
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,10 +35,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "folder for a JSON file of each test that fails with a counterexample"
     group.addoption("--interleave-artifacts", metavar="DIR", help=text)
     group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
+    coverage_plugin.add_options(group)
     parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--interleave-coverage"):
+        config.pluginmanager.register(CoveragePlugin(config), COVERAGE)
     config.addinivalue_line(
         "markers",
         "interleave(**options): options of the fixture `interleave` for this test, such as "
@@ -148,7 +153,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if name := config.getoption("--interleave-html"):
         path = config.invocation_params.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html_report.page(found), encoding="utf-8")
+        coverage: CoveragePlugin | None = config.pluginmanager.get_plugin(COVERAGE)
+        below = coverage.html() if coverage else ""
+        path.write_text(html_report.page(found, below), encoding="utf-8")
         terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)

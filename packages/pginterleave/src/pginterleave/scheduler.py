@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from pginterleave import control, formatting
+from pginterleave import control, formatting, race_coverage
 from pginterleave.control import Control, Database
 from pginterleave.effects import (
     GLOBAL,
@@ -93,6 +93,8 @@ class Scheduler:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         shut_down(self.processes, self.control, error)
+        if race_coverage.recorder:
+            race_coverage.recorder.note_exploration(each.covered for each in self.processes)
 
     def run(
         self,

@@ -74,6 +74,11 @@ _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
 _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
 _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
 _WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
+# What locks whole tables, in the order in which a statement names them; and the table of a COPY.
+_TABLES = re.compile(
+    r"^\W*(?:lock|truncate)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
+)
+_COPIED = re.compile(r'^\W*copy\s+(?:[\w"]+\.)?"?(\w+)"?\s*(?:\([^)]*\))?\s*from\b')
 _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
 # Words that are found like a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM LATERAL.
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
@@ -274,7 +279,14 @@ def locked_tables(sql: str) -> frozenset[str]:
     found = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
     if _ROW_LOCK.search(text):
         found |= table_words(sql)
-    return frozenset(found)
+    return frozenset({*found, *whole_tables(sql), *_COPIED.findall(text)})
+
+
+def whole_tables(sql: str) -> list[str]:
+    """Return the tables that LOCK or TRUNCATE locks, in its order."""
+    named = _TABLES.match(_without_constants(sql).lower())
+    texts = named[1].split(",") if named else []
+    return [re.sub(r"^only\s+|[\"*]", "", each.strip()).rpartition(".")[2] for each in texts]
 
 
 def read_tables(sql: str) -> frozenset[str]:
