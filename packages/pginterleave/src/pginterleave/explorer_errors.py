@@ -21,6 +21,10 @@ class ImpossibleSchedule(InterleaveError):
     """A schedule names a process that cannot take the next step, or ends too early."""
 
 
+class NoOtherVictim(ImpossibleSchedule):
+    """A schedule plans another victim of a deadlock than the process that closes it."""
+
+
 class NotDeterministic(InterleaveError):
     """The same steps in the same order led to another state than before."""
 

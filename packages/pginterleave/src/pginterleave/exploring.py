@@ -17,7 +17,10 @@ from pginterleave.sampling import Sampler
 from pginterleave.scheduler import Scheduler, Setup
 from pginterleave.search import Search
 from pginterleave.serial_orders import SerialJudge, TryAgain
+from pginterleave.shared_memory import Caches
 from pginterleave.symmetry import Check, find_alike
+
+IN_MEMORY = "the cache of {}, which the processes of a server do not share"
 
 
 def explore(
@@ -135,10 +138,11 @@ def explore(
         chooser = Search(len(processes), reduce=reduce, bound=preemption_bound, alike=alike)
     else:
         chooser = Sampler(len(processes), schedules=sample, seed=seed)
-    check = Check(alike)
+    check, caches = Check(alike), Caches()
 
     def keep(schedule: Schedule) -> None:
         check.note(schedule)
+        caches.note()
         if each:
             each(schedule)
 
@@ -170,7 +174,11 @@ def explore(
         covered=chooser.covered() if truncated and limit != AT_FIRST else "",
         left=run.left() if limit and limit != AT_FIRST else 0,
         seconds=time.monotonic() - began,
-        limits=(*catalogue.limits, *(serial.limits() if serial else ())),
+        limits=(
+            *catalogue.limits,
+            *map(IN_MEMORY.format, caches.used),
+            *(serial.limits() if serial else ()),
+        ),
         serial=bool(serial),
         not_compared=tuple(serial.not_compared()) if serial else (),
         unobserved=tuple(catalogue.unobserved),

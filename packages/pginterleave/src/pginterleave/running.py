@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pginterleave.effects import Effect
-from pginterleave.explorer_errors import NotDeterministic
+from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
 from pginterleave.results import AT_FIRST, Observe, Schedule
 from pginterleave.sampling import Sampler, simplicity, switches
 from pginterleave.scheduler import Scheduler
@@ -85,14 +85,20 @@ class Run:
         chooser, scheduler = self.chooser, self.scheduler
         end = math.inf  # how many schedules are to run, once one has raised
         while True:
-            schedule = scheduler.run(
-                chooser.choose,
-                before=chooser.rewind,
-                observe=self.observe,
-                planned=chooser.prefix,
-                known=len(chooser.prefix),
-                add_victims=chooser.add_victims,
-            )
+            try:
+                schedule = scheduler.run(
+                    chooser.choose,
+                    before=chooser.rewind,
+                    observe=self.observe,
+                    planned=chooser.prefix,
+                    known=len(chooser.prefix),
+                    add_victims=chooser.add_victims,
+                )
+            except NoOtherVictim:
+                chooser.drop()
+                if chooser.advance():
+                    continue
+                return ""
             ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
             if schedule.raises:
                 ending = Ending.RAISED

@@ -37,6 +37,9 @@ class Sampler:
     def add_victims(self, victims: list[int]) -> None:
         """Ignore the other victims of a deadlock: a sample proves nothing."""
 
+    def drop(self) -> None:
+        """Do nothing: a sample plans no victim."""
+
     def rewind(self) -> None:
         self.random = random.Random(f"{self.seed} {self.number}")  # noqa: S311 - no secret
         self.order = ""

@@ -22,6 +22,7 @@ from pginterleave.explorer_errors import (
     CannotExplore,
     ImpossibleSchedule,
     InterleaveError,
+    NoOtherVictim,
     NotDeterministic,
     sqlstate,
 )
@@ -59,7 +60,10 @@ class Scheduler:
         step_timeout: float | None,
     ) -> None:
         if not 1 <= len(processes) <= MAX_PROCESSES or not all(map(callable, processes)):
-            raise CannotExplore(f"Give 1 to {MAX_PROCESSES} processes, each a callable.")
+            raise CannotExplore(
+                f"Give 1 to {MAX_PROCESSES} processes, each a callable: pass the function, and do "
+                "not call it, as in interleave(f, partial(g, 1))."
+            )
         if step_timeout is None:
             step_timeout = control.measured_timeout(database)
         if max_steps < 1 or step_timeout <= 0:
@@ -112,7 +116,7 @@ class Scheduler:
         first `known` of them have run before. `add_victims` is called with the other possible
         victims of a deadlock.
 
-        Raises NotDeterministic if no attempt counts.
+        Raises NotDeterministic if no attempt counts, and NoOtherVictim.
         """
         self.add_victims = add_victims
         for number in range(ATTEMPTS):
@@ -128,6 +132,8 @@ class Scheduler:
                     steps = [(each.process, each.kind, each.sql) for each in attempt.taken]
                     catalogue.note_schedule(steps)
                 return schedule
+            if attempt.no_other_victim and self.processes[0].session.checks_deadlocks_at_once:
+                raise NoOtherVictim(f"{attempt.order()}: PostgreSQL ends who closes this deadlock.")
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:

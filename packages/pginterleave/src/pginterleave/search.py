@@ -102,7 +102,7 @@ class Search:
         while self.pending and (self.bound is None or self.pending[0][0] <= self.bound):
             preemptions, order, state = heapq.heappop(self.pending)
             number = order[-1]
-            if state.steps[number] != preemptions:
+            if state.steps.get(number) != preemptions:
                 continue  # it was taken since, or needs fewer preemptions
             self.certain = preemptions - 1
             self.deriving.clear()
@@ -123,9 +123,18 @@ class Search:
         self.certain = self.bound or 0
         return False
 
+    def drop(self) -> None:
+        """Leave out the step that the present schedule begins with: it is not possible."""
+        state: State | int | None = self.first
+        for number in self.prefix[:-1]:
+            assert isinstance(state, State)
+            state = state.steps[number]
+        assert isinstance(state, State)
+        del state.steps[self.prefix[-1]], state.ready[self.prefix[-1]]
+
     def left_out(self) -> str:
         """Return why an ended search has not run all schedules; "" if it has."""
-        left = any(state.steps[order[-1]] == each for each, order, state in self.pending)
+        left = any(state.steps.get(order[-1]) == each for each, order, state in self.pending)
         return f"preemption_bound={self.bound} reached" if left else ""
 
     def covered(self) -> str:

@@ -100,6 +100,12 @@ _COMPARED_CLOCK = re.compile(
     r"(?=\s*(?:\)|$|(?:and|or|then|limit)\b))",
     re.IGNORECASE,
 )
+_TIMEOUTS = "lock|statement|transaction|idle_session|idle_in_transaction_session"
+_SETS_TIMEOUT = re.compile(
+    rf"\bset\s+(?:local\s+|session\s+)?(?P<set>(?:{_TIMEOUTS})_timeout)\s*(?:=|to)\s*(?P<to>'?[^\s;]+)"
+    rf"|\bset_config\s*\(\s*'(?P<config>(?:{_TIMEOUTS})_timeout)'\s*,\s*(?P<value>'?[^\s,]+)",
+    re.IGNORECASE,
+)
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
 # Statements that PostgreSQL refuses, or may refuse, in a transaction.
 _OUTSIDE_TRANSACTIONS = re.compile(
@@ -312,6 +318,18 @@ def without_subqueries(sql: str) -> tuple[str, str]:
 def table_words(sql: str) -> frozenset[str]:
     """Return the first word of each name in the place of a table or a CTE."""
     return frozenset(_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
+
+
+@functools.lru_cache(maxsize=1024)
+def timeouts_set(sql: str) -> tuple[str, ...]:
+    """Return the timeouts that SQL sets, unless it turns them off."""
+    found = (
+        (each["set"] or each["config"], each["to"] or each["value"])
+        for each in _SETS_TIMEOUT.finditer(sql)
+    )
+    return tuple(
+        name.lower() for name, value in found if value.strip("'").lower() not in ("0", "default")
+    )
 
 
 def savepoint_name(sql: str) -> str:

@@ -136,7 +136,9 @@ class SteppingCursor(CursorWrapper):
         sql = given.get("sql") or f"COPY {given.get('table')} {way}"
         text = self._text(sql)
         with self._session.statement(text, None) as self._last:
-            return copy(*args, **kwargs)
+            result = copy(*args, **kwargs)
+        self._session.catalogue.note_rows(text, -1, self._session.number)
+        return result
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -146,6 +148,7 @@ class SteppingCursor(CursorWrapper):
             self.cursor.copy(sql, *args, **kwargs) as copying,
         ):
             yield copying
+        self._session.catalogue.note_rows(text, -1, self._session.number)
 
 
 class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
