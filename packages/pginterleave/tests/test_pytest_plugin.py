@@ -50,6 +50,9 @@ def test_nothing_is_left(interleave):
 
 def test_unread(interleave):
     explore([naive], setup=setup, invariant=anything)
+
+def test_limit(interleave):
+    interleave(lambda: sql("SET lock_timeout = '9s'"))
 """
 
 
@@ -134,10 +137,12 @@ def test_another_project(tmp_path: Path) -> None:
         options.append("--numprocesses=1")
     text, failed = failures(tmp_path, TESTS, *options)
     assert failed.keys() == {"test_lost", "test_refused", "test_unread"}, text
-    assert "3 failed, 2 passed, 1 not proven" in text
+    assert "3 failed, 3 passed, 1 not proven" in text
     assert " not proven: test_truncated " in text
     assert "Not proven: 0 of the first 50 schedules" in text
     assert "could not serialize access" in text
+    assert "- not explored in tests that passed -" in text
+    assert "test_inner.py::test_limit: when lock_timeout ends a statement or a session" in text
     assert "0 of 1 schedules violate the invariant. What Python does between two" in text
     assert "is not interleaved. Call its assert_safe()" in text
     assert (

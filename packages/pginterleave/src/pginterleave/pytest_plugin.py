@@ -147,7 +147,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Report which tests are not proven, draw the replayed schedules, and write the page."""
+    """Report which tests are not proven or have limits, draw what was replayed, write the page."""
     reports = [each for kind in terminalreporter.stats.values() for each in kind]
     found = [each for report in reports for each in getattr(report, "interleave", ())]
     if name := config.getoption("--interleave-html"):
@@ -164,6 +164,16 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)
         terminalreporter.line(report.longreprtext)
+    limits = [
+        f"{each['test']}: {limit}"
+        for report in terminalreporter.getreports("passed")
+        for each in getattr(report, "interleave", ())
+        for limit in each["limits"]
+    ]
+    if limits:
+        terminalreporter.section("not explored in tests that passed", "-")
+        for line in dict.fromkeys(limits):
+            terminalreporter.line(line)
     for report in terminalreporter.getreports("passed"):
         for drawn in [text for name, text in report.user_properties if name == "interleave"]:
             terminalreporter.section("interleave")
