@@ -72,11 +72,13 @@ def anything(outcomes: list[Outcome]) -> None:
     """Return the invariant that always holds."""
 
 
+# Every schedule runs, unless a test says otherwise.
+EVERY_SCHEDULE = {"reduce": False}
 BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}
 
 
 def explored(*processes: Process, **options: Any) -> Exploration:
-    return explore(processes, **{**BY_DEFAULT, **options})
+    return explore(processes, **{**BY_DEFAULT, **EVERY_SCHEDULE, **options})
 
 
 def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:

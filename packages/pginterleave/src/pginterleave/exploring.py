@@ -34,7 +34,7 @@ def explore(
     isolation_level: str = "",
     observe: Observe | None = None,
     each: Callable[[Schedule], object] | None = None,
-    reduce: bool = False,
+    reduce: bool | None = None,
     symmetric: bool = False,
     preemption_bound: int | None = None,
     sample: int | None = None,
@@ -79,12 +79,13 @@ def explore(
         each: called with every schedule after it has run. With `each`, `reduce` leaves out
             orders of reads only, and runs every order of writes.
         reduce: of the schedules that differ only in the order of independent steps, run one and
-            count the others. Savepoints are independent, and so is setting the isolation level.
-            Unless transactions are SERIALIZABLE, a plain SELECT is independent of other SELECTs and
-            of writes that are not committed. In READ COMMITTED, steps about different tables are
-            independent, too, and steps about different rows by a unique column. The effect of a
-            step is derived from its SQL, the catalogue and its result. A step that is not known
-            to be independent keeps its place. The processes must share nothing in Python.
+            count the others. By default it is on, unless `each` or `sample` is given. Savepoints
+            are independent, and so is setting the isolation level. Unless transactions are
+            SERIALIZABLE, a plain SELECT is independent of other SELECTs and of writes that are not
+            committed. In READ COMMITTED, steps about different tables are independent, too, and
+            steps about different rows by a unique column. The effect of a step is derived from its
+            SQL, the catalogue and its result. A step that is not known to be independent keeps its
+            place. The processes must share no memory: turn it off if they do.
         symmetric: of the schedules that differ only in an exchange of processes that are the same,
             or are equivalent after an exchange, run one and count the others. Processes are the
             same if they are one function, or functools.partial of one function with the same
@@ -130,6 +131,8 @@ def explore(
         raise CannotExplore("preemption_bound must not be negative.")
     if sample is not None and sample < 1:
         raise CannotExplore("sample must be greater than zero.")
+    if reduce is None:  # `each` wants every schedule, and a sample has its own
+        reduce = sample is None and each is None
     if sample is not None and (reduce or symmetric or preemption_bound is not None):
         raise CannotExplore("A sample goes with neither reduce nor symmetric nor preemption_bound.")
     alike = find_alike(processes) if symmetric else []

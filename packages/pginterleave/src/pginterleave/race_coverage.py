@@ -21,6 +21,7 @@ OTHER = re.compile(
     r"tests?|migrations|(site|dist)-packages|test_.*\.py|.*_test\.py|(tests|conftest)\.py"
 )
 ALONE = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
+CTE = re.compile(r"(\w+)\s+AS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\(", re.IGNORECASE)
 NEVER = "never"
 
 Line = tuple[str, int]  # the path of a file, and a number in it
@@ -45,7 +46,7 @@ class Recorder:
 
     def note(self, sql: str, frame: FrameType | None) -> Line | None:
         """Note a statement that was sent from a frame; return the line if the statement writes."""
-        tables = statements.locked_tables(sql)
+        tables = written_tables(sql)
         line = self._line(frame) if tables else None
         if line:
             self.lines.setdefault(line, Written()).tables |= tables
@@ -110,7 +111,12 @@ class Sent:
             return
         self.words |= statements.words(sql)
         if line := recorder.note(sql, frame):
-            self.lines[line] = self.lines.get(line, frozenset()) | statements.locked_tables(sql)
+            self.lines[line] = self.lines.get(line, frozenset()) | written_tables(sql)
+
+
+def written_tables(sql: str) -> frozenset[str]:
+    """Return the tables that SQL writes or locks, without the names that a WITH gives."""
+    return statements.locked_tables(sql) - {name.lower() for name in CTE.findall(sql)}
 
 
 def reason_to_be_alone(path: str, number: int) -> str:

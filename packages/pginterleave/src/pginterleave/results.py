@@ -194,7 +194,7 @@ class Exploration:
         if self.raising:
             text += f", and in {self.raising} a process raises an unexpected exception"
         if len(self.orders) < self.schedules:
-            text += f" ({len(self.orders)} ran, the others are equivalent)"
+            text += f" ({len(self.orders)} ran; the others are equivalent, if no memory is shared)"
         if self.truncated == AT_FIRST:
             text += ", where the search stopped"
         elif self.truncated:

@@ -146,7 +146,7 @@ class Run:
                 return schedule
         raise NotDeterministic(
             f"{order} does not violate the invariant, though a schedule that is equivalent does: "
-            "explore without reduce=True if the processes share something in Python, and without "
+            "explore with reduce=False if the processes share something in Python, and without "
             "symmetric=True if they, setup or the invariant tell them apart."
         )
 

@@ -23,11 +23,6 @@ Test = Callable[[Interleave], object]
 
 SAFE, VIOLATES, NOT_PROVEN = 0, 1, 2
 
-FLAGS = {
-    "count_all": COUNT_ALL,
-    "reduce": "run one of the schedules that differ only in the order of independent steps",
-}
-
 
 class Command(BaseCommand):
     help = (
@@ -43,15 +38,15 @@ class Command(BaseCommand):
         parser.add_argument("--replay", default="", metavar="ORDER", help="run only this schedule")
         for name, (kind, metavar, text) in OPTIONS.items():
             parser.add_argument(_flag(name), type=kind, metavar=metavar, help=text)
-        for name, text in FLAGS.items():
-            parser.add_argument(_flag(name), action="store_const", const=True, help=text)
+        flag = _flag("count_all")
+        parser.add_argument(flag, action="store_const", const=True, help=COUNT_ALL)
         text = "keep the test database for the next run"
         parser.add_argument("--keepdb", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["test"]
         test = _test(name)
-        names = (*OPTIONS, *FLAGS)
+        names = (*OPTIONS, "count_all")
         given = {each: options[each] for each in names if options[each] is not None}
         with test_database(keep=options["keepdb"]):
             shell = f"manage.py interleave {name} --replay"
