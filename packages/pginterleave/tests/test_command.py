@@ -157,14 +157,24 @@ class Checks(InterleaveMixin):
 
 class WithoutFlush(Checks, InterleaveTestCase):
     def setUp(self) -> None:
-        self.addCleanup(self.nothing_is_left)  # runs after what super() adds
-        super().setUp()
-
-    def nothing_is_left(self) -> None:
+        """Call no super(): the rows are put back nevertheless, also those of a cleanup."""
         assert sql("SELECT count(*) FROM interleave_counter") == [(0,)]
+        self.addCleanup(setup)
 
     def test_it_explores(self) -> None:
         self.check()
+
+    def test_nothing_is_left(self) -> None:
+        """setUp() checks it, in whatever order the two run."""
+
+
+def test_setup_test_data_is_refused() -> None:
+    with pytest.raises(CannotExplore, match=r"setUpTestData\(\) would never"):
+
+        class WithData(InterleaveTestCase):
+            @classmethod
+            def setUpTestData(cls) -> None:
+                setup()
 
 
 class WithMixin(Checks, TransactionTestCase):

@@ -86,6 +86,8 @@ class Catalogue:
         if kind in statements.DEFINITIONS or (kind in ("SELECT", "WITH") and "into" in words):
             for name in self._event_triggers:
                 self.limit(f"the event trigger {name} is part of the step that fires it")
+        if kind == "LISTEN":
+            self.limit("which notifications LISTEN receives, and when")
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if alone else ""
             self.limit(f"the statements in {kind} are one step{commits}")
