@@ -18,13 +18,18 @@ and says what an exploration does not see. The README has an example.
     effects.py      which steps depend on each other, and which certainly wait: statements.py and
                     statement_shapes.py read the SQL, footprints.py finds its rows
     symmetry.py     which processes are the same
+    judging.py      judges a schedule by an invariant; serial_orders.py by the serial orders, for
+                    which end_states.py reads the rows, values.py the results, and
+                    compared_ends.py compares them
     catalogue.py    what the names in statements stand for, and which parts are not explored
+    lock_orders.py  which statements take several locks; shared_memory.py which caches are used
     scheduler.py    runs one schedule; monitor.py knows which process waits for which
     process.py      a thread that stops before each step; session.py its session with PostgreSQL
     control.py      the caller's connection, and the interface of an adapter
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
     django/         the adapter for Django's connections and cursors
     results.py      what explore() returns; steps.py and formatting.py write it for a reader
+    race_coverage.py  which lines write, and which were explored; coverage_plugin.py reports it
     picture/        draws a schedule; reporting.py writes the page of all tests
 """
 

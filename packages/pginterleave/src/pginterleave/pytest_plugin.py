@@ -35,11 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "folder for a JSON file of each test that fails with a counterexample"
     group.addoption("--interleave-artifacts", metavar="DIR", help=text)
     group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
+    text = "draw all columns of a row, not only its first and those that change"
+    group.addoption("--interleave-all-columns", action="store_true", help=text)
     coverage_plugin.add_options(group)
     parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    results.ALL_COLUMNS = config.getoption("--interleave-all-columns")
     if config.getoption("--interleave-coverage"):
         config.pluginmanager.register(CoveragePlugin(config), COVERAGE)
     config.addinivalue_line(

@@ -12,6 +12,8 @@ from pginterleave.steps import Outcome, Timeline, draw
 Observe = Callable[[], object]
 AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
 
+ALL_COLUMNS = False  # whether a drawing shows all columns of a row
+
 _watchers: list[list["Exploration"]] = []
 
 
@@ -59,7 +61,11 @@ class Schedule:
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
-        return draw(self.timeline, self.outcomes, width)
+        from pginterleave.picture import drawn_text  # late: it imports this module
+
+        columns = None if ALL_COLUMNS else drawn_text.columns_that_change(self)
+        said = drawn_text.said(self)
+        return draw(self.timeline, self.outcomes, width, columns=columns, said=said)
 
     def explain(self) -> str:
         """Return the drawing, the violation, and the tracebacks of processes that raised."""
