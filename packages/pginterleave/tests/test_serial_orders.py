@@ -5,9 +5,11 @@ import itertools
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from django.core import mail
 from django.db import OperationalError, models, transaction
 
 from pginterleave import CannotExplore, Exploration, explore
@@ -85,7 +87,7 @@ def test_a_lost_update(wrong: Callable[[], object], interleave: Interleave) -> N
     setup()
     with pytest.raises(AssertionError) as raised:
         interleave(wrong, count_all=True)
-    assert str(raised.value).startswith("12 of 14 schedules end as no serial order does.")
+    assert str(raised.value).startswith("12 of 14 schedules end as no serial order does (4 ran")
     assert (
         "interleave_counter.hits is 1; one after the other it is 2 (nearest is the order 1, 2)"
         in str(raised.value)
@@ -400,3 +402,22 @@ def test_a_part_of_a_result_that_chance_decides() -> None:
         "'token' of what process 1 returns",
         "'token' of what process 2 returns",
     )
+
+
+def test_what_is_not_compared_and_may_matter(tmp_path: Path, interleave: Interleave) -> None:
+    """Two transactions of one function, a mail and a file."""
+    setup()
+    mail.outbox = []
+
+    def counts_twice(name: str) -> None:
+        for _ in range(2):
+            sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = %s", name)
+        mail.outbox.append(mail.EmailMessage("counted"))
+        (tmp_path / name).write_text("counted")
+
+    limits = interleave(partial(counts_twice, "a"), partial(counts_twice, "b")).limits
+    assert f"the file {tmp_path / 'a'}, which a process writes" in limits
+    assert "the mails that a process sends" in limits
+    between = "what others see between the transactions of process {}, which count as one"
+    assert {between.format(1), between.format(2)} <= {*limits}
+    assert not interleave(partial(sql, "SELECT 1")).limits

@@ -169,7 +169,7 @@ class Scheduler:
         self.control.refuse_transaction("setup has left a transaction open on")
         self.judge.begin()
         self.control.begin_schedule()
-        with control.watched(self._note_connection, self._note_program):
+        with control.watched(self._note_connection, self._note_program, self._note_file):
             self._run_processes(choose, observe)
         sessions = {pid for process in self.processes for pid in process.session.pids}
         if not self.control.note_strangers(sessions):
@@ -220,6 +220,11 @@ class Scheduler:
         """Note a program that a process starts: it may open a session."""
         if threading.current_thread() is not self.thread:
             self.control.catalogue.past(f"a program, {name!r}{formatting.calling_place()}")
+
+    def _note_file(self, name: str) -> None:
+        """Note a file that a process writes: it is neither observed nor put back."""
+        if threading.current_thread() is not self.thread and not name.endswith(".pyc"):
+            self.control.catalogue.limit(f"the file {name}, which a process writes")
 
     def _take(self, choice: int, expected: Effect) -> None:
         process = self.processes[process_of(choice) - 1]

@@ -1,6 +1,7 @@
 """Judges a schedule by the serial orders: it has to end as the processes do one after the other."""
 
 import itertools
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,9 @@ class SerialJudge:
         self.ends: dict[Order, EndState] = {}
         self.raised: dict[Order, list[str]] = {}  # what each process raised
         self.writers: dict[str, set[int]] = {}  # processes, by what clock or chance has set
-        self.transactions = 0  # the most that a process had
+        self.several: set[int] = set()  # the processes with several transactions that write
+        self.has_mails = False
+        self._mails = 0  # before the schedule
         self._recorded: tuple[EndState, list[str]] | None = None
         self._is_learning = False
         self._forms: dict[Column | None, set[Form]] = {}
@@ -93,6 +96,7 @@ class SerialJudge:
 
     def begin(self) -> None:
         self.states.begin()
+        self._mails = _mails()
 
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
@@ -107,6 +111,9 @@ class SerialJudge:
             self._recorded = end, told
             return Verdict()
         self._note_writers(steps)
+        commits = [step.process for step in steps if step.kind in ("COMMIT", "END")]
+        self.several |= {each for each in commits if commits.count(each) > 1}
+        self.has_mails = self.has_mails or _mails() != self._mails
         verdict = self._compared(end, final, told)
         if not verdict.violation and self.invariant:
             return Verdict(violation_of(self.invariant, final))
@@ -126,7 +133,12 @@ class SerialJudge:
 
     def limits(self) -> list[str]:
         """Return what the comparison leaves out, and may matter."""
-        return [
+        told = [
+            f"what others see between the transactions of process {number}, which count as one"
+            for number in sorted(self.several)
+        ]
+        told += ["the mails that a process sends"] if self.has_mails else []
+        return told + [
             f"the value of {name}, which clock or chance sets and which two processes write"
             for name, processes in sorted(self.writers.items())
             if len(processes) > 1
@@ -190,6 +202,11 @@ class SerialJudge:
                 bare = table.rpartition(".")[2].strip('"')
                 if {name, "update"} <= used and bare in locked_tables(step.sql):
                     self.writers.setdefault(f"{table}.{name}", set()).add(step.process)
+
+
+def _mails() -> int:
+    """Return how many mails Django's tests have kept."""
+    return len(getattr(sys.modules.get("django.core.mail"), "outbox", ()))
 
 
 def _told(outcome: Outcome) -> str:
