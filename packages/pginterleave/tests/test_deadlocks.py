@@ -7,7 +7,8 @@ from unittest import mock
 import pytest
 from django.db import connection, transaction
 
-from pginterleave import Exploration, Outcome, monitor, scheduler
+from pginterleave import Exploration, Outcome
+from pginterleave.processes import monitor, scheduler
 
 from . import counter
 from .counter import explored, lock, replayed, sql

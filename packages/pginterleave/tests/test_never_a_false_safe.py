@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from pginterleave import CannotExplore, StepTimeout, statements
+from pginterleave import CannotExplore, StepTimeout
+from pginterleave.sql import statements
 
 from .counter import Counter, explored, sql
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pginterleave import CannotExplore, explore, running
+from pginterleave import CannotExplore, explore
 from pginterleave.pytest_plugin import Interleave
-from pginterleave.running import Progress
+from pginterleave.searching import runs
+from pginterleave.searching.runs import Progress
 
 from . import counter, test_example
 from .counter import explored, parameters, sql
@@ -246,7 +247,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
 ) -> None:
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(running, "BAR_DELAY", 0)
+    monkeypatch.setattr(runs, "BAR_DELAY", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert explored(counter.naive, counter.naive).complete
     assert ("schedules, " in capsys.readouterr().err) == terminal

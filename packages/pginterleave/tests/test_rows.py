@@ -8,10 +8,11 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.test import override_settings
 
-from pginterleave import CannotExplore, NotDeterministic, Outcome, rows
+from pginterleave import CannotExplore, NotDeterministic, Outcome
 from pginterleave.django import DjangoDatabase
+from pginterleave.processes import rows
+from pginterleave.processes.rows import Rows
 from pginterleave.pytest_plugin import Interleave
-from pginterleave.rows import Rows
 
 from . import counter
 from .counter import Counter, anything, explored, sql

@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pginterleave import explorer_errors, results
-from pginterleave.control import Database
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.judging import Expected, Function, Invariant, InvariantJudge, Judge
+from pginterleave.judging.judge import Expected, Function, Invariant, InvariantJudge, Judge
+from pginterleave.judging.serial_orders import SerialJudge, TryAgain
+from pginterleave.processes.control import Database
+from pginterleave.processes.scheduler import Scheduler, Setup
+from pginterleave.processes.shared_memory import Caches
 from pginterleave.results import AT_FIRST, Exploration, Observe, Schedule
-from pginterleave.running import Progress, Run, progress_bar, shrink
-from pginterleave.sampling import Sampler
-from pginterleave.scheduler import Scheduler, Setup
-from pginterleave.search import Search
-from pginterleave.serial_orders import SerialJudge, TryAgain
-from pginterleave.shared_memory import Caches
-from pginterleave.symmetry import Check, find_alike
+from pginterleave.searching.runs import Progress, Run, progress_bar, shrink
+from pginterleave.searching.sampling import Sampler
+from pginterleave.searching.search import Search
+from pginterleave.searching.symmetry import Check, find_alike
 
 IN_MEMORY = "the cache of {}, which the processes of a server do not share"
 

@@ -21,9 +21,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import RowFactory, tuple_row
 
-from pginterleave import statements
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.session import IN_TRANSACTION, Session, keep_rows
+from pginterleave.processes.session import IN_TRANSACTION, Session, keep_rows
+from pginterleave.sql import statements
 
 
 class PsycopgDatabase:

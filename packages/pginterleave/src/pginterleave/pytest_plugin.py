@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from pginterleave import coverage_plugin, reporting, results
-from pginterleave.coverage_plugin import CoveragePlugin
+from pginterleave import results
 from pginterleave.picture import html_report
+from pginterleave.reporting import coverage_plugin, of_tests
+from pginterleave.reporting.coverage_plugin import CoveragePlugin
 from pginterleave.results import NotProven
 from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
@@ -129,12 +130,12 @@ def pytest_runtest_makereport(
     if call.excinfo and call.excinfo.errisinstance(NotProven):
         vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller
     if run:
-        vars(report)["interleave"] = reporting.of_test(item.nodeid, run, call.excinfo)
+        vars(report)["interleave"] = of_tests.of_test(item.nodeid, run, call.excinfo)
     folder = item.config.getoption("--interleave-artifacts")
     folder = folder or item.config.getini("interleave_artifacts")
     if run and run.failures and report.failed and folder:
         name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
-        path = reporting.write_artifact(
+        path = of_tests.write_artifact(
             item.config.rootpath / folder, name, item.nodeid, run.failures
         )
         report.sections.append(("interleave", f"The counterexample is in {path}"))
@@ -162,7 +163,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
-        for annotation in reporting.annotations(found, root):
+        for annotation in of_tests.annotations(found, root):
             terminalreporter.line(annotation)
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.formatting import user_frame
-from pginterleave.judging import Invariant
+from pginterleave.judging.judge import Invariant
+from pginterleave.processes.control import Control
+from pginterleave.processes.rows import Rows
+from pginterleave.processes.scheduler import Setup
 from pginterleave.results import Exploration, Schedule, mark_read
-from pginterleave.rows import Rows
-from pginterleave.scheduler import Setup
 
 PROCESSES = 2  # if a test gives one function
 

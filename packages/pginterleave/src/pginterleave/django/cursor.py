@@ -18,8 +18,8 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import Jsonb, is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
-from pginterleave import statements
-from pginterleave.session import Session, keep_rows
+from pginterleave.processes.session import Session, keep_rows
+from pginterleave.sql import statements
 
 # The types of parameters that psycopg2 writes as constants.
 CONSTANTS = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from pginterleave import statements
+from pginterleave.sql import statements
 
 # Names of folders and files below a source that are no code of the project.
 OTHER = re.compile(

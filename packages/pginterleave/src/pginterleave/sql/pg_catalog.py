@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pginterleave import queries, statements
-from pginterleave.effects import ENDS
-from pginterleave.footprints import Tables
-from pginterleave.lock_orders import LockOrders
+from pginterleave.processes import queries
+from pginterleave.sql import statements
+from pginterleave.sql.dependent_steps import ENDS
+from pginterleave.sql.lock_orders import LockOrders
+from pginterleave.sql.rows_touched import Tables
 
 
 class HiddenCall(NamedTuple):

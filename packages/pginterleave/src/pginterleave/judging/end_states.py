@@ -9,8 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.rows import MAX_BYTES, WatchedTable, refuse_without_counts, watched_tables
-from pginterleave.values import Value
+from pginterleave.judging.values import Value
+from pginterleave.processes.rows import (
+    MAX_BYTES,
+    WatchedTable,
+    refuse_without_counts,
+    watched_tables,
+)
 
 Ask = Callable[..., list[Any]]
 Column = tuple[str, str]

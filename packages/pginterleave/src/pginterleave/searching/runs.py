@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from pginterleave.effects import Effect
 from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
+from pginterleave.processes.scheduler import Scheduler
 from pginterleave.results import AT_FIRST, Observe, Schedule
-from pginterleave.sampling import Sampler, simplicity, switches
-from pginterleave.scheduler import Scheduler
-from pginterleave.search import Search
-from pginterleave.states import Ending
-from pginterleave.traces import process_of
+from pginterleave.searching.equivalent_orders import process_of
+from pginterleave.searching.sampling import Sampler, simplicity, switches
+from pginterleave.searching.search import Search
+from pginterleave.searching.state_graph import Ending
+from pginterleave.sql.dependent_steps import Effect
 
 LOOK_FURTHER = 100  # schedules to run after one that raises, to find a broken invariant
 MAX_RUNS = 200  # of schedules, to find a simpler one

@@ -6,18 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from pginterleave import control, formatting, race_coverage
-from pginterleave.control import Control, Database
-from pginterleave.effects import (
-    GLOBAL,
-    LOCAL,
-    Claim,
-    Claims,
-    Effect,
-    claim,
-    effect,
-    of_open_transaction,
-)
+from pginterleave import formatting
 from pginterleave.explorer_errors import (
     CannotExplore,
     ImpossibleSchedule,
@@ -27,13 +16,32 @@ from pginterleave.explorer_errors import (
     sqlstate,
 )
 from pginterleave.formatting import process_names
-from pginterleave.judging import Judge, Verdict
-from pginterleave.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
-from pginterleave.process import AT_STEP, DONE, Process, shut_down
+from pginterleave.judging.judge import Judge, Verdict
+from pginterleave.processes import control
+from pginterleave.processes.control import Control, Database
+from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
+from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
+from pginterleave.reporting import race_coverage
 from pginterleave.results import Observe, Schedule
-from pginterleave.states import Positions
+from pginterleave.searching.equivalent_orders import (
+    parsed,
+    process_of,
+    victim_of,
+    waits_of_victims,
+    written,
+)
+from pginterleave.searching.state_graph import Positions
+from pginterleave.sql.dependent_steps import (
+    GLOBAL,
+    LOCAL,
+    Claim,
+    Claims,
+    Effect,
+    claim,
+    effect,
+    of_open_transaction,
+)
 from pginterleave.steps import Outcome, Step
-from pginterleave.traces import parsed, process_of, victim_of, waits_of_victims, written
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
 ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt

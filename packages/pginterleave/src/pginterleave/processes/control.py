@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from pginterleave import queries
-from pginterleave.catalogue import Catalogue
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.session import Session
+from pginterleave.processes import queries
+from pginterleave.processes.session import Session
+from pginterleave.sql.pg_catalog import Catalogue
 
 MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL's maximum
 LEAST, MOST = 10.0, 120.0  # seconds that a step may take

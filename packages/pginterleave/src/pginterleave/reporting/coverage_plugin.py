@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pginterleave import race_coverage
-from pginterleave.race_coverage import Recorder
+from pginterleave.reporting import race_coverage
+from pginterleave.reporting.race_coverage import Recorder
 
 DATA = ".interleave-coverage.json"
 

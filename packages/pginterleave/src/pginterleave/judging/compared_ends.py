@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from pginterleave.end_states import Column, EndState, EndStates, Row, Structure
-from pginterleave.values import Leaf, Node, Path, differing, leaves
+from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
+from pginterleave.judging.values import Leaf, Node, Path, differing, leaves
 
 ROUNDS = 4  # of hashing: over so many references a difference between two rows is seen
 NEW = "new"  # in place of a new id

@@ -12,9 +12,9 @@ import itertools
 import math
 import random
 
-from pginterleave.effects import Claims, Effect
-from pginterleave.states import Ending, Positions
-from pginterleave.traces import Order
+from pginterleave.searching.equivalent_orders import Order
+from pginterleave.searching.state_graph import Ending, Positions
+from pginterleave.sql.dependent_steps import Claims, Effect
 
 MAX_CHANGES = 3  # of priorities in one schedule
 

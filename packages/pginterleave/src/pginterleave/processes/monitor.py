@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
-from pginterleave import queries
-from pginterleave.control import Control
-from pginterleave.effects import Effect
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
-from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
-from pginterleave.traces import victim_of, written
+from pginterleave.processes import queries
+from pginterleave.processes.control import Control
+from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
+from pginterleave.searching.equivalent_orders import victim_of, written
+from pginterleave.sql.dependent_steps import Effect
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set

@@ -6,8 +6,8 @@ Two such statements of two processes may wait for each other within their steps.
 import re
 from collections.abc import Iterator
 
-from pginterleave import statements
-from pginterleave.footprints import Tables
+from pginterleave.sql import statements
+from pginterleave.sql.rows_touched import Tables
 
 ADVISORY = "advisory locks"  # in place of a table
 _ADVISORY_CALL = re.compile(r"\bpg_advisory_(?:xact_)?lock(?:_shared)?\s*\(", re.IGNORECASE)

@@ -14,12 +14,20 @@ import heapq
 import math
 from collections.abc import Iterable
 
-from pginterleave import states
-from pginterleave.effects import GLOBAL, Claims, Effect, waits_for
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
-from pginterleave.states import Needed, Position, Positions, State
-from pginterleave.traces import Order, Trace, canonical, composed, inverse, with_victim, written
+from pginterleave.searching import state_graph
+from pginterleave.searching.equivalent_orders import (
+    Order,
+    Trace,
+    canonical,
+    composed,
+    inverse,
+    with_victim,
+    written,
+)
+from pginterleave.searching.state_graph import Needed, Position, Positions, State
+from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 
 MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
 
@@ -144,14 +152,14 @@ class Search:
 
     def counted(self) -> tuple[int, int]:
         """Return how many schedules were counted, and how many of them are violating."""
-        return states.count(self.first, self.bound)[:2] if self.first else (0, 0)
+        return state_graph.count(self.first, self.bound)[:2] if self.first else (0, 0)
 
     def raising(self) -> int:
         """Return in how many of the violating schedules a process raises an exception."""
-        return states.count(self.first, self.bound)[2] if self.first else 0
+        return state_graph.count(self.first, self.bound)[2] if self.first else 0
 
     def shortest_violation(self) -> str | None:
-        order = states.shortest_violation(self.first) if self.first else None
+        order = state_graph.shortest_violation(self.first) if self.first else None
         return None if order is None else written(order)
 
     def share(self) -> float:
@@ -228,14 +236,14 @@ class Search:
         if not self.derives or number > MAX_CHOICE:
             return None if state.waiting else self._equal(state, number)
         if state.waiting or waits_for(state.claims, number):
-            found = states.waiting(state, number, self._follow)
+            found = state_graph.waiting(state, number, self._follow)
             if found is None:
                 return None
             base, waiting = found
             if not waiting:
                 return base
             if found not in self.overlaid:
-                self.overlaid[found] = states.overlaid(state, number, base, waiting)
+                self.overlaid[found] = state_graph.overlaid(state, number, base, waiting)
             return self.overlaid[found]
         return self._equal(state, number) or self._derived(state, number)
 
@@ -255,7 +263,7 @@ class Search:
         if (state, number) in self.deriving:
             return None
         self.deriving.add((state, number))
-        derived = states.diamond(state, number, self._follow)
+        derived = state_graph.diamond(state, number, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
             self.states[derived.trace] = derived

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pginterleave import statements
-from pginterleave.statement_shapes import Shape, shape
+from pginterleave.sql import statements
+from pginterleave.sql.single_row import Shape, shape
 
 
 class RowSet(NamedTuple):

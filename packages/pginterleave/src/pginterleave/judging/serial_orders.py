@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pginterleave.compared_ends import Comparison, Form
-from pginterleave.end_states import Column, EndState, EndStates
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.judging import (
+from pginterleave.judging.compared_ends import Comparison, Form
+from pginterleave.judging.end_states import Column, EndState, EndStates
+from pginterleave.judging.judge import (
     Expected,
     Function,
     Invariant,
@@ -17,12 +17,12 @@ from pginterleave.judging import (
     refuse_other_than_classes,
     violation_of,
 )
-from pginterleave.statements import locked_tables, words
+from pginterleave.judging.values import leaves, outcome_value
+from pginterleave.sql.statements import locked_tables, words
 from pginterleave.steps import Outcome
-from pginterleave.values import leaves, outcome_value
 
 if TYPE_CHECKING:
-    from pginterleave.scheduler import Scheduler
+    from pginterleave.processes.scheduler import Scheduler
 
 MAX_PROCESSES = 4  # which have 24 orders
 
