@@ -148,6 +148,7 @@ class Checks(InterleaveMixin):
         setup()
         self.assertNoRace(update_returning, invariant=counted(2))
         self.assertNoRace(update_returning, invariant=counted(3), processes=3)
+        self.assertNoRace(update_returning)
         assert hits() == 0
         with pytest.raises(
             AssertionError, match=r"    self.assertNoRace\(naive, .*, replay='122211"

@@ -19,6 +19,7 @@ from .counter import (
     Counter,
     atomic_only,
     compare_and_swap,
+    conninfo,
     f_expression,
     naive,
     select_for_update,
@@ -236,6 +237,23 @@ def test_a_table_that_only_a_race_writes() -> None:
     )
 
 
+def test_a_table_that_only_a_race_writes_and_leaves_as_it_is() -> None:
+    """Its rows are those from before, which every serial order leaves."""
+
+    def setup_with_a_row() -> None:
+        setup()
+        sql("DELETE FROM serial_audit")
+        sql("INSERT INTO serial_audit VALUES ('before')")
+
+    def audits() -> None:
+        hits = Counter.objects.get(key="a").hits
+        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
+        if Counter.objects.get(key="a").hits > hits + 1:
+            sql("UPDATE serial_audit SET what = what")
+
+    compared(audits, audits, setup=setup_with_a_row).assert_safe()
+
+
 def test_busy_is_not_wrong() -> None:
     """Who is refused by NOWAIT, or skips a locked row, runs once more alone."""
 
@@ -421,3 +439,28 @@ def test_what_is_not_compared_and_may_matter(tmp_path: Path, interleave: Interle
     between = "what others see between the transactions of process {}, which count as one"
     assert {between.format(1), between.format(2)} <= {*limits}
     assert not interleave(partial(sql, "SELECT 1")).limits
+
+
+def test_without_django() -> None:
+    pytest.importorskip("psycopg")
+    from pginterleave.psycopg_adapter import PsycopgDatabase
+
+    database = PsycopgDatabase(conninfo())
+
+    def counts(*, lock: bool) -> int:
+        look = "SELECT hits FROM interleave_counter WHERE id = 1" + " FOR UPDATE" * lock
+        with database.connect() as connection:
+            ((hits,),) = connection.execute(look).fetchall()
+            connection.execute("UPDATE interleave_counter SET hits = %s WHERE id = 1", [hits + 1])
+        return int(hits)
+
+    wrong, right = partial(counts, lock=False), partial(counts, lock=True)
+    found = explore([wrong, wrong], using=database, setup=setup)
+    assert found.counterexample
+    assert "interleave_counter.hits is 1; one after the other it is 2" in (
+        found.counterexample.violation
+    )
+    explore([right, right], using=database, setup=setup).assert_safe()
+    explore([right, right], using=database, setup=setup, like=[right, right]).assert_safe()
+    assert explore([wrong, wrong], using=database, setup=setup, like=[right, right]).violating
+    database.close()
