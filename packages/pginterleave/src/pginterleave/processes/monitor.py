@@ -208,7 +208,8 @@ class Monitor:
                 self.attempt.discard_reason = "The victim of a deadlock was another one."
                 # A process that would wait for one that waits for it is refused at once, as when
                 # both want a stronger lock on a table. Otherwise this one would not have looked.
-                self.attempt.no_other_victim = process == runner
+                is_new = len(self.attempt.choices) >= self.attempt.known
+                self.attempt.no_other_victim = is_new and process == runner
             self.attempt.victim_ended = True
         elif not process.session.checks_deadlocks_at_once:
             self.slow_deadlocks += 1
