@@ -11,7 +11,8 @@ A *process* is a callable without arguments. It runs in a separate thread and a 
 order of all the steps, written as the process of each: `1212`. `docs/model.md` defines these terms,
 and says what an exploration does not see. The README has an example.
 
-    exploring.py    explore() and run_schedule(): start here; results.py is what they return
+    exploring.py    explore() and run_schedule(): start here; race.py is what they explore, and
+                    results.py what they return
     processes/      runs the processes: scheduler.py lets one take a step, monitor.py knows which
                     one waits; process.py is a thread, session.py its session with PostgreSQL;
                     control.py is the caller's connection, and rows.py puts the rows back
