@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from pginterleave import CannotExplore, StepTimeout
+from pginterleave import CannotExplore, NotDeterministic, StepTimeout
+from pginterleave.explorer_errors import noting_likely_cause
 from pginterleave.sql import statements
 
 from .counter import Counter, explored, sql
@@ -229,6 +230,20 @@ def test_an_upgrade_of_a_lock_beside_another_deadlock() -> None:
 def test_what_adopters_trip_over() -> None:
     with pytest.raises(CannotExplore, match="pass the function, and do not call it"):
         explored(setup())  # type: ignore[func-returns-value, arg-type]
+
+
+def test_a_random_program_is_not_told_that_it_has_a_cache() -> None:
+    """A cache sends its query the first time only; who is at another query now has none."""
+    query, write = "'SELECT a FROM shop_item'", "'UPDATE shop_item SET a = 1'"
+    for first, now, is_cache in (
+        (query, write, True),
+        (write, query, False),
+        (query, query, False),
+    ):
+        message = f"process 1 was at {first} the first time and was at {now} now."
+        with pytest.raises(NotDeterministic) as raised, noting_likely_cause():
+            raise NotDeterministic(message)
+        assert bool(getattr(raised.value, "__notes__", ())) == is_cache
 
 
 class Shop:
