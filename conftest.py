@@ -86,7 +86,7 @@ def no_explorer_behind_a_pooler() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         if settings.DATABASE_POOLER != "none":
-            patch.setattr("pginterleave.scheduler.Scheduler.__enter__", skip)
+            patch.setattr("pginterleave.processes.scheduler.Scheduler.__enter__", skip)
         yield
 
 

@@ -144,7 +144,7 @@ class Command(BaseCommand):
                 result = race.explore(one, count, **limits)
                 worst = result.counterexample
                 schedule = worst.order if worst else result.orders[0]
-                title = f"{result}; {'the shortest' if worst else 'the first'}: {schedule}"
+                title = f"{counts(result)}; {'the shortest' if worst else 'the first'}: {schedule}"
             shown = race.run(one, count, schedule)
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
@@ -182,11 +182,15 @@ class Command(BaseCommand):
         self.stderr.write(text, style_func=str)  # no colour, because it is not an error
 
 
+def counts(result: Exploration) -> str:
+    if result.truncated:
+        return str(result)
+    return f"{result.violating} of {result.schedules} schedules violate the invariant"
+
+
 def describe(result: Exploration) -> str:
     """Return the counts, and the counterexample if there is one."""
-    text = f"{result.violating} of {result.schedules} schedules violate the invariant"
-    if result.truncated:
-        text = str(result)
+    text = counts(result)
     if worst := result.counterexample:
         text += f", for example {worst.order}: {worst.violation}"
     return text

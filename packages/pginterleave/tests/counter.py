@@ -42,6 +42,13 @@ def parameters() -> dict[str, Any]:
     return {name: known[name] for name in names if known.get(name)}
 
 
+def conninfo() -> str:
+    """Return the same as a string of libpq; for psycopg 3 alone."""
+    from psycopg.conninfo import make_conninfo
+
+    return str(make_conninfo(**parameters()))
+
+
 def setup() -> None:
     sql("DELETE FROM interleave_counter")
     sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', 0)")
@@ -65,11 +72,13 @@ def anything(outcomes: list[Outcome]) -> None:
     """Return the invariant that always holds."""
 
 
+# Every schedule runs, unless a test says otherwise.
+EVERY_SCHEDULE = {"reduce": False}
 BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}
 
 
 def explored(*processes: Process, **options: Any) -> Exploration:
-    return explore(processes, **{**BY_DEFAULT, **options})
+    return explore(processes, **{**BY_DEFAULT, **EVERY_SCHEDULE, **options})
 
 
 def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:

@@ -22,7 +22,7 @@ def database() -> dict[str, Any]:
         return {"ENGINE": engine, "NAME": parts.path[1:], "PORT": parts.port or "", **known}
     if os.environ.keys() & {"PGHOST", "PGDATABASE"}:
         return {"ENGINE": engine, "NAME": os.environ.get("PGDATABASE", "postgres")}
-    sys.path.append(str(PACKAGE.parent))  # has embedded_postgres
+    sys.path.append(str(PACKAGE.parent / "embedded_postgres" / "src"))
     return {"ENGINE": "embedded_postgres", "NAME": "test", "DIRECTORY": PACKAGE / ".postgres"}
 
 

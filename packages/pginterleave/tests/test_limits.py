@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, connections, transaction
 
-from pginterleave import CannotExplore, NotDeterministic, NotProven, Outcome, Schedule, control
+from pginterleave import CannotExplore, NotDeterministic, NotProven, Outcome, Schedule
+from pginterleave.processes import control
 from pginterleave.pytest_plugin import Interleave
-from pginterleave.running import shrink
+from pginterleave.searching.runs import shrink
 
 from . import counter
 from .counter import Counter, anything, counted, explored, naive, replayed, select_for_update, sql

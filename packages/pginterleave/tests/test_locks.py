@@ -10,7 +10,8 @@ from functools import partial
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from pginterleave import NotDeterministic, Outcome, monitor, scheduler
+from pginterleave import NotDeterministic, Outcome
+from pginterleave.processes import monitor, scheduler
 
 from . import counter
 from .counter import Counter, Process, all_outcomes, explored, lock, replayed, sql

@@ -15,7 +15,7 @@ psycopg = pytest.importorskip("psycopg")
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
 from pginterleave.pytest_plugin import Interleave  # noqa: E402
 
-from .test_isolation_spec import conninfo  # noqa: E402
+from .counter import conninfo  # noqa: E402
 
 
 @pytest.fixture

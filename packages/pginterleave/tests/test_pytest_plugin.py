@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pginterleave import CannotExplore, explore, running
+from pginterleave import CannotExplore, explore
 from pginterleave.pytest_plugin import Interleave
-from pginterleave.running import Progress
+from pginterleave.searching import runs
+from pginterleave.searching.runs import Progress
 
 from . import counter, test_example
 from .counter import explored, parameters, sql
@@ -31,7 +32,7 @@ def test_lost(interleave):
         setup=setup, invariant=counted(2),
     )
 
-@pytest.mark.interleave(processes=3, max_schedules=50)
+@pytest.mark.interleave(processes=3, max_schedules=5)
 def test_truncated(interleave):
     interleave(naive, setup=setup, invariant=anything)
 
@@ -50,6 +51,9 @@ def test_nothing_is_left(interleave):
 
 def test_unread(interleave):
     explore([naive], setup=setup, invariant=anything)
+
+def test_limit(interleave):
+    interleave(lambda: sql("SET lock_timeout = '9s'"))
 """
 
 
@@ -134,10 +138,12 @@ def test_another_project(tmp_path: Path) -> None:
         options.append("--numprocesses=1")
     text, failed = failures(tmp_path, TESTS, *options)
     assert failed.keys() == {"test_lost", "test_refused", "test_unread"}, text
-    assert "3 failed, 2 passed, 1 not proven" in text
+    assert "3 failed, 3 passed, 1 not proven" in text
     assert " not proven: test_truncated " in text
-    assert "Not proven: 0 of the first 50 schedules" in text
+    assert "Not proven: 0 of the first " in text
     assert "could not serialize access" in text
+    assert "- not explored in tests that passed -" in text
+    assert "test_inner.py::test_limit: when lock_timeout ends a statement or a session" in text
     assert "0 of 1 schedules violate the invariant. What Python does between two" in text
     assert "is not interleaved. Call its assert_safe()" in text
     assert (
@@ -182,10 +188,10 @@ def test_a_race_fails_with_the_counterexample_of_the_documentation(
     interleave: Interleave, voucher_table: None
 ) -> None:
     Voucher.objects.create(code="once")
-    redeem, once = test_example.redeem_checking_first, test_example.once
+    redeem = test_example.redeem_checking_first
     interleave.shell = "pytest tests/test_example.py::test_it_is_redeemed_once --interleave-replay"
-    with pytest.raises(AssertionError, match=r"1 of the first 3 .* is 122211:") as raised:
-        interleave(redeem, invariant=once)
+    with pytest.raises(AssertionError, match=r"2 of the first 4 .* is 122211:") as raised:
+        interleave(redeem)
     assert str(raised.value) in README.read_text()
 
 
@@ -241,7 +247,7 @@ def test_a_progress_bar_is_drawn_on_a_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
 ) -> None:
     pytest.importorskip("tqdm")
-    monkeypatch.setattr(running, "BAR_DELAY", 0)
+    monkeypatch.setattr(runs, "BAR_DELAY", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert explored(counter.naive, counter.naive).complete
     assert ("schedules, " in capsys.readouterr().err) == terminal

@@ -19,7 +19,7 @@ def test_the_table_agrees_with_the_tests() -> None:
     page = (HERE.parent / "docs" / "recipes.md").read_text()
     rows = re.findall(r"^\| \[(.+)\]\(#.+\) \| (.+) \| (.+) \|$", page, re.MULTILINE)
     shown = re.findall(
-        r"^## (.+)\n(?:.*\n)*?<!-- .*cat pginterleave/(.+?)\".* -->$", page, re.MULTILINE
+        r"^## (.+)\n(?:.*\n)*?<!-- .*cat packages/pginterleave/(.+?)\".* -->$", page, re.MULTILINE
     )
     asserted = []
     for title, path in shown:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from pginterleave import Exploration, Outcome
+from pginterleave import Exploration, Outcome, explore
 
 from . import counter
 from .counter import Process, explored, sql
@@ -83,8 +83,8 @@ def test_three_that_read() -> None:
     found = explored(*processes, reduce=True, max_schedules=20)  # a limit on those that run
     assert len(found.orders) == 20
     assert found.schedules > 20
-    message = "(20 ran, the others are equivalent); the search was truncated: max_schedules=20"
-    assert message in str(found)
+    assert "(20 ran; the others are equivalent, if no memory is shared); the search" in str(found)
+    assert "search was truncated: max_schedules=20" in str(found)
 
 
 def test_savepoints() -> None:
@@ -318,3 +318,19 @@ def test_a_row_that_was_waited_for_stays_locked() -> None:
         for found in (explored(*[guard] * 3, setup=setup, reduce=each) for each in (False, True))
     }
     assert counts == {(42, 0)}
+
+
+def test_it_is_on_by_default() -> None:
+    """Two processes that write different rows: one schedule runs, and all are counted."""
+
+    def add_hit(row: int) -> None:
+        with transaction.atomic():
+            sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", row)
+
+    processes = [partial(add_hit, 1), partial(add_hit, 2)]
+    race: dict[str, Any] = {"setup": counter.setup, "invariant": counter.anything}
+    found = explore(processes, **race)
+    assert (len(found.orders), found.schedules) == (1, 6)
+    assert "(1 ran; the others are equivalent, if no memory is shared)" in str(found)
+    assert len(explore(processes, **race, reduce=False).orders) == 6
+    assert len(explore(processes, **race, each=lambda schedule: None).orders) == 6

@@ -8,10 +8,11 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 from django.test import override_settings
 
-from pginterleave import CannotExplore, NotDeterministic, Outcome, rows
+from pginterleave import CannotExplore, NotDeterministic, Outcome
 from pginterleave.django import DjangoDatabase
+from pginterleave.processes import rows
+from pginterleave.processes.rows import Rows
 from pginterleave.pytest_plugin import Interleave
-from pginterleave.rows import Rows
 
 from . import counter
 from .counter import Counter, anything, explored, sql
@@ -88,6 +89,54 @@ def test_referenced_rows_are_inserted_first_and_deleted_last(
             assert sql("SELECT id, whole FROM whole, part") == [(1, 1)]
     finally:
         sql("DROP TABLE part, whole")
+
+
+@pytest.mark.parametrize("write", ["DELETE FROM part", "UPDATE whole SET part = NULL"])
+def test_tables_that_refer_to_each_other(
+    write: str, counter_table: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
+    sql("CREATE TABLE part (id int PRIMARY KEY); CREATE TABLE whole (id int PRIMARY KEY)")
+    sql("ALTER TABLE part ADD whole int REFERENCES whole ON DELETE CASCADE")
+    sql("ALTER TABLE whole ADD part int REFERENCES part ON DELETE CASCADE")
+    try:
+        sql("WITH a AS (INSERT INTO part VALUES (1, 2)) INSERT INTO whole VALUES (2, 1)")
+        saved = Rows(DjangoDatabase("default").ask)
+        sql(write)
+        saved.put_back()
+        assert sql("SELECT part.id, whole, whole.id, part FROM part, whole") == [(1, 2, 2, 1)]
+    finally:
+        sql("DROP TABLE part, whole CASCADE")
+
+
+def test_a_trigger_that_always_fires(tables: None) -> None:
+    sql('ALTER TABLE "Odd table" ENABLE ALWAYS TRIGGER remember')
+    before = sql(ROWS)
+    saved = Rows(DjangoDatabase("default").ask)
+    sql('DELETE FROM "Odd table"')
+    saved.put_back()
+    assert sql(ROWS) == before
+
+
+def test_rows_are_put_back_in_their_places(interleave: Interleave) -> None:
+    """An UPDATE of several rows locks them in the order of their places, in each schedule."""
+    sql("CREATE TABLE place (id int PRIMARY KEY, position int)")
+    try:
+        sql("INSERT INTO place VALUES (1, 1), (2, 2), (3, 3)")
+
+        @transaction.atomic
+        def to_the_front() -> None:
+            sql("UPDATE place SET position = position + 1 WHERE position < 2")
+            sql("UPDATE place SET position = 1 WHERE id = 2")
+
+        def move_up() -> None:
+            sql("UPDATE place SET position = position + 1 WHERE position < 3")
+
+        found = interleave(to_the_front, move_up, invariant=anything, expected=Exception)
+        assert found.complete
+        assert sql("SELECT id FROM place ORDER BY ctid") == [(1,), (2,), (3,)]
+    finally:
+        sql("DROP TABLE place")
 
 
 @pytest.mark.parametrize("write", WRITES)
@@ -174,7 +223,10 @@ def test_a_trigger_that_keeps_writing_is_reported(
     sql("DROP TRIGGER undelete ON history; DROP FUNCTION undelete")
 
 
-def test_only_what_differs_is_touched(counter_table: None) -> None:
+def test_in_a_larger_table_only_what_differs_is_touched(
+    counter_table: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MAX_IN_PLACE", 1)
     counter.setup()
     saved = Rows(DjangoDatabase("default").ask)
     where = sql("SELECT ctid::text FROM interleave_counter WHERE key = 'b'")

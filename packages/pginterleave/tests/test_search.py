@@ -7,11 +7,17 @@ from math import comb
 
 import pytest
 
-from pginterleave.effects import GLOBAL, LOCAL, Effect, dependent
-from pginterleave.footprints import EVERYWHERE
-from pginterleave.sampling import Sampler, simplicity
-from pginterleave.search import Search
-from pginterleave.traces import Trace, canonical, extended, with_victim, written
+from pginterleave.searching.equivalent_orders import (
+    Trace,
+    canonical,
+    extended,
+    with_victim,
+    written,
+)
+from pginterleave.searching.sampling import Sampler, simplicity
+from pginterleave.searching.search import Search
+from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, dependent
+from pginterleave.sql.rows_touched import EVERYWHERE
 
 Programs = list[list[Effect]]  # the effects of the steps of each process
 WRITE = Effect("write", EVERYWHERE, EVERYWHERE)

@@ -225,7 +225,7 @@ def test_a_process_that_hangs_in_python_is_named_with_its_line() -> None:
 
 def test_a_thread_that_cannot_be_stopped_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     """It waits in C for a lock that only the test releases."""
-    monkeypatch.setattr("pginterleave.control.Control.close_timeout", 0.1)
+    monkeypatch.setattr("pginterleave.processes.control.Control.close_timeout", 0.1)
     gate = threading.Lock()
     gate.acquire()
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from pginterleave.psycopg_adapter import PsycopgDatabase
 
-from .test_isolation_spec import conninfo
+from .counter import conninfo
 
 
 class Base(DeclarativeBase):

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
-from pginterleave import formatting, queries, statements
-from pginterleave.catalogue import Catalogue
-from pginterleave.effects import GLOBAL, LOCAL, Claim, Effect, claim, effect
-from pginterleave.statement_shapes import shape
-from pginterleave.statements import kind
+from pginterleave import formatting
+from pginterleave.processes import queries
+from pginterleave.sql import statements
+from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claim, Effect, claim, effect
+from pginterleave.sql.pg_catalog import Catalogue
+from pginterleave.sql.single_row import shape
+from pginterleave.sql.statements import kind
 
 APART = [
     "GRANT SELECT ON t TO PUBLIC",
@@ -106,6 +108,8 @@ READS_OF_THE_CLOCK = [
     r"SELECT e'\156ow'::timestamptz",
     "SELECT now()",
     "SELECT CURRENT_TIMESTAMP",
+    "SELECT LOCALTIME",
+    "SELECT localtimestamp, hits FROM t",
     "SELECT clock_timestamp()",
     "SELECT clock_timestamp() > until FROM t",
     "SELECT 1 FROM t WHERE until > clock_timestamp() - age",

@@ -7,7 +7,7 @@ from oscar import INSTALLED_APPS as OSCAR_APPS
 from oscar.defaults import *  # noqa: F403 - as in Oscar's documentation
 
 PACKAGE = Path(__file__).resolve().parents[2]
-sys.path.append(str(PACKAGE.parent))  # the folder of embedded_postgres
+sys.path.append(str(PACKAGE.parent / "embedded_postgres" / "src"))
 
 DATABASES = {
     "default": {"ENGINE": "embedded_postgres", "NAME": "found", "DIRECTORY": PACKAGE / ".postgres"}

@@ -28,7 +28,6 @@ def test_found(finding: Finding, interleave: Interleave, table: list[list[str]])
             setup=finding.setup,
             invariant=finding.invariant,
             expected=finding.expected,
-            reduce=True,
         )
     except AssertionError:
         worst = interleave.found[-1].counterexample

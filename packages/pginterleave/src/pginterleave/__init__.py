@@ -11,23 +11,23 @@ A *process* is a callable without arguments. It runs in a separate thread and a 
 order of all the steps, written as the process of each: `1212`. `docs/model.md` defines these terms,
 and says what an exploration does not see. The README has an example.
 
-    exploring.py    explore() and run_schedule(): start here
-    running.py      runs the chosen schedules, and makes a counterexample simpler
-    search.py       which schedule is next; sampling.py draws some at random
-    states.py       the graph of all states, which counts schedules; traces.py names a state
-    effects.py      which steps depend on each other, and which certainly wait: statements.py and
-                    statement_shapes.py read the SQL, footprints.py finds its rows
-    symmetry.py     which processes are the same
-    catalogue.py    what the names in statements stand for, and which parts are not explored
-    scheduler.py    runs one schedule; monitor.py knows which process waits for which
-    process.py      a thread that stops before each step; session.py its session with PostgreSQL
-    control.py      the caller's connection, and the interface of an adapter
+    exploring.py    explore() and run_schedule(): start here; race.py is what they explore, and
+                    results.py what they return
+    processes/      runs the processes: scheduler.py lets one take a step, monitor.py knows which
+                    one waits; process.py is a thread, session.py its session with PostgreSQL;
+                    control.py is the caller's connection, and rows.py puts the rows back
+    sql/            reads SQL: statements.py and single_row.py its text, pg_catalog.py and
+                    rows_touched.py what the names stand for; dependent_steps.py says whether the
+                    order of two steps matters, lock_orders.py what one statement decides
+    searching/      runs.py runs the schedules that search.py or sampling.py chooses; state_graph.py
+                    counts them, equivalent_orders.py and symmetry.py say which are the same
+    judging/        judge.py by an invariant, serial_orders.py by the serial orders: end_states.py
+                    reads how a schedule ended, compared_ends.py compares it
+    picture/        draws a schedule; steps.py and formatting.py write it as text
+    reporting/      the reports on the tests of a run, and race coverage
+    testing.py      the part that pytest_plugin.py, the test case and the command share
+    django/         the adapter for Django's connections and cursors, the test case, the command
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
-    isolation_spec.py   runs PostgreSQL's isolation tests, which isolation_format.py reads, without
-                    the scheduler
-    django/         the adapter for Django's connections and cursors
-    results.py      what explore() returns; steps.py and formatting.py write it for a reader
-    picture/        draws a schedule; reporting.py writes the page of all tests
 """
 
 from pginterleave.explorer_errors import (
@@ -38,9 +38,9 @@ from pginterleave.explorer_errors import (
     StepTimeout,
 )
 from pginterleave.exploring import explore, run_schedule
+from pginterleave.processes.scheduler import MAX_PROCESSES
 from pginterleave.results import Exploration, NotProven, Schedule
-from pginterleave.running import Progress
-from pginterleave.scheduler import MAX_PROCESSES
+from pginterleave.searching.runs import Progress
 from pginterleave.steps import Outcome, Step, Timeline
 
 __all__ = [

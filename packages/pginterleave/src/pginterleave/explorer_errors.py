@@ -21,6 +21,10 @@ class ImpossibleSchedule(InterleaveError):
     """A schedule names a process that cannot take the next step, or ends too early."""
 
 
+class NoOtherVictim(ImpossibleSchedule):
+    """A schedule plans another victim of a deadlock than the process that closes it."""
+
+
 class NotDeterministic(InterleaveError):
     """The same steps in the same order led to another state than before."""
 
@@ -40,6 +44,7 @@ CACHES = {
     "django_content_type": "ContentType.objects, which ContentType.objects.clear_cache() empties",
     "django_site": "Site.objects, which Site.objects.clear_cache() empties",
 }
+QUERIED = r'SELECT (?:(?!SELECT).)*? FROM "?(\w+)"?'
 SQLALCHEMY = (
     "The first connection of a SQLAlchemy engine asks for the server's version, and blocks the "
     "others meanwhile: connect once before the exploration, with `engine.connect().close()`."
@@ -56,8 +61,10 @@ def noting_likely_cause() -> Iterator[None]:
             error.add_note(SQLALCHEMY)
         raise
     except NotDeterministic as error:
-        queried = re.findall(r'SELECT (?:(?!SELECT).)*? FROM "?(\w+)"?', str(error))
-        tables = [*dict.fromkeys(queried)]
+        # A cache sends its query the first time, and another statement now.
+        first, _, now = str(error).partition(" the first time and ")
+        queried = re.findall(QUERIED, first)
+        tables = [*dict.fromkeys(queried)] if now and not re.search(QUERIED, now) else []
         known = [CACHES[table] for table in tables if table in CACHES]
         cache = " and ".join(known or [f"one that keeps rows of {' or '.join(tables)}"])
         if tables:

@@ -6,26 +6,34 @@ import time
 from collections.abc import Callable, Sequence
 
 from pginterleave import explorer_errors, results
-from pginterleave.control import Database
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.judging.judge import Expected, Function, Invariant
+from pginterleave.judging.serial_orders import TryAgain
+from pginterleave.processes.control import Database
+from pginterleave.processes.scheduler import Setup
+from pginterleave.processes.shared_memory import Caches
+from pginterleave.race import Race, judge_of
 from pginterleave.results import AT_FIRST, Exploration, Observe, Schedule
-from pginterleave.running import Progress, Run, progress_bar, shrink
-from pginterleave.sampling import Sampler
-from pginterleave.scheduler import Expected, Invariant, Scheduler, Setup
-from pginterleave.search import Search
-from pginterleave.symmetry import Check, find_alike
+from pginterleave.searching.runs import Progress, Run, progress_bar, shrink
+from pginterleave.searching.sampling import Sampler
+from pginterleave.searching.search import Search
+from pginterleave.searching.symmetry import Check, find_alike
+
+IN_MEMORY = "the cache of {}, which the processes of a server do not share"
 
 
 def explore(
-    processes: Sequence[Callable[[], object]],
+    processes: Sequence[Function],
     *,
-    invariant: Invariant,
+    invariant: Invariant | None = None,
+    like: Sequence[Function] = (),
+    try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
     using: str | Database = "default",
     isolation_level: str = "",
     observe: Observe | None = None,
     each: Callable[[Schedule], object] | None = None,
-    reduce: bool = False,
+    reduce: bool | None = None,
     symmetric: bool = False,
     preemption_bound: int | None = None,
     sample: int | None = None,
@@ -39,7 +47,12 @@ def explore(
     step_timeout: float | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Exploration:
-    """Run every schedule of the processes and return which of them violate the invariant.
+    """Run every schedule of the processes and return which of them are wrong.
+
+    With an `invariant`, a schedule is wrong if that does not hold afterwards. Without one, every
+    order in which the processes run one after the other is run first. A schedule is then wrong if
+    it ends as none of these orders does: in the rows of the tables that were written, and in what
+    each process returned or raised.
 
     Args:
         processes: one to nine callables without arguments. The outcome of a process is what the
@@ -47,10 +60,16 @@ def explore(
         invariant: runs after each schedule, on the caller's connection, with the list of
             outcomes. Returns what does not hold, or None or "" if everything holds. A failing
             assert in the invariant is a violation too.
+        like: functions whose serial orders are compared with, instead of those of the processes:
+            a reference, one for each process. An invariant may be given besides.
+        try_again: without an invariant, whether an outcome says that the process found nothing
+            free. It then runs once more alone before the comparison, as after an exception that
+            is expected.
         setup: makes the first state of the database. It runs before each schedule, on the
             caller's connection, in autocommit mode. Without setup, nothing is restored.
         expected: the class of an exception that a process may raise, or a tuple of classes. Any
-            other exception is a violation, and the invariant does not run.
+            other exception is a violation, and the invariant does not run. Without an invariant,
+            other exceptions are a violation if the process raises them in no serial order.
         using: the alias of the database in Django's settings, or an adapter, such as
             PsycopgDatabase.
         isolation_level: of the processes' transactions, such as "repeatable read". By default the
@@ -59,12 +78,13 @@ def explore(
         each: called with every schedule after it has run. With `each`, `reduce` leaves out
             orders of reads only, and runs every order of writes.
         reduce: of the schedules that differ only in the order of independent steps, run one and
-            count the others. Savepoints are independent, and so is setting the isolation level.
-            Unless transactions are SERIALIZABLE, a plain SELECT is independent of other SELECTs and
-            of writes that are not committed. In READ COMMITTED, steps about different tables are
-            independent, too, and steps about different rows by a unique column. The effect of a
-            step is derived from its SQL, the catalogue and its result. A step that is not known
-            to be independent keeps its place. The processes must share nothing in Python.
+            count the others. By default it is on, unless `each` or `sample` is given. Savepoints
+            are independent, and so is setting the isolation level. Unless transactions are
+            SERIALIZABLE, a plain SELECT is independent of other SELECTs and of writes that are not
+            committed. In READ COMMITTED, steps about different tables are independent, too, and
+            steps about different rows by a unique column. The effect of a step is derived from its
+            SQL, the catalogue and its result. A step that is not known to be independent keeps its
+            place. The processes must share no memory: turn it off if they do.
         symmetric: of the schedules that differ only in an exchange of processes that are the same,
             or are equivalent after an exchange, run one and count the others. Processes are the
             same if they are one function, or functools.partial of one function with the same
@@ -104,12 +124,14 @@ def explore(
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    race = (tuple(processes), setup, invariant, expected, _database(using, isolation_level))
-    new_scheduler = functools.partial(Scheduler, *race, split_autocommit, max_steps, step_timeout)
+    judged = judge_of(using, isolation_level, invariant, like, expected, try_again)
+    race = Race(processes, setup, *judged, split_autocommit, max_steps, step_timeout)
     if preemption_bound is not None and preemption_bound < 0:
         raise CannotExplore("preemption_bound must not be negative.")
     if sample is not None and sample < 1:
         raise CannotExplore("sample must be greater than zero.")
+    if reduce is None:  # `each` wants every schedule, and a sample has its own
+        reduce = sample is None and each is None
     if sample is not None and (reduce or symmetric or preemption_bound is not None):
         raise CannotExplore("A sample goes with neither reduce nor symmetric nor preemption_bound.")
     alike = find_alike(processes) if symmetric else []
@@ -118,16 +140,17 @@ def explore(
         chooser = Search(len(processes), reduce=reduce, bound=preemption_bound, alike=alike)
     else:
         chooser = Sampler(len(processes), schedules=sample, seed=seed)
-    check = Check(alike)
+    check, caches = Check(alike), Caches()
 
     def keep(schedule: Schedule) -> None:
         check.note(schedule)
+        caches.note()
         if each:
             each(schedule)
 
     began = time.monotonic()
     shown = contextlib.nullcontext(progress) if progress else progress_bar()
-    with explorer_errors.noting_likely_cause(), new_scheduler() as scheduler, shown as show:
+    with explorer_errors.noting_likely_cause(), race.scheduler() as scheduler, shown as show:
         catalogue = scheduler.control.catalogue
         scheduler.reduce = catalogue.reduced = reduce
         scheduler.writes = each is None
@@ -139,6 +162,7 @@ def explore(
         other = run.of_other_kind(counterexample)
         if counterexample and (sample is not None or limit == AT_FIRST):
             counterexample = shrink(counterexample, run.near)
+    serial = race.serial
     schedules, violating = chooser.counted()
     found = Exploration(
         orders=tuple(run.orders),
@@ -152,12 +176,18 @@ def explore(
         covered=chooser.covered() if truncated and limit != AT_FIRST else "",
         left=run.left() if limit and limit != AT_FIRST else 0,
         seconds=time.monotonic() - began,
-        limits=tuple(catalogue.limits),
+        limits=(
+            *catalogue.limits,
+            *map(IN_MEMORY.format, caches.used),
+            *(serial.limits() if serial else ()),
+        ),
+        serial=bool(serial),
+        not_compared=tuple(serial.not_compared()) if serial else (),
         unobserved=tuple(catalogue.unobserved),
         unseen_commits=tuple(catalogue.unseen_commits),
         isolation_level=isolation_level,
         unexplored=tuple(catalogue.unexplored),
-        _run=functools.partial(_run, new_scheduler),
+        _run=race.run,
     )
     if each:  # it has been called with every schedule
         results.mark_read(found)
@@ -166,9 +196,11 @@ def explore(
 
 def run_schedule(
     order: str,
-    processes: Sequence[Callable[[], object]],
+    processes: Sequence[Function],
     *,
-    invariant: Invariant,
+    invariant: Invariant | None = None,
+    like: Sequence[Function] = (),
+    try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
     using: str | Database = "default",
     isolation_level: str = "",
@@ -192,22 +224,6 @@ def run_schedule(
         ImpossibleSchedule: a process waits or has ended, and cannot take its step. Or the
             schedule ends before the processes end.
     """
-    race = (tuple(processes), setup, invariant, expected, _database(using, isolation_level))
-    new_scheduler = functools.partial(Scheduler, *race, split_autocommit, max_steps, step_timeout)
-    return _run(new_scheduler, order, observe)
-
-
-def _run(new_scheduler: Callable[[], Scheduler], order: str, observe: Observe | None) -> Schedule:
-    with new_scheduler() as scheduler:
-        return scheduler.run_order(order, observe)
-
-
-def _database(using: str | Database, isolation_level: str) -> Database:
-    if not isinstance(using, str):
-        if isolation_level:
-            raise CannotExplore("isolation_level is for Django: set the level on the connections.")
-        return using
-    # A late import: pytest loads this package as a plugin in projects without Django, too.
-    from pginterleave.django import DjangoDatabase
-
-    return DjangoDatabase(using, isolation_level)
+    judged = judge_of(using, isolation_level, invariant, like, expected, try_again)
+    race = Race(processes, setup, *judged, split_autocommit, max_steps, step_timeout)
+    return race.run(order, observe)

@@ -21,9 +21,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import RowFactory, tuple_row
 
-from pginterleave import statements
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.session import IN_TRANSACTION, Session, keep_rows
+from pginterleave.processes.session import IN_TRANSACTION, Session, keep_rows
+from pginterleave.sql import statements
 
 
 class PsycopgDatabase:
@@ -224,9 +224,11 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     @contextlib.contextmanager
     def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        step = self._checked().session.statement(self._text(statement), None, may_split=False)
+        session, text = self._checked().session, self._text(statement)
+        step = session.statement(text, None, may_split=False)
         with step, super().copy(statement, *args, **options) as copy:
             yield copy
+        session.catalogue.note_rows(text, -1, session.number)
 
     def _checked(self) -> Any:
         connection: Any = self.connection

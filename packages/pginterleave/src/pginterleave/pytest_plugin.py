@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from pginterleave import reporting, results
+from pginterleave import results
 from pginterleave.picture import html_report
+from pginterleave.reporting import coverage_plugin, of_tests
+from pginterleave.reporting.coverage_plugin import CoveragePlugin
 from pginterleave.results import NotProven
 from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
@@ -20,6 +22,7 @@ __all__ = ["Interleave"]
 
 KEY = pytest.StashKey[Interleave]()
 NOT_PROVEN = "not proven"
+COVERAGE = "interleave_coverage"  # the name of the plugin
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,10 +36,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "folder for a JSON file of each test that fails with a counterexample"
     group.addoption("--interleave-artifacts", metavar="DIR", help=text)
     group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
+    text = "draw all columns of a row, not only its first and those that change"
+    group.addoption("--interleave-all-columns", action="store_true", help=text)
+    coverage_plugin.add_options(group)
     parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    results.ALL_COLUMNS = config.getoption("--interleave-all-columns")
+    if config.getoption("--interleave-coverage"):
+        config.pluginmanager.register(CoveragePlugin(config), COVERAGE)
     config.addinivalue_line(
         "markers",
         "interleave(**options): options of the fixture `interleave` for this test, such as "
@@ -121,12 +130,12 @@ def pytest_runtest_makereport(
     if call.excinfo and call.excinfo.errisinstance(NotProven):
         vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller
     if run:
-        vars(report)["interleave"] = reporting.of_test(item.nodeid, run, call.excinfo)
+        vars(report)["interleave"] = of_tests.of_test(item.nodeid, run, call.excinfo)
     folder = item.config.getoption("--interleave-artifacts")
     folder = folder or item.config.getini("interleave_artifacts")
     if run and run.failures and report.failed and folder:
         name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
-        path = reporting.write_artifact(
+        path = of_tests.write_artifact(
             item.config.rootpath / folder, name, item.nodeid, run.failures
         )
         report.sections.append(("interleave", f"The counterexample is in {path}"))
@@ -142,21 +151,33 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Report which tests are not proven, draw the replayed schedules, and write the page."""
+    """Report which tests are not proven or have limits, draw what was replayed, write the page."""
     reports = [each for kind in terminalreporter.stats.values() for each in kind]
     found = [each for report in reports for each in getattr(report, "interleave", ())]
     if name := config.getoption("--interleave-html"):
         path = config.invocation_params.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html_report.page(found), encoding="utf-8")
+        coverage: CoveragePlugin | None = config.pluginmanager.get_plugin(COVERAGE)
+        below = coverage.html() if coverage else ""
+        path.write_text(html_report.page(found, below), encoding="utf-8")
         terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
-        for annotation in reporting.annotations(found, root):
+        for annotation in of_tests.annotations(found, root):
             terminalreporter.line(annotation)
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)
         terminalreporter.line(report.longreprtext)
+    limits = [
+        f"{each['test']}: {limit}"
+        for report in terminalreporter.getreports("passed")
+        for each in getattr(report, "interleave", ())
+        for limit in each["limits"]
+    ]
+    if limits:
+        terminalreporter.section("not explored in tests that passed", "-")
+        for line in dict.fromkeys(limits):
+            terminalreporter.line(line)
     for report in terminalreporter.getreports("passed"):
         for drawn in [text for name, text in report.user_properties if name == "interleave"]:
             terminalreporter.section("interleave")

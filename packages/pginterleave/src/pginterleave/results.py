@@ -12,6 +12,8 @@ from pginterleave.steps import Outcome, Timeline, draw
 Observe = Callable[[], object]
 AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
 
+ALL_COLUMNS = False  # whether a drawing shows all columns of a row
+
 _watchers: list[list["Exploration"]] = []
 
 
@@ -59,7 +61,11 @@ class Schedule:
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
-        return draw(self.timeline, self.outcomes, width)
+        from pginterleave.picture import drawn_text  # late: it imports this module
+
+        columns = None if ALL_COLUMNS else drawn_text.columns_that_change(self)
+        said = drawn_text.said(self)
+        return draw(self.timeline, self.outcomes, width, columns=columns, said=said)
 
     def explain(self) -> str:
         """Return the drawing, the violation, and the tracebacks of processes that raised."""
@@ -86,6 +92,10 @@ class Exploration:
     were certainly counted, and `left` estimates how many were left to run (0: unknown). `seconds`
     is the time that the exploration took.
 
+    `serial` says that each schedule was compared with the serial orders, and `violating` then
+    counts those that end as none of them does. `not_compared` names columns and values that the
+    clock or chance sets.
+
     `isolation_level` is the isolation level of the transactions, if it was given.
 
     `limits` names parts of the processes that are not explored, as they cannot be stepped through.
@@ -106,6 +116,8 @@ class Exploration:
     covered: str = ""
     left: int = 0
     seconds: float
+    serial: bool = False
+    not_compared: tuple[str, ...] = ()
     _run: Callable[[str, Observe | None], Schedule] = field(repr=False, compare=False)
     limits: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
@@ -169,22 +181,26 @@ class Exploration:
             )
         shortest = "The shortest so far" if self.truncated else "The shortest"
         text = f"{self}. {shortest} is {counterexample.order}:\n\n{counterexample.explain()}"
-        if counterexample.raises:
+        if counterexample.raises and not self.serial:
             text += "\n\nThe invariant does not run then, unless `expected` names the exception."
         if self.other:
-            found = "a process raises an exception" if self.other.raises else "the invariant fails"
+            silent = "a schedule is silently wrong" if self.serial else "the invariant fails"
+            found = "a process raises an exception" if self.other.raises else silent
             text += f"\n\nAnd {found}, as in {self.other.order}:\n\n{self.other.explain()}"
         return text
 
     def __str__(self) -> str:
         so_far = "the first " if self.truncated else ""
         failing = self.violating - self.raising
-        text = f"{failing} of {so_far}{self.schedules} schedules violate{'s' * (failing == 1)} "
-        text += "the invariant"
+        text = f"{failing} of {so_far}{self.schedules} schedules "
+        if self.serial:
+            text += f"end{'s' * (failing == 1)} as no serial order does"
+        else:
+            text += f"violate{'s' * (failing == 1)} the invariant"
         if self.raising:
             text += f", and in {self.raising} a process raises an unexpected exception"
         if len(self.orders) < self.schedules:
-            text += f" ({len(self.orders)} ran, the others are equivalent)"
+            text += f" ({len(self.orders)} ran; the others are equivalent, if no memory is shared)"
         if self.truncated == AT_FIRST:
             text += ", where the search stopped"
         elif self.truncated:
@@ -204,6 +220,10 @@ class Exploration:
             text += ". What Python does between two statements is not interleaved"
         if self.covered:
             text += f". {self.covered}"
+        if self.not_compared:
+            text += (
+                f". Not compared, as the clock or chance sets it: {', '.join(self.not_compared)}"
+            )
         if self.limits:
             text += f". Limits: {'; '.join(self.limits)}"
         return text

@@ -2,12 +2,13 @@
 
 import itertools
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from pginterleave import formatting
 
+FEW_COLUMNS = 3  # a row with more is cut in a drawing
 # Steps whose line of code is the end of a block, and not drawn.
 ENDS_OF_BLOCKS = ("COMMIT", "ROLLBACK", "RELEASE", "ROLLBACK TO", "CLOSE")
 
@@ -56,14 +57,21 @@ class Step:
         """Return the SQL for a reader: with parameters, without quotes, long column lists cut."""
         return formatting.statement(self.sql, None if self.kind == "FETCH" else self.params)
 
-    def result(self) -> str:
-        """Return a short result: the error, the first row or the number of rows; or ""."""
+    def result(self, columns: Set[str] | None = None) -> str:
+        """Return a short result: the error, the first row or the number of rows; or "".
+
+        Of a row with many columns only the first and these `columns` are shown; None for all.
+        """
         if self.error:
             return f"!! {self.error}"
         if self.rows:
             more = max(self.rowcount, len(self.rows)) - 1
-            values = zip(self.columns, self.rows[0], strict=False)
-            shown = ", ".join(f"{name} = {value}" for name, value in values)
+            values = [*zip(self.columns, self.rows[0], strict=False)]
+            kept = values
+            if columns is not None and len(values) > FEW_COLUMNS:
+                kept = [*values[:1], *(each for each in values[1:] if each[0] in columns)]
+            texts = [f"{name} = {value}" for name, value in kept]
+            shown = ", ".join([*texts, "…"] if len(kept) < len(values) else texts)
             return f"→ {shown}" + (f" (+{more})" if more > 0 else "")
         if self.kind in {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"} and self.rowcount >= 0:
             return f"→ {self.rowcount} row{'' if self.rowcount == 1 else 's'}"
@@ -73,8 +81,19 @@ class Step:
 Timeline = tuple[Step, ...]
 
 
-def draw(timeline: Timeline, outcomes: Sequence[Outcome], width: int) -> str:
-    """Return the timeline as text, a column of `width` characters for each process."""
+def draw(
+    timeline: Timeline,
+    outcomes: Sequence[Outcome],
+    width: int,
+    *,
+    columns: Mapping[int, Set[str]] | None,
+    said: Mapping[int, Sequence[str]],
+) -> str:
+    """Return the timeline as text, a column of `width` characters for each process.
+
+    `columns` has the columns to show of each step, by its number; None for all. `said` has what is
+    wrong at a step.
+    """
     cells: dict[tuple[int, int], list[str]] = {}  # the texts by step and process
     places: dict[int, str] = {}  # the last line of code of each process
     for step in timeline:
@@ -90,15 +109,16 @@ def draw(timeline: Timeline, outcomes: Sequence[Outcome], width: int) -> str:
         returned = cells.setdefault((step.until, step.process), [])
         if step.until != step.number:
             returned.append(f"… resumes step {step.number}")
-        if step.result():
-            returned.append(step.result())
+        if result := step.result(None if columns is None else columns[step.number]):
+            returned.append(result)
+        sent += [f"✗ {text}" for text in said.get(step.number, ())]
     processes = range(1, len(outcomes) + 1)
     observed = any(step.observed is not None for step in timeline)
     lines = [["", *(f"process {number}" for number in processes), "afterwards" * observed]]
     for step in timeline:
-        columns = [_wrapped(cells.get((step.number, number), ()), width) for number in processes]
+        lanes = [_wrapped(cells.get((step.number, number), ()), width) for number in processes]
         after = _wrapped([str(step.observed)], width) if observed else []
-        rows = itertools.zip_longest([str(step.number)], *columns, after, fillvalue="")
+        rows = itertools.zip_longest([str(step.number)], *lanes, after, fillvalue="")
         lines += [list(row) for row in rows]
     for number, outcome in zip(processes, outcomes, strict=True):
         if outcome.raised is not None:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.formatting import user_frame
+from pginterleave.judging.judge import Invariant
+from pginterleave.processes.control import Control
+from pginterleave.processes.rows import Rows
+from pginterleave.processes.scheduler import Setup
 from pginterleave.results import Exploration, Schedule, mark_read
-from pginterleave.rows import Rows
-from pginterleave.scheduler import Invariant, Setup
 
 PROCESSES = 2  # if a test gives one function
 
@@ -80,13 +81,16 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
     def __call__(
         self,
         *functions: Process,
-        invariant: Invariant,
+        invariant: Invariant | None = None,
+        like: Process | Sequence[Process] = (),
         setup: Setup = lambda: None,
         processes: int | None = None,
         replay: str = "",
         **options: Any,
     ) -> Exploration:
-        """Run every schedule of the functions and return the result; fail if one violates.
+        """Run every schedule of the functions and return the result; fail if one is wrong.
+
+        Without an invariant a schedule is wrong if it ends as no serial order does: see `explore`.
 
         Before each schedule the rows of all tables are restored as they are at the call, and
         `setup` runs. At the end of the test they are restored as they were when the test began.
@@ -97,6 +101,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             functions: one for each process; or a single one, which all processes run.
             processes: how many processes run a single function; 2 by default.
             replay: a schedule, such as "1212": only this one runs.
+
+            like: a reference for each function; or a single one, for all of them.
 
         The other arguments are those of `explore`; `count_all` is False by default.
 
@@ -125,7 +131,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             for each in (*put_back, setup):
                 each()
 
-        race = {**options, "invariant": invariant, "setup": set_up}
+        reference = (like,) * len(functions) if callable(like) else tuple(like)
+        race = {**options, "invariant": invariant, "like": reference, "setup": set_up}
         again = _call_with_replay(user_frame(inspect.currentframe()))
         try:
             _warm_up(functions, race)
@@ -184,9 +191,10 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         schedule = run_schedule(order, functions, **taken)
         self.replayed.append(schedule)
         if schedule.violation:
-            raise AssertionError(
-                f"Schedule {order} violates the invariant:\n\n{schedule.explain()}"
+            wrong = (
+                "violates the invariant" if race["invariant"] else "ends as no serial order does"
             )
+            raise AssertionError(f"Schedule {order} {wrong}:\n\n{schedule.explain()}")
         found = Exploration(
             orders=(order,),
             violations=(),

@@ -18,8 +18,8 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import Jsonb, is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
-from pginterleave import statements
-from pginterleave.session import Session, keep_rows
+from pginterleave.processes.session import Session, keep_rows
+from pginterleave.sql import statements
 
 # The types of parameters that psycopg2 writes as constants.
 CONSTANTS = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
@@ -136,7 +136,9 @@ class SteppingCursor(CursorWrapper):
         sql = given.get("sql") or f"COPY {given.get('table')} {way}"
         text = self._text(sql)
         with self._session.statement(text, None) as self._last:
-            return copy(*args, **kwargs)
+            result = copy(*args, **kwargs)
+        self._session.catalogue.note_rows(text, -1, self._session.number)
+        return result
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
@@ -146,6 +148,7 @@ class SteppingCursor(CursorWrapper):
             self.cursor.copy(sql, *args, **kwargs) as copying,
         ):
             yield copying
+        self._session.catalogue.note_rows(text, -1, self._session.number)
 
 
 class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):

@@ -16,7 +16,7 @@ from pginterleave.django.cursor import (
     psycopg_class,
 )
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.session import IN_TRANSACTION, Session
+from pginterleave.processes.session import IN_TRANSACTION, Session
 
 ISOLATION_LEVELS = ("read committed", "repeatable read", "serializable")
 

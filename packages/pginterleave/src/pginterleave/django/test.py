@@ -2,10 +2,12 @@
 
 import threading
 from typing import Any
+from unittest import TestResult
 
 from django.test import Client as DjangoClient
-from django.test import SimpleTestCase
+from django.test import SimpleTestCase, TestCase
 
+from pginterleave.explorer_errors import CannotExplore
 from pginterleave.results import Exploration
 from pginterleave.testing import Interleave
 
@@ -17,9 +19,22 @@ class InterleaveMixin(SimpleTestCase):
 
     interleave: Interleave
 
-    def setUp(self) -> None:
-        super().setUp()
-        self.interleave = self.enterContext(self.new_interleave())
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "setUpTestData" in vars(cls) and not issubclass(cls, TestCase):
+            raise CannotExplore(
+                f"{cls.__qualname__}.setUpTestData() would never be called, as only a TestCase, in "
+                "its transaction, calls it: make the rows in setUp()."
+            )
+
+    # The rows are put back after all cleanups; a setUp() need not call this class's.
+    def run(self, result: TestResult | None = None) -> TestResult | None:
+        with self.new_interleave() as self.interleave:
+            return super().run(result)
+
+    def debug(self) -> None:
+        with self.new_interleave() as self.interleave:
+            super().debug()
 
     def new_interleave(self) -> Interleave:
         return Interleave()

@@ -19,8 +19,8 @@ BUTTONS = ("first", "back", "forward", "all")
 Found = dict[str, Any]  # of a call in a test: `test`, `verdict`, `summary`, `pictures` as HTML
 
 
-def page(found: Sequence[Found]) -> str:
-    """Return the page, with the violated races first."""
+def page(found: Sequence[Found], below: str = "") -> str:
+    """Return the page, with the violated races first, and HTML to put below them."""
     order = [VIOLATED, REFUSED, NOT_PROVEN, SAFE]
     listed = sorted(found, key=lambda each: order.index(each["verdict"]))
     counts = ", ".join(f"{sum(e['verdict'] == each for e in found)} {each}" for each in order)
@@ -33,7 +33,8 @@ def page(found: Sequence[Found]) -> str:
         "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
         f"<title>Races: {counts}</title>\n<style>\n{styles}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>Every schedule of each race</h1>\n<p>{counts}</p>\n"
-        f"{''.join(map(_entry, listed))}</main>\n<script>\n{script}</script>\n</body>\n</html>\n"
+        f"{''.join(map(_entry, listed))}{below}</main>\n"
+        f"<script>\n{script}</script>\n</body>\n</html>\n"
     )
 
 

@@ -41,7 +41,7 @@ def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
     """
     every = whole or steps
     names = Names(every)
-    changing = _changing(every, names)
+    change = changing(every, names)
     several = {
         table
         for table in {step["table"] for step in every}
@@ -49,10 +49,10 @@ def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
     }
     return [
         Words(
-            _sent(step, names, changing[step["table"]], step["table"] in several),
+            _sent(step, names, change[step["table"]], step["table"] in several),
             ""
             if step["error"] or step["until"] > len(steps)  # it still waits
-            else _returned(step, names, changing[step["table"]]),
+            else _returned(step, names, change[step["table"]]),
             step["error"],
         )
         for step in steps
@@ -93,21 +93,21 @@ def short(value: str | None) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
-def _changing(steps: list[Step], names: Names) -> dict[str, set[str]]:
+def changing(steps: list[Step], names: Names) -> dict[str, set[str]]:
     """Return, by table, the columns that have several values for one row in the schedule."""
     values: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
-    changing: dict[str, set[str]] = defaultdict(set)
+    found: dict[str, set[str]] = defaultdict(set)
     for step in steps:
         rows = step["read"] if step["kind"] == "SELECT" else []
         for row in [*rows, step["wrote"]]:
             name = names.of({**step, "read": [row]})
             for column, value in row.items():
                 values[step["table"], name, column].add(value)
-        changing[step["table"]] |= set(step["computed"])
-    for (table, _, column), found in values.items():
-        if len(found) > 1:
-            changing[table].add(column)
-    return changing
+        found[step["table"]] |= set(step["computed"])
+    for (table, _, column), several in values.items():
+        if len(several) > 1:
+            found[table].add(column)
+    return found
 
 
 def _sent(step: Step, names: Names, changing: set[str], several: bool) -> str:

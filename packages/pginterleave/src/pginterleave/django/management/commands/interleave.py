@@ -1,7 +1,4 @@
-"""`manage.py interleave`: runs one test that explores, draws the result, and sets the exit code.
-
-`manage.py interleave spec FILE` runs an isolation test of PostgreSQL instead.
-"""
+"""`manage.py interleave`: runs one test that explores, draws the result, and sets the exit code."""
 
 import contextlib
 import importlib
@@ -9,11 +6,9 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connection
 from django.test.utils import (
     setup_databases,
     setup_test_environment,
@@ -28,11 +23,6 @@ Test = Callable[[Interleave], object]
 
 SAFE, VIOLATES, NOT_PROVEN = 0, 1, 2
 
-FLAGS = {
-    "count_all": COUNT_ALL,
-    "reduce": "run one of the schedules that differ only in the order of independent steps",
-}
-
 
 class Command(BaseCommand):
     help = (
@@ -45,46 +35,24 @@ class Command(BaseCommand):
         parser.add_argument(
             "test", help="package.module:function that takes `interleave`, or :TestCase.method"
         )
-        parser.add_argument("file", nargs="?", type=Path, help="with `spec`: an isolation test")
-        text = "with `spec`: the expected output to compare with"
-        parser.add_argument("--expected", type=Path, metavar="FILE", help=text)
         parser.add_argument("--replay", default="", metavar="ORDER", help="run only this schedule")
         for name, (kind, metavar, text) in OPTIONS.items():
             parser.add_argument(_flag(name), type=kind, metavar=metavar, help=text)
-        for name, text in FLAGS.items():
-            parser.add_argument(_flag(name), action="store_const", const=True, help=text)
+        flag = _flag("count_all")
+        parser.add_argument(flag, action="store_const", const=True, help=COUNT_ALL)
         text = "keep the test database for the next run"
         parser.add_argument("--keepdb", action="store_true", help=text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         name = options["test"]
-        test = None if name == "spec" else _test(name)
-        names = (*OPTIONS, *FLAGS)
+        test = _test(name)
+        names = (*OPTIONS, "count_all")
         given = {each: options[each] for each in names if options[each] is not None}
         with test_database(keep=options["keepdb"]):
-            if test is None:
-                code = self._run_spec(options["file"], options["expected"])
-            else:
-                shell = f"manage.py interleave {name} --replay"
-                run = Interleave(replay=options["replay"], shell=shell, **given)
-                code = self._explore(test, run)
+            shell = f"manage.py interleave {name} --replay"
+            code = self._explore(test, Interleave(replay=options["replay"], shell=shell, **given))
         if code != SAFE:
             sys.exit(code)
-
-    def _run_spec(self, file: Path | None, expected: Path | None) -> int:
-        """Run a specification of PostgreSQL's isolation tests in the test database."""
-        if file is None:
-            raise _refusal("Name the file: manage.py interleave spec FILE")
-        try:
-            from pginterleave.isolation_spec import run_file
-        except ImportError as error:
-            raise _refusal("manage.py interleave spec needs psycopg 3.") from error
-        from psycopg.conninfo import make_conninfo
-
-        known = connection.get_connection_params()
-        names = ("dbname", "user", "password", "host", "port")
-        conninfo = make_conninfo("", **{name: known[name] for name in names if known.get(name)})
-        return run_file(file, conninfo, expected=expected, write=sys.stdout.write)
 
     def _explore(self, test: Test, run: Interleave) -> int:
         try:

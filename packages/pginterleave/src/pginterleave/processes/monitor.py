@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
-from pginterleave import queries
-from pginterleave.control import Control
-from pginterleave.effects import Effect
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
-from pginterleave.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
-from pginterleave.traces import victim_of, written
+from pginterleave.processes import queries
+from pginterleave.processes.control import Control
+from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
+from pginterleave.searching.equivalent_orders import victim_of, written
+from pginterleave.sql.dependent_steps import Effect
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
@@ -38,6 +38,7 @@ class Attempt:
     effects: list[Effect] = field(default_factory=list)  # the expected effect of each step
     choices: list[int] = field(default_factory=list)  # the choice that led to each step
     other_victims: list[int] = field(default_factory=list)  # of the deadlock just closed
+    no_other_victim: bool = False  # whether no other process than the runner can be the victim
     victim_ended: bool = False  # whether the deadlock just closed has ended its planned victim
     undetermined: bool = False  # whether timing in PostgreSQL may have changed the result
     limits: dict[str, None] = field(default_factory=dict)  # see Exploration
@@ -205,6 +206,10 @@ class Monitor:
             # The end of the planned victim may let another deadlock close, with another victim.
             if not self.attempt.victim_ended and process.number != victim:
                 self.attempt.discard_reason = "The victim of a deadlock was another one."
+                # A process that would wait for one that waits for it is refused at once, as when
+                # both want a stronger lock on a table. Otherwise this one would not have looked.
+                is_new = len(self.attempt.choices) >= self.attempt.known
+                self.attempt.no_other_victim = is_new and process == runner
             self.attempt.victim_ended = True
         elif not process.session.checks_deadlocks_at_once:
             self.slow_deadlocks += 1

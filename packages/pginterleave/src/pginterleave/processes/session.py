@@ -10,13 +10,12 @@ import contextlib
 import select
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from pginterleave import formatting, queries, statements
-
-if TYPE_CHECKING:
-    from pginterleave.control import Control
-    from pginterleave.process import Process
+from pginterleave import formatting
+from pginterleave.processes import queries
+from pginterleave.sql import statements
+from pginterleave.sql.pg_catalog import Catalogue
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)
@@ -37,10 +36,30 @@ def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
     step.rows = (*kept, *map(tuple, values))
 
 
+class Steps(Protocol):
+    """What a session needs of its process."""
+
+    number: int
+
+    def stepping(
+        self, kind: str, sql: str, params: Any
+    ) -> contextlib.AbstractContextManager[Any]: ...
+
+    def raise_if_cancelled(self) -> None: ...
+
+
+class Server(Protocol):
+    """What a session needs of the caller's connection."""
+
+    catalogue: Catalogue
+
+    def wait_until_closed(self, *pids: int) -> None: ...
+
+
 class Session(abc.ABC):
     """The session of one process with PostgreSQL; it is used in the thread of the process."""
 
-    def __init__(self, process: "Process", control: "Control", *, split_autocommit: bool) -> None:
+    def __init__(self, process: Steps, control: Server, *, split_autocommit: bool) -> None:
         self.process, self.number = process, process.number
         self.split_autocommit, self.catalogue = split_autocommit, control.catalogue
         self.wait_until_closed = control.wait_until_closed

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pginterleave import queries, statements
-from pginterleave.effects import ENDS
-from pginterleave.footprints import Tables
+from pginterleave.processes import queries
+from pginterleave.sql import statements
+from pginterleave.sql.dependent_steps import ENDS
+from pginterleave.sql.lock_orders import LockOrders
+from pginterleave.sql.rows_touched import Tables
 
 
 class HiddenCall(NamedTuple):
@@ -34,9 +36,7 @@ class Catalogue:
         self.reduced = False  # whether only one of several equivalent orders runs
         self._known = False
         self._seen: set[tuple[str, bool, bool]] = set()
-        # By process, statement and whether it had several rows: the locked tables, and whether
-        # several rows of each were locked.
-        self._locked: dict[tuple[int, str, bool], dict[str, bool]] = {}
+        self._orders = LockOrders(self.tables)
         self._gaps: set[str] = set()  # the statements that note_schedule() has noted
         self.unexplored: dict[str, None] = {}  # the orders that PostgreSQL decides by chance
 
@@ -81,10 +81,14 @@ class Catalogue:
         self._note_hidden(sql, later)
         if self.reduced and statements.compares_with_clock(sql):
             self.limit("that a time passes with which a statement compares the clock")
+        for name in statements.timeouts_set(sql):
+            self.limit(f"when {name} ends a statement or a session, which the code sets")
         kind, words = statements.kind(sql), statements.words(sql)
         if kind in statements.DEFINITIONS or (kind in ("SELECT", "WITH") and "into" in words):
             for name in self._event_triggers:
                 self.limit(f"the event trigger {name} is part of the step that fires it")
+        if kind == "LISTEN":
+            self.limit("which notifications LISTEN receives, and when")
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if alone else ""
             self.limit(f"the statements in {kind} are one step{commits}")
@@ -115,23 +119,9 @@ class Catalogue:
             self.limit_clock()
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
-        """Note if two processes have each locked several rows in one statement.
-
-        The two statements may lock the rows in opposite order.
-        """
-        locked = self.tables.locked_together(sql, rows)
-        if len(locked) < 2 and rows < 2:
-            return
-        for (other, text, _), theirs in self._locked.items():
-            if other == process:
-                continue
-            both = sorted(locked.keys() & theirs.keys())
-            for table in both:
-                if locked[table] and theirs[table]:
-                    self.limit(f"in which order one statement locks several rows of {table}")
-            if len(both) > 1 and text != sql:
-                self.limit(f"in which order one statement locks rows of {' and '.join(both)}")
-        self._locked[process, sql, rows > 1] = locked
+        """Note what a statement has locked, and whether others lock it in another order."""
+        for each in self._orders.note(sql, rows, process):
+            self.limit(each)
 
     def note_schedule(self, steps: Sequence[tuple[int, str, str]]) -> None:
         """Note the statements that two commits of others can separate from their locks.

@@ -15,9 +15,9 @@ import functools
 from collections.abc import Sequence, Set
 from typing import Any, Final, Literal, NamedTuple
 
-from pginterleave import statements
-from pginterleave.footprints import UNKNOWN, RowSet, RowSets, Tables, overlap
-from pginterleave.statement_shapes import shape
+from pginterleave.sql import statements
+from pginterleave.sql.rows_touched import UNKNOWN, RowSet, RowSets, Tables, overlap
+from pginterleave.sql.single_row import shape
 
 ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT", "CLOSE"})  # of a transaction
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from pginterleave.effects import Effect
-from pginterleave.explorer_errors import NotDeterministic
+from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
+from pginterleave.processes.scheduler import Scheduler
 from pginterleave.results import AT_FIRST, Observe, Schedule
-from pginterleave.sampling import Sampler, simplicity, switches
-from pginterleave.scheduler import Scheduler
-from pginterleave.search import Search
-from pginterleave.states import Ending
-from pginterleave.traces import process_of
+from pginterleave.searching.equivalent_orders import process_of
+from pginterleave.searching.sampling import Sampler, simplicity, switches
+from pginterleave.searching.search import Search
+from pginterleave.searching.state_graph import Ending
+from pginterleave.sql.dependent_steps import Effect
 
 LOOK_FURTHER = 100  # schedules to run after one that raises, to find a broken invariant
 MAX_RUNS = 200  # of schedules, to find a simpler one
@@ -85,14 +85,20 @@ class Run:
         chooser, scheduler = self.chooser, self.scheduler
         end = math.inf  # how many schedules are to run, once one has raised
         while True:
-            schedule = scheduler.run(
-                chooser.choose,
-                before=chooser.rewind,
-                observe=self.observe,
-                planned=chooser.prefix,
-                known=len(chooser.prefix),
-                add_victims=chooser.add_victims,
-            )
+            try:
+                schedule = scheduler.run(
+                    chooser.choose,
+                    before=chooser.rewind,
+                    observe=self.observe,
+                    planned=chooser.prefix,
+                    known=len(chooser.prefix),
+                    add_victims=chooser.add_victims,
+                )
+            except NoOtherVictim:
+                chooser.drop()
+                if chooser.advance():
+                    continue
+                return ""
             ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
             if schedule.raises:
                 ending = Ending.RAISED
@@ -140,7 +146,7 @@ class Run:
                 return schedule
         raise NotDeterministic(
             f"{order} does not violate the invariant, though a schedule that is equivalent does: "
-            "explore without reduce=True if the processes share something in Python, and without "
+            "explore with reduce=False if the processes share something in Python, and without "
             "symmetric=True if they, setup or the invariant tell them apart."
         )
 

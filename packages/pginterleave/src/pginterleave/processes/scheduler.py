@@ -6,9 +6,32 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
-from pginterleave import control, formatting
-from pginterleave.control import Control, Database
-from pginterleave.effects import (
+from pginterleave import formatting
+from pginterleave.explorer_errors import (
+    CannotExplore,
+    ImpossibleSchedule,
+    InterleaveError,
+    NoOtherVictim,
+    NotDeterministic,
+    sqlstate,
+)
+from pginterleave.formatting import process_names
+from pginterleave.judging.judge import Judge, Verdict
+from pginterleave.processes import control
+from pginterleave.processes.control import Control, Database
+from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
+from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
+from pginterleave.reporting import race_coverage
+from pginterleave.results import Observe, Schedule
+from pginterleave.searching.equivalent_orders import (
+    parsed,
+    process_of,
+    victim_of,
+    waits_of_victims,
+    written,
+)
+from pginterleave.searching.state_graph import Positions
+from pginterleave.sql.dependent_steps import (
     GLOBAL,
     LOCAL,
     Claim,
@@ -18,28 +41,13 @@ from pginterleave.effects import (
     effect,
     of_open_transaction,
 )
-from pginterleave.explorer_errors import (
-    CannotExplore,
-    ImpossibleSchedule,
-    InterleaveError,
-    NotDeterministic,
-    sqlstate,
-)
-from pginterleave.formatting import is_database_error, process_names
-from pginterleave.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
-from pginterleave.process import AT_STEP, DONE, Process, shut_down
-from pginterleave.results import Observe, Schedule
-from pginterleave.states import Positions
 from pginterleave.steps import Outcome, Step
-from pginterleave.traces import parsed, process_of, victim_of, waits_of_victims, written
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
 ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt
 FAIR_ATTEMPTS = 30  # of these, attempts in which no process may overtake another
 
 Setup = Callable[[], object]
-Invariant = Callable[[list[Outcome]], str | None]
-Expected = type[BaseException] | tuple[type[BaseException], ...]
 
 # Returns the choice of the next step. The arguments: the effects of the steps that can be taken, by
 # process; the positions; whether the last step did more than its effect; the claims.
@@ -53,25 +61,23 @@ class Scheduler:
         self,
         processes: Sequence[Callable[[], object]],
         setup: Setup,
-        invariant: Invariant,
-        expected: Expected,
+        judge: Judge,
         database: Database,
         split_autocommit: bool,
         max_steps: int,
         step_timeout: float | None,
     ) -> None:
         if not 1 <= len(processes) <= MAX_PROCESSES or not all(map(callable, processes)):
-            raise CannotExplore(f"Give 1 to {MAX_PROCESSES} processes, each a callable.")
+            raise CannotExplore(
+                f"Give 1 to {MAX_PROCESSES} processes, each a callable: pass the function, and do "
+                "not call it, as in interleave(f, partial(g, 1))."
+            )
         if step_timeout is None:
             step_timeout = control.measured_timeout(database)
         if max_steps < 1 or step_timeout <= 0:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
-        classes = expected if isinstance(expected, tuple) else (expected,)
-        if not all(isinstance(each, type) and issubclass(each, BaseException) for each in classes):
-            raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")
         self.thread = threading.current_thread()
-        self.setup, self.invariant, self.max_steps = setup, invariant, max_steps
-        self.expected = expected
+        self.setup, self.judge, self.max_steps = setup, judge, max_steps
         self.control = Control(database, step_timeout)
         self.control.refuse_transaction("The exploration was started inside a transaction of")
         stops: SimpleQueue[tuple[Process, str]] = SimpleQueue()
@@ -99,6 +105,8 @@ class Scheduler:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         shut_down(self.processes, self.control, error)
+        if race_coverage.recorder:
+            race_coverage.recorder.note_exploration(each.covered for each in self.processes)
 
     def run(
         self,
@@ -116,7 +124,7 @@ class Scheduler:
         first `known` of them have run before. `add_victims` is called with the other possible
         victims of a deadlock.
 
-        Raises NotDeterministic if no attempt counts.
+        Raises NotDeterministic if no attempt counts, and NoOtherVictim.
         """
         self.add_victims = add_victims
         for number in range(ATTEMPTS):
@@ -132,6 +140,8 @@ class Scheduler:
                     steps = [(each.process, each.kind, each.sql) for each in attempt.taken]
                     catalogue.note_schedule(steps)
                 return schedule
+            if attempt.no_other_victim and self.processes[0].session.checks_deadlocks_at_once:
+                raise NoOtherVictim(f"{attempt.order()}: PostgreSQL ends who closes this deadlock.")
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:
@@ -165,20 +175,21 @@ class Scheduler:
         with self._noting_errors("in setup"):
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
+        self.judge.begin()
         self.control.begin_schedule()
-        with control.watched(self._note_connection, self._note_program):
+        with control.watched(self._note_connection, self._note_program, self._note_file):
             self._run_processes(choose, observe)
         sessions = {pid for process in self.processes for pid in process.session.pids}
         if not self.control.note_strangers(sessions):
             attempt.discard_reason = "Another session has sent something."
         outcomes = [process.outcome for process in self.processes]
-        raised = self._unexpected(outcomes)
+        verdict = Verdict() if attempt.discard_reason else self._judged(outcomes)
         return Schedule(
             order=attempt.order(),
             timeline=tuple(Step(**vars(step)) for step in attempt.taken),
             outcomes=tuple(outcomes),
-            violation="" if attempt.discard_reason else raised or self._judge(outcomes),
-            raises=bool(raised),
+            violation=verdict.violation,
+            raises=verdict.raises,
         )
 
     def _run_processes(self, choose: Choose, observe: Observe | None) -> None:
@@ -218,6 +229,11 @@ class Scheduler:
         if threading.current_thread() is not self.thread:
             self.control.catalogue.past(f"a program, {name!r}{formatting.calling_place()}")
 
+    def _note_file(self, name: str) -> None:
+        """Note a file that a process writes: it is neither observed nor put back."""
+        if threading.current_thread() is not self.thread and not name.endswith(".pyc"):
+            self.control.catalogue.limit(f"the file {name}, which a process writes")
+
     def _take(self, choice: int, expected: Effect) -> None:
         process = self.processes[process_of(choice) - 1]
         taken = self.attempt.taken
@@ -245,26 +261,12 @@ class Scheduler:
         # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
-    def _unexpected(self, outcomes: list[Outcome]) -> str:
-        for number, outcome in enumerate(outcomes, start=1):
-            error = outcome.raised
-            if error and not isinstance(error, self.expected):
-                # The timeline shows the message of a database error at its step.
-                known = is_database_error(error)
-                what = type(error).__name__ if known else formatting.exception(error)
-                return f"process {number} raises {what}"
-        return ""
-
-    def _judge(self, outcomes: list[Outcome]) -> str:
-        try:
-            with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
-                violation = self.invariant(outcomes)
-        except AssertionError as error:
-            return str(error) or "an assertion of the invariant failed"
+    def _judged(self, outcomes: list[Outcome]) -> Verdict:
+        functions = [process.function for process in self.processes]
+        with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
+            verdict = self.judge.judge(outcomes, functions, self.attempt.taken)
         self.control.refuse_transaction("the invariant has left a transaction open on")
-        if violation is not None and not isinstance(violation, str):
-            raise CannotExplore(f"The invariant must return a str or None, not {violation!r}.")
-        return violation or ""
+        return verdict
 
     def _effect(self, process: Process) -> Effect:
         session, catalogue = process.session, self.control.catalogue

@@ -7,15 +7,16 @@ module also notices other connections and programs, which may send statements pa
 import contextlib
 import functools
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from pginterleave import queries
-from pginterleave.catalogue import Catalogue
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.session import Session
+from pginterleave.processes import queries
+from pginterleave.processes.session import Session
+from pginterleave.sql.pg_catalog import Catalogue
 
 MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL's maximum
 LEAST, MOST = 10.0, 120.0  # seconds that a step may take
@@ -27,6 +28,7 @@ CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
 # Python's audit events for the start of a program, with the position of the name in the arguments.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
 _noting_programs: list[Callable[[str], object]] = []  # an audit hook cannot be removed
+_noting_files: list[Callable[[str], object]] = []
 
 
 class Database(Protocol):
@@ -174,11 +176,14 @@ def _with_subclasses(kind: type) -> set[type]:
 
 @contextlib.contextmanager
 def watched(
-    note_connection: Callable[[], object], note_program: Callable[[str], object]
+    note_connection: Callable[[], object],
+    note_program: Callable[[str], object],
+    note_file: Callable[[str], object],
 ) -> Iterator[None]:
-    """Call `note_connection` for each new connection, and `note_program` with each program's name.
+    """Call `note_connection` for each new connection, and the others with a name.
 
-    Each call is made in the thread that connects or starts the program.
+    `note_program` gets the name of each program that is started, `note_file` that of each file that
+    is opened to write. Each call is made in the thread that does so.
     """
 
     def noting(connect: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,10 +199,12 @@ def watched(
         setattr(module, name, noting(connect))
     _add_audit_hook()
     _noting_programs.append(note_program)
+    _noting_files.append(note_file)
     try:
         yield
     finally:
         _noting_programs.pop()
+        _noting_files.pop()
         for module, name, connect in originals:
             setattr(module, name, connect)
 
@@ -205,6 +212,11 @@ def watched(
 @functools.cache
 def _add_audit_hook() -> None:
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and _noting_files:
+            name, _, flags = arguments
+            if isinstance(name, str) and flags & (os.O_WRONLY | os.O_RDWR):
+                _noting_files[-1](name)
+            return
         if not _noting_programs or event not in PROGRAMS:
             return
         place = PROGRAMS[event]

@@ -15,10 +15,14 @@ from pginterleave.explorer_errors import CannotExplore
 Ask = Callable[[str, dict[str, Any]], list[Any]]
 
 MAX_BYTES = 16 * 2**20  # of a table that is saved; a larger table must not be written
+MAX_IN_PLACE = 1000  # rows of a table, whose order in the table is restored, too
 MAX_PASSES = 5  # triggers and cascades may change rows that have been restored
 
 REPORT_COUNTS = "SELECT pg_stat_force_next_flush()"
 
+ALWAYS_TRIGGERS = """
+    SELECT EXISTS (SELECT FROM pg_trigger WHERE tgenabled IN ('A', 'R') AND NOT tgisinternal)
+"""
 MAY_IGNORE_TRIGGERS = "SELECT has_parameter_privilege('session_replication_role', 'SET')"
 
 # Every table that this role may write and that belongs to no extension, and every materialized view
@@ -56,7 +60,21 @@ REFERENCES = """
     SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
     WHERE contype = 'f' AND conrelid <> confrelid AND NOT condeferrable
 """
-AS_TEXT = "SELECT {oid}, quote_literal(array_agg(whole_row::text)::text) FROM ONLY {name} whole_row"
+AS_TEXT = """
+    SELECT {oid}, quote_literal(array_agg(whole_row::text ORDER BY ctid)::text), count(*)
+    FROM ONLY {name} whole_row
+"""
+IN_PLACE = """
+    SELECT coalesce(array_agg(whole_row::text ORDER BY ctid)::text = {saved}, false)
+    FROM ONLY {name} whole_row
+"""
+REWRITE = """
+    DELETE FROM ONLY {name};
+    INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {values} FROM (
+        SELECT line::{name} AS r, place
+        FROM unnest({saved}::text[]) WITH ORDINALITY AS saved (line, place)
+    ) AS saved ORDER BY place
+"""
 
 # Equal rows are counted. If there are more of them than were saved, some are deleted. If there are
 # fewer, some are inserted.
@@ -97,6 +115,19 @@ class WatchedTable:
     size: int = field(compare=False)  # bytes
 
 
+def watched_tables(ask: Ask) -> dict[int, WatchedTable]:
+    """Return every table that this role may write, by its oid."""
+    ask(REPORT_COUNTS, {})
+    return {row[0]: WatchedTable(*row) for row in ask(TABLES, {})}
+
+
+def refuse_without_counts(ask: Ask) -> None:
+    if ask("SHOW track_counts", {})[0][0] != "on":
+        raise CannotExplore(
+            "The counts of track_counts, which is off, tell which tables were written."
+        )
+
+
 class Rows:
     """The rows of all tables of a database at the time when the object is made.
 
@@ -105,19 +136,20 @@ class Rows:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        if ask("SHOW track_counts", {})[0][0] != "on":
-            raise CannotExplore("Restoring rows needs the counts of track_counts, which is off.")
+        refuse_without_counts(ask)
         self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
-        self._seen = self._tables()
+        self._is_done_at_once = self._no_triggers and not ask(ALWAYS_TRIGGERS, {})[0][0]
+        self._seen = watched_tables(self._ask)
         self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
         self._too_large = {oid for oid, each in self._seen.items() if each.size > MAX_BYTES}
+        self._counts: dict[int, int] = {}  # of the saved rows, by the table's oid
         self._saved = self._save()  # as SQL, by the oid of each table that has rows
         self._scripts: dict[int, tuple[str, str]] = {}  # by the table's oid
         self._place = self._places()
 
     def changed(self) -> bool:
         """Return whether anything was written since the rows were saved or restored."""
-        return bool(self._written(self._tables()) or self._moved())
+        return bool(self._written(watched_tables(self._ask)) or self._moved())
 
     def put_back(self) -> None:
         """Restore the rows of all tables, and the sequences.
@@ -128,22 +160,43 @@ class Rows:
                 again whenever rows are restored.
         """
         for _ in range(MAX_PASSES):
-            tables = self._tables()
+            tables = watched_tables(self._ask)
             written, self._seen = self._written(tables), tables
+            if any(table.oid in self._in_circles for table in written):  # a DELETE may cascade
+                written += [
+                    tables[oid]
+                    for oid in self._in_circles & tables.keys()
+                    if tables[oid] not in written
+                ]
             written.sort(key=lambda table: (self._place.get(table.oid, 0), table.oid))
             pairs = [self._script(table) for table in written if not table.is_view]
-            scripts = [take_out for take_out, _ in reversed(pairs)]
-            scripts += [put_in for _, put_in in pairs if put_in] + self._moved()
+            take_outs = [take_out for take_out, _ in reversed(pairs)]
+            put_ins = [put_in for _, put_in in pairs if put_in]
+            if self._in_circles:  # a foreign key is checked when its statement ends
+                take_outs, put_ins = _joined(take_outs), _joined(put_ins)
+            scripts = [*take_outs, *put_ins, *self._moved()]
             if scripts:
                 self._run(scripts)
+            if self._no_triggers:
+                self._put_in_place(written)
             refreshed = [table for table in written if table.is_view and self._refresh(table)]
             if not (scripts or refreshed):
                 return
-            if self._no_triggers:
-                self._seen = self._tables()
+            if self._is_done_at_once:
+                self._seen = watched_tables(self._ask)
                 return
         names = ", ".join(table.name for table in written)
         raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
+
+    def _put_in_place(self, written: list[WatchedTable]) -> None:
+        """Restore the order of the rows in small tables: a statement locks them in this order."""
+        for table in written:
+            if table.is_view or not 1 < self._counts.get(table.oid, 0) <= MAX_IN_PLACE:
+                continue
+            named = {"name": table.name, "saved": self._saved[table.oid]}
+            if not self._ask(IN_PLACE.format(**named), {})[0][0]:
+                columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
+                self._run([REWRITE.format(**named, columns=columns, values=values)])
 
     def _moved(self) -> list[str]:
         """Return the statements that restore all sequences, if one has moved."""
@@ -152,30 +205,29 @@ class Rows:
     def _written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
         return [table for oid, table in tables.items() if table != self._seen.get(oid)]
 
-    def _tables(self) -> dict[int, WatchedTable]:
-        self._ask(REPORT_COUNTS, {})
-        return {row[0]: WatchedTable(*row) for row in self._ask(TABLES, {})}
-
     def _save(self) -> dict[int, str | None]:
         parts = [
             AS_TEXT.format(oid=oid, name=table.name)
             for oid, table in self._seen.items()
             if table.size and oid not in self._too_large
         ]
-        return dict(self._ask(" UNION ALL ".join(parts), {})) if parts else {}
+        found = self._ask(" UNION ALL ".join(parts), {}) if parts else []
+        self._counts = {oid: count for oid, _, count in found}
+        return {oid: saved for oid, saved, _ in found}
 
     def _places(self) -> dict[int, int]:
         """Return the places of the tables in an order: a table comes after those it refers to.
 
-        Tables that refer to each other in a cycle have no order. Only deferred constraints allow
-        rows in a cycle.
+        Tables that refer to each other in a circle have no order.
         """
+        self._in_circles: set[int] = set()
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for table, other in self._ask(REFERENCES, {}):
             sorter.add(table, other)
         try:
             return {oid: place for place, oid in enumerate(sorter.static_order(), start=1)}
         except CycleError:
+            self._in_circles = {oid for pair in self._ask(REFERENCES, {}) for oid in pair}
             return {}
 
     def _script(self, table: WatchedTable) -> tuple[str, str]:
@@ -220,3 +272,9 @@ class Rows:
         except BaseException:
             self._ask("ROLLBACK", {})
             raise
+
+
+def _joined(statements: list[str]) -> list[str]:
+    """Return one statement that does the same as several DELETEs or INSERTs."""
+    parts = ", ".join(f"s{number} AS ({each})" for number, each in enumerate(statements))
+    return [f"WITH {parts} SELECT"] if statements else []

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
-from pginterleave.effects import GLOBAL, LOCAL, Claim, Claims, Effect, dependent, waits_for
-from pginterleave.traces import (
+from pginterleave.searching.equivalent_orders import (
     Names,
     Order,
     Trace,
@@ -25,6 +24,15 @@ from pginterleave.traces import (
     inverse,
     process_of,
     renumbered,
+)
+from pginterleave.sql.dependent_steps import (
+    GLOBAL,
+    LOCAL,
+    Claim,
+    Claims,
+    Effect,
+    dependent,
+    waits_for,
 )
 
 Position = tuple[Any, ...]  # kind and SQL of the next step, and its blockers; () at the end

@@ -39,7 +39,7 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
             )
             for schedule in filter(None, (each.counterexample, each.other))
         ]
-        found.append(_found(test, verdict, f"{each}.", pictures))
+        found.append(_found(test, verdict, f"{each}.", pictures, each.limits))
     if error and not run.found and not run.replayed:
         found.append(_found(test, report.NOT_PROVEN, str(error.value), []))
     worst = run.found[-1].counterexample if run.found else None
@@ -52,12 +52,15 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
     return found
 
 
-def _found(test: str, verdict: str, summary: str, pictures: list[str]) -> report.Found:
+def _found(
+    test: str, verdict: str, summary: str, pictures: list[str], limits: Sequence[str] = ()
+) -> report.Found:
     return {
         "test": test,
         "verdict": verdict,
         "summary": summary,
         "pictures": pictures,
+        "limits": [*limits],
         "failed": None,
     }
 

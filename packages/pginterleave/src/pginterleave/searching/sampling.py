@@ -12,9 +12,9 @@ import itertools
 import math
 import random
 
-from pginterleave.effects import Claims, Effect
-from pginterleave.states import Ending, Positions
-from pginterleave.traces import Order
+from pginterleave.searching.equivalent_orders import Order
+from pginterleave.searching.state_graph import Ending, Positions
+from pginterleave.sql.dependent_steps import Claims, Effect
 
 MAX_CHANGES = 3  # of priorities in one schedule
 
@@ -36,6 +36,9 @@ class Sampler:
 
     def add_victims(self, victims: list[int]) -> None:
         """Ignore the other victims of a deadlock: a sample proves nothing."""
+
+    def drop(self) -> None:
+        """Do nothing: a sample plans no victim."""
 
     def rewind(self) -> None:
         self.random = random.Random(f"{self.seed} {self.number}")  # noqa: S311 - no secret

@@ -74,6 +74,11 @@ _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
 _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
 _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
 _WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
+# What locks whole tables, in the order in which a statement names them; and the table of a COPY.
+_TABLES = re.compile(
+    r"^\W*(?:lock|truncate)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
+)
+_COPIED = re.compile(r'^\W*copy\s+(?:[\w"]+\.)?"?(\w+)"?\s*(?:\([^)]*\))?\s*from\b')
 _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
 # Words that are found like a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM LATERAL.
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
@@ -93,6 +98,12 @@ _CLOCK = r"(?:clock|statement)_timestamp\s*\(\s*\)"
 _COMPARED_CLOCK = re.compile(
     rf"(?<![-+*/<>=~!@#%^&|`?])[<>]=?\s*(?:{_CLOCK}|\(\s*{_CLOCK}\s*\))"
     r"(?=\s*(?:\)|$|(?:and|or|then|limit)\b))",
+    re.IGNORECASE,
+)
+_TIMEOUTS = "lock|statement|transaction|idle_session|idle_in_transaction_session"
+_SETS_TIMEOUT = re.compile(
+    rf"\bset\s+(?:local\s+|session\s+)?(?P<set>(?:{_TIMEOUTS})_timeout)\s*(?:=|to)\s*(?P<to>'?[^\s;]+)"
+    rf"|\bset_config\s*\(\s*'(?P<config>(?:{_TIMEOUTS})_timeout)'\s*,\s*(?P<value>'?[^\s,]+)",
     re.IGNORECASE,
 )
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
@@ -274,7 +285,14 @@ def locked_tables(sql: str) -> frozenset[str]:
     found = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
     if _ROW_LOCK.search(text):
         found |= table_words(sql)
-    return frozenset(found)
+    return frozenset({*found, *whole_tables(sql), *_COPIED.findall(text)})
+
+
+def whole_tables(sql: str) -> list[str]:
+    """Return the tables that LOCK or TRUNCATE locks, in its order."""
+    named = _TABLES.match(_without_constants(sql).lower())
+    texts = named[1].split(",") if named else []
+    return [re.sub(r"^only\s+|[\"*]", "", each.strip()).rpartition(".")[2] for each in texts]
 
 
 def read_tables(sql: str) -> frozenset[str]:
@@ -300,6 +318,18 @@ def without_subqueries(sql: str) -> tuple[str, str]:
 def table_words(sql: str) -> frozenset[str]:
     """Return the first word of each name in the place of a table or a CTE."""
     return frozenset(_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
+
+
+@functools.lru_cache(maxsize=1024)
+def timeouts_set(sql: str) -> tuple[str, ...]:
+    """Return the timeouts that SQL sets, unless it turns them off."""
+    found = (
+        (each["set"] or each["config"], each["to"] or each["value"])
+        for each in _SETS_TIMEOUT.finditer(sql)
+    )
+    return tuple(
+        name.lower() for name, value in found if value.strip("'").lower() not in ("0", "default")
+    )
 
 
 def savepoint_name(sql: str) -> str:

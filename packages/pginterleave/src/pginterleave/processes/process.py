@@ -16,17 +16,22 @@ from queue import SimpleQueue
 from types import FrameType, SimpleNamespace
 from typing import Any, NoReturn
 
-from pginterleave import queries
-from pginterleave.control import Control
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import process_names, user_frame
-from pginterleave.states import Position
+from pginterleave.processes import queries
+from pginterleave.processes.control import Control
+from pginterleave.reporting import race_coverage
+from pginterleave.searching.state_graph import Position
 from pginterleave.steps import Outcome
 
 # The states of a process. RETURNED: its step was blocked and has returned, and its Python is held.
 IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
 DONE, FAILED = "done", "failed"
 
+CACHED_PROPERTY = (
+    "It waits for functools.cached_property, which up to Python 3.11 computes the property of one "
+    "object of a class at a time: use Django's cached_property, or a newer Python."
+)
 JOIN_TIMEOUT = 0.1  # seconds for each thread to end, within Control.close_timeout for all
 
 
@@ -52,6 +57,7 @@ class Process:
         self.sqlstate = self.detail = ""  # of the error of the last step
         self.deadlock_timeout = 0.0  # for the next step, in seconds; 0: the usual one
         self.timed_out = False  # whether a timeout caused the error: no NOWAIT, no cancellation
+        self.covered = race_coverage.Sent()
         self.outcome = Outcome()
         self.failure: BaseException | None = None
         self.sending = self.cancelled = self.leaving = False
@@ -108,7 +114,11 @@ class Process:
             return f"{name} is in Python."
         filename, lineno = frame.f_code.co_filename, frame.f_lineno
         line = linecache.getline(filename, lineno).strip()
-        return f"{name} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
+        where = f"{name} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
+        inner = sys._current_frames()[self.thread.ident or 0].f_code
+        if inner.co_qualname == "cached_property.__get__":
+            return f"{where}. {CACHED_PROPERTY}"
+        return where
 
     # From here on, everything runs in the thread of the process.
 
@@ -117,6 +127,7 @@ class Process:
         """Stop, take one step when the scheduler says so, and record its result."""
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
+        self.covered.note(sql, sys._getframe(2))
         frame = user_frame(sys._getframe(2))
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(

@@ -16,7 +16,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pginterleave.effects import Effect, dependent
+from pginterleave.sql.dependent_steps import Effect, dependent
 
 Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
 

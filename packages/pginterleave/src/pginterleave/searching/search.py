@@ -14,12 +14,20 @@ import heapq
 import math
 from collections.abc import Iterable
 
-from pginterleave import states
-from pginterleave.effects import GLOBAL, Claims, Effect, waits_for
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
-from pginterleave.states import Needed, Position, Positions, State
-from pginterleave.traces import Order, Trace, canonical, composed, inverse, with_victim, written
+from pginterleave.searching import state_graph
+from pginterleave.searching.equivalent_orders import (
+    Order,
+    Trace,
+    canonical,
+    composed,
+    inverse,
+    with_victim,
+    written,
+)
+from pginterleave.searching.state_graph import Needed, Position, Positions, State
+from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 
 MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
 
@@ -102,7 +110,7 @@ class Search:
         while self.pending and (self.bound is None or self.pending[0][0] <= self.bound):
             preemptions, order, state = heapq.heappop(self.pending)
             number = order[-1]
-            if state.steps[number] != preemptions:
+            if state.steps.get(number) != preemptions:
                 continue  # it was taken since, or needs fewer preemptions
             self.certain = preemptions - 1
             self.deriving.clear()
@@ -123,9 +131,18 @@ class Search:
         self.certain = self.bound or 0
         return False
 
+    def drop(self) -> None:
+        """Leave out the step that the present schedule begins with: it is not possible."""
+        state: State | int | None = self.first
+        for number in self.prefix[:-1]:
+            assert isinstance(state, State)
+            state = state.steps[number]
+        assert isinstance(state, State)
+        del state.steps[self.prefix[-1]], state.ready[self.prefix[-1]]
+
     def left_out(self) -> str:
         """Return why an ended search has not run all schedules; "" if it has."""
-        left = any(state.steps[order[-1]] == each for each, order, state in self.pending)
+        left = any(state.steps.get(order[-1]) == each for each, order, state in self.pending)
         return f"preemption_bound={self.bound} reached" if left else ""
 
     def covered(self) -> str:
@@ -135,14 +152,14 @@ class Search:
 
     def counted(self) -> tuple[int, int]:
         """Return how many schedules were counted, and how many of them are violating."""
-        return states.count(self.first, self.bound)[:2] if self.first else (0, 0)
+        return state_graph.count(self.first, self.bound)[:2] if self.first else (0, 0)
 
     def raising(self) -> int:
         """Return in how many of the violating schedules a process raises an exception."""
-        return states.count(self.first, self.bound)[2] if self.first else 0
+        return state_graph.count(self.first, self.bound)[2] if self.first else 0
 
     def shortest_violation(self) -> str | None:
-        order = states.shortest_violation(self.first) if self.first else None
+        order = state_graph.shortest_violation(self.first) if self.first else None
         return None if order is None else written(order)
 
     def share(self) -> float:
@@ -219,14 +236,14 @@ class Search:
         if not self.derives or number > MAX_CHOICE:
             return None if state.waiting else self._equal(state, number)
         if state.waiting or waits_for(state.claims, number):
-            found = states.waiting(state, number, self._follow)
+            found = state_graph.waiting(state, number, self._follow)
             if found is None:
                 return None
             base, waiting = found
             if not waiting:
                 return base
             if found not in self.overlaid:
-                self.overlaid[found] = states.overlaid(state, number, base, waiting)
+                self.overlaid[found] = state_graph.overlaid(state, number, base, waiting)
             return self.overlaid[found]
         return self._equal(state, number) or self._derived(state, number)
 
@@ -246,7 +263,7 @@ class Search:
         if (state, number) in self.deriving:
             return None
         self.deriving.add((state, number))
-        derived = states.diamond(state, number, self._follow)
+        derived = state_graph.diamond(state, number, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
             self.states[derived.trace] = derived

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from pginterleave import statements
-from pginterleave.statement_shapes import Shape, shape
+from pginterleave.sql import statements
+from pginterleave.sql.single_row import Shape, shape
 
 
 class RowSet(NamedTuple):
@@ -81,9 +81,16 @@ KEY_COLUMNS = """
     UNION ALL SELECT confrelid::bigint, pg_get_constraintdef(oid) FROM pg_constraint
     WHERE contype = 'f'
 """
+# Tables, with the tables that a DELETE, and an UPDATE of a key, cascade to.
 CASCADES = """
-    SELECT confrelid::bigint, conrelid::bigint FROM pg_constraint
-    WHERE contype = 'f' AND (confdeltype IN ('c', 'n', 'd'))
+    SELECT confrelid::bigint, conrelid::bigint, confdeltype IN ('c', 'n', 'd'),
+        confupdtype IN ('c', 'n', 'd')
+    FROM pg_constraint WHERE contype = 'f'
+"""
+# Tables with constraints that are checked when the row is written: two rows may then meet.
+CHECKED_LATE = """
+    SELECT DISTINCT indrelid::bigint FROM pg_index
+    WHERE indrelid >= 16384 AND (indisexclusion OR indisunique AND NOT indimmediate)
 """
 
 
@@ -98,6 +105,8 @@ class KnownTable:
     keys: set[str] = field(default_factory=set)
     linked: Set[str] = frozenset()  # the tables that a write may touch, with this one
     cascades: set[str] = field(default_factory=set)  # the tables that a DELETE cascades to
+    follows: set[str] = field(default_factory=set)  # the tables that an UPDATE of a key cascades to
+    checked_late: bool = False  # whether a constraint is checked after a row is written
 
 
 class Tables:
@@ -120,9 +129,13 @@ class Tables:
         for oid, definition in ask(KEY_COLUMNS):
             if oid in by_oid:
                 by_oid[oid].keys |= statements.words(definition)
-        for oid, other in ask(CASCADES):
+        for oid, other, deletes, updates in ask(CASCADES):
             if {oid, other} <= by_oid.keys():
-                by_oid[oid].cascades.add(by_oid[other].name)
+                by_oid[oid].cascades |= {by_oid[other].name} if deletes else set()
+                by_oid[oid].follows |= {by_oid[other].name} if updates else set()
+        for (oid,) in ask(CHECKED_LATE):
+            if oid in by_oid:
+                by_oid[oid].checked_late = True
         groups: dict[object, set[Any]] = {}
         for pair in ask(LINKS):
             nodes = [by_oid[oid].name if oid in by_oid else oid for oid in pair]
@@ -195,15 +208,23 @@ class Tables:
 
     def locked_together(self, sql: str, rows: int) -> dict[str, bool]:
         """Return the tables whose rows a statement locks, and whether it locks several of each."""
+        words = statements.words(sql)
         locked = statements.locked_tables(sql) & self._tables.keys()
         found = dict.fromkeys(sorted(locked), rows > 1)
-        if "delete" in statements.words(sql):
-            further = [*locked]
-            while further:
-                cascades = self._tables[further.pop()].cascades
-                further += cascades - found.keys()
-                found |= dict.fromkeys(cascades, True)
+        further = [*locked]
+        while further:
+            table = self._tables[further.pop()]
+            cascades = table.cascades if "delete" in words else set()
+            if "update" in words and (table.name not in locked or words & table.keys):
+                cascades = cascades | table.follows
+            if {"truncate", "cascade"} <= words:
+                cascades = cascades | table.linked
+            further += cascades - found.keys()
+            found |= dict.fromkeys(cascades, True)
         return found
+
+    def checked_late(self) -> Set[str]:
+        return {each.name for each in self._tables.values() if each.checked_late}
 
     def keeps(self, sql: str, params: Any, row: RowSet) -> bool:
         """Whether a statement gives the value of a row's unique column to no other row."""

@@ -1,0 +1,258 @@
+"""Compares the ends of schedules: ids by what they mean, and without what clock and chance set.
+
+An *id* is a value of a column that a sequence, the clock or chance sets, or that refers to such a
+column. An id that was there before the processes is compared as it is. Two ends are equal if one
+becomes the other when its new ids are exchanged. For this, each row and each process's value gets a
+label: a hash of its other parts, of the labels of the rows that it refers to, and of those that
+refer to it. Ends are equal if their labels are.
+"""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
+from pginterleave.judging.values import Leaf, Node, Path, differing, leaves
+
+ROUNDS = 4  # of hashing: over so many references a difference between two rows is seen
+NEW = "new"  # in place of a new id
+MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
+
+Place = tuple[str, int]  # a table, or "" for the value of a process, and the number in it
+Tokens = tuple[str, ...]  # the values of a row, with NEW for new ids
+Form = tuple[tuple[str, ...], ...]  # the sorted labels of each table's rows, and of the values
+
+
+class Difference(NamedTuple):
+    """What an end has, and what another has instead."""
+
+    place: str
+    here: str
+    there: str
+
+
+class Comparison:
+    """Knows which columns are ids, and which parts of the processes' values chance decides."""
+
+    def __init__(self, states: EndStates) -> None:
+        self.states = states
+        self.by_chance: set[Column] = set()
+        self.parts_by_chance: set[tuple[int, Path]] = set()  # with the place of the process, from 0
+        self._cached: tuple[Structure | None, int, set[Column]] = None, 0, set()
+
+    def learn(self, first: EndState, second: EndState) -> None:
+        """Note what differs between two ends of the same serial order."""
+        known = self.states.structure
+        differ: set[Column] = set()
+        for one, other in ((first, second), self.states.firsts):
+            for table in one.rows.keys() & other.rows.keys():
+                for at, name in enumerate(known.columns[table]):
+                    values = [Counter(row[at] for row in each.rows[table]) for each in (one, other)]
+                    if values[0] != values[1]:
+                        differ.add((table, name))
+        ids = self._ids()
+        self.by_chance |= {
+            each for each in differ - ids if known.references.get(each) not in differ | ids
+        }
+        ids = self._ids()
+        new = {text for each in (first, second) for *_, text in self._owners(each)}
+        for number, pair in enumerate(zip(first.values, second.values, strict=True)):
+            found = dict(leaves(pair[0]))
+            for path in differing(*pair):
+                leaf = found.get(path)
+                is_id = isinstance(leaf, Leaf) and (_bare(leaf) in new or self._column(leaf) in ids)
+                if not is_id:
+                    self.parts_by_chance.add((number, path))
+
+    def form(self, end: EndState, tables: Collection[str], ids_of: Column | None = None) -> Form:
+        """Return the labels of the rows of some tables, and of the values.
+
+        A number that a process returned, and that is a new id in the column `ids_of`, stands for
+        the row of this id.
+        """
+        tokens: dict[Place, object] = {}
+        edges: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
+        owners = self._owners(end, tables)
+        references, ids = self.states.structure.references, self._ids()
+        for table in tables:
+            columns = self.states.structure.columns[table]
+            for at, row in enumerate(self._rows(end, table)):
+                place = table, at
+                tokens[place] = table, self._tokens(end, table, row)
+                for name, id_ in zip(columns, row, strict=True):
+                    column = table, name
+                    if column in ids and (target := references.get(column)) and id_ is not None:
+                        owner = owners.get((*target, id_))
+                        edges[place] += [(name, owner)] if owner else []
+        for number, value in enumerate(end.values):
+            place = "", number
+            parts = []
+            for path, leaf in leaves(value):
+                names = self._named_by(leaf, ids_of) if isinstance(leaf, Leaf) else []
+                found = [owners[each] for each in names if each in owners]
+                edges[place] += [(repr(path), owner) for owner in found]
+                parts.append((path, NEW if found else self._token(end, number, path, leaf)))
+            tokens[place] = parts
+        labels = _labels(tokens, edges)
+        rows = ((each, *sorted(labels[p] for p in labels if p[0] == each)) for each in tables)
+        return (*sorted(rows), tuple(labels["", number] for number in range(len(end.values))))
+
+    def _named_by(self, leaf: Leaf, ids_of: Column | None) -> list[tuple[str, str, str]]:
+        """Return the columns and the value by which a part of a value may name a row."""
+        text = _bare(leaf)
+        if leaf.number:
+            return [(*ids_of, text)] if ids_of else []
+        if leaf.column is None:  # such as a UUID
+            return [(*column, text) for column in self.by_chance]
+        column = self._column(leaf)
+        return [
+            (*each, text) for each in (column, self.states.structure.references.get(column)) if each
+        ]
+
+    def differences(self, end: EndState, serial: EndState) -> list[Difference]:
+        """Return what differs as a reader sees it; nothing if only references do."""
+        found = []
+        for number in range(len(end.values)):
+            here, there = (self._said(each, number) for each in (end, serial))
+            if here == there:
+                continue
+            if here.keys() == there.keys():  # only the parts that differ
+                differ = [path for path in here if here[path] != there[path]]
+                here, there = ({path: each[path] for path in differ} for each in (here, there))
+            found.append(Difference(f"process {number + 1}", *map(_listed, (here, there))))
+        for table in sorted(end.rows.keys() | serial.rows.keys()):
+            found += self._row_differences(table, end, serial)
+        return found
+
+    def _said(self, end: EndState, number: int) -> dict[Path, str]:
+        """Return the parts of what a process returned or raised; each path begins with the verb."""
+        value = end.values[number]
+        kind = value.kind if isinstance(value, Node) else ""
+        return {
+            (kind, *path): self._token(end, number, path, leaf)
+            for path, leaf in leaves(value)
+            if isinstance(leaf, Leaf)
+        }
+
+    def _row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[Difference]:
+        columns = self.states.structure.columns[table]
+        here, there = (
+            Counter(self._tokens(each, table, row) for row in self._rows(each, table))
+            for each in (end, serial)
+        )
+        missing = sorted((there - here).elements())
+        for row in sorted((here - there).elements()):
+            if not missing:
+                yield Difference(table, f"has a row {_shown(columns, row)}", "has none")
+                continue
+            nearest = max(missing, key=lambda each: sum(map(str.__eq__, each, row)))
+            missing.remove(nearest)
+            for name, one, other in zip(columns, row, nearest, strict=True):
+                if one != other:
+                    yield Difference(f"{table}.{name}", f"is {one}", f"is {other}")
+        for row in missing:
+            yield Difference(table, f"has no row {_shown(columns, row)}", "has one")
+
+    def _rows(self, end: EndState, table: str) -> list[Row]:
+        """Return the rows at the end, or, if nothing was written there, from before."""
+        return end.rows[table] if table in end.rows else self.states.firsts[0].rows.get(table, [])
+
+    def _ids(self) -> set[Column]:
+        structure = self.states.structure
+        if self._cached[:2] != (structure, len(self.by_chance)):
+            found = structure.generated | self.by_chance
+            references = structure.references
+            while more := {each for each in references if references[each] in found} - found:
+                found |= more
+            self._cached = structure, len(self.by_chance), found
+        return self._cached[2]
+
+    def _owners(
+        self, end: EndState, tables: Collection[str] | None = None
+    ) -> dict[tuple[str, str, str], Place]:
+        """Return, by table, column and value, the rows with new ids."""
+        ids, owners = self._ids(), {}
+        for table in end.rows if tables is None else tables:
+            for at, name in enumerate(self.states.structure.columns[table]):
+                if (table, name) in ids:
+                    for number, row in enumerate(self._rows(end, table)):
+                        value = row[at]
+                        if value and self._id(end, (table, name), value) == NEW:
+                            owners[table, name, value] = table, number
+        return owners
+
+    def _tokens(self, end: EndState, table: str, row: Row) -> Tokens:
+        ids = self._ids()
+        columns = ((table, name) for name in self.states.structure.columns[table])
+        return tuple(
+            "NULL" if value is None else self._id(end, each, value) if each in ids else value
+            for each, value in zip(columns, row, strict=True)
+        )
+
+    def _id(self, end: EndState, column: Column, value: str) -> str:
+        """Return an id that was there before the processes, or NEW."""
+        references = self.states.structure.references
+        while (
+            references.get(column) in self._ids() and column not in self.states.structure.generated
+        ):
+            column = references[column]
+        if column in self.by_chance:
+            return value if value in self.states.constant(column) else NEW
+        known = end.ids if column[0] in end.rows else self.states.firsts[0].ids
+        place = known.get(column, {}).get(value)
+        if place is None:
+            return NEW
+        return f"#{place + 1}" if column in self.states.drifting else value
+
+    def _token(self, end: EndState, number: int, path: Path, leaf: Leaf | str) -> str:
+        if any((number, path[:upto]) in self.parts_by_chance for upto in range(len(path) + 1)):
+            return NEW
+        if isinstance(leaf, str):
+            return leaf
+        column = self._column(leaf)
+        return self._id(end, column, _bare(leaf)) if column in self._ids() else leaf.text
+
+    def _column(self, leaf: Leaf) -> Column:
+        """Return the column of a model's field; of another value, one that does not exist."""
+        table, name = leaf.column or ("", "")
+        return self.states.structure.tables.get(table, ""), name
+
+
+def _labels(
+    tokens: dict[Place, object], edges: dict[Place, list[tuple[str, Place]]]
+) -> dict[Place, str]:
+    labels = {place: _hash(each) for place, each in tokens.items()}
+    back = defaultdict(list)
+    for place, targets in edges.items():
+        for name, target in targets:
+            back[target].append((name, place))
+    for _ in range(ROUNDS if back else 0):
+        labels = {
+            place: _hash(
+                labels[place],
+                sorted((name, labels[each]) for name, each in edges[place]),
+                sorted((name, labels[each]) for name, each in back[place]),
+            )
+            for place in tokens
+        }
+    return labels
+
+
+def _hash(*parts: object) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def _bare(leaf: Leaf) -> str:
+    return leaf.text.strip("'")
+
+
+def _shown(columns: list[str], row: Tokens) -> str:
+    texts = [f"{name} = {value}" for name, value in zip(columns, row, strict=True)]
+    return f"({', '.join(texts[:MAX_SHOWN])}{', …' * (len(texts) > MAX_SHOWN)})"
+
+
+def _listed(parts: dict[Path, str]) -> str:
+    texts = [f"{name} = {text}" if name else text for (*_, name), text in parts.items()]
+    kind = next(iter(parts), ("ended with nothing",))[0]
+    return f"{kind} {', '.join(texts[:MAX_SHOWN])}{', …' * (len(texts) > MAX_SHOWN)}"

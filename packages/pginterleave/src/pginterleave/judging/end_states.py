@@ -1,0 +1,156 @@
+"""How a schedule has ended: the rows of the tables that were written, and what processes returned.
+
+A *column* is a pair of the names of a table and a column. Ids are compared by what they mean: see
+`compared_ends.py`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pginterleave.explorer_errors import CannotExplore
+from pginterleave.judging.values import Value
+from pginterleave.processes.rows import (
+    MAX_BYTES,
+    WatchedTable,
+    refuse_without_counts,
+    watched_tables,
+)
+
+Ask = Callable[..., list[Any]]
+Column = tuple[str, str]
+Row = tuple[str | None, ...]
+
+# The columns of each table, and whether a sequence sets their values.
+COLUMNS = """
+    SELECT attrelid::regclass::text, relname, attname::text, quote_ident(attname),
+        attidentity <> '' OR coalesce(pg_get_expr(adbin, adrelid) LIKE 'nextval(%', false)
+    FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+    WHERE attnum > 0 AND NOT attisdropped AND relkind IN ('r', 'm') AND pg_class.oid >= 16384
+    ORDER BY attrelid, attnum
+"""
+# Foreign keys of one column, with the column that each refers to.
+REFERENCES = """
+    SELECT conrelid::regclass::text, mine.attname::text, confrelid::regclass::text,
+        theirs.attname::text
+    FROM pg_constraint
+        JOIN pg_attribute AS mine ON mine.attrelid = conrelid AND mine.attnum = conkey[1]
+        JOIN pg_attribute AS theirs ON theirs.attrelid = confrelid AND theirs.attnum = confkey[1]
+    WHERE contype = 'f' AND cardinality(conkey) = 1
+"""
+
+
+@dataclass(eq=False)
+class Structure:
+    """The columns of all tables, by the names of the tables."""
+
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    quoted: dict[str, list[str]] = field(default_factory=dict)
+    tables: dict[str, str] = field(default_factory=dict)  # by the name without its schema
+    generated: set[Column] = field(default_factory=set)  # by a sequence
+    references: dict[Column, Column] = field(default_factory=dict)
+
+
+@dataclass
+class EndState:
+    """The end of a schedule.
+
+    `ids` has the place of each id that a generated column had when the processes began.
+    """
+
+    values: tuple[Value, ...]  # of each process
+    rows: dict[str, list[Row]]  # by table
+    ids: Mapping[Column, dict[str, int]]
+
+
+class EndStates:
+    """Reads the rows before and after the processes, on the caller's connection."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self.structure = Structure()
+        self.firsts: list[EndState] = []  # the rows of all tables before the first two schedules
+        self.drifting: list[Column] = []  # generated columns that setup fills differently each time
+        self._before: dict[int, WatchedTable] = {}
+        self._ids: dict[Column, dict[str, int]] = {}
+
+    def begin(self) -> None:
+        """Note the state after setup; the first two times, read all tables."""
+        if not self.structure.columns:
+            refuse_without_counts(self._query)
+            self._learn()
+        self._before = watched_tables(self._query)
+        if len(self.firsts) < 2:
+            small = [each for each in self._before.values() if 0 < each.size <= MAX_BYTES]
+            first = EndState((), self._read(each.name for each in small), {})
+            first.ids = {each: _places(self._of(first.rows, each)) for each in self._generated()}
+            self.firsts.append(first)
+            if len(self.firsts) == 2:
+                before, now = (each.ids for each in self.firsts)
+                self.drifting = [each for each in now if before.get(each) != now[each]]
+        self._ids = {**self.firsts[-1].ids}
+        if self.drifting and len(self.firsts) == 2:
+            rows = self._read(sorted({table for table, _ in self.drifting}))
+            self._ids |= {each: _places(self._of(rows, each)) for each in self.drifting}
+
+    def end(self, values: tuple[Value, ...]) -> EndState:
+        """Return the end of the schedule: the rows of the tables written since `begin`."""
+        tables = watched_tables(self._query)
+        written = [each for oid, each in tables.items() if self._before.get(oid) != each]
+        if any(each.name not in self.structure.columns for each in written):
+            self._learn()  # a process has made a table
+        for each in written:
+            if each.size > MAX_BYTES:
+                raise CannotExplore(
+                    f"The table {each.name} was written, and is larger than {MAX_BYTES} bytes: its "
+                    "rows are not compared. Give an invariant."
+                )
+        return EndState(values, self._read(each.name for each in written), self._ids)
+
+    def constant(self, column: Column) -> set[str | None]:
+        """Return the values of a column that were there before each schedule."""
+        before, again = (set(self._of(each.rows, column)) for each in self.firsts)
+        return before & again
+
+    def _learn(self) -> None:
+        self.structure = known = Structure()
+        for table, relname, column, quoted, generated in self._ask(COLUMNS):
+            known.columns.setdefault(table, []).append(column)
+            known.quoted.setdefault(table, []).append(quoted)
+            known.tables[relname] = table
+            if generated:
+                known.generated.add((table, column))
+        for table, column, other, theirs in self._ask(REFERENCES):
+            known.references[table, column] = other, theirs
+
+    def _query(self, sql: str, _: dict[str, Any]) -> list[Any]:
+        return self._ask(sql)
+
+    def _generated(self) -> list[Column]:
+        return sorted(self.structure.generated)
+
+    def _of(self, rows: dict[str, list[Row]], column: Column) -> list[str | None]:
+        table, name = column
+        if table not in rows:
+            return []
+        at = self.structure.columns[table].index(name)
+        return [row[at] for row in rows[table]]
+
+    def _read(self, tables: Iterable[str]) -> dict[str, list[Row]]:
+        """Return the rows of tables, each value as PostgreSQL writes it."""
+        found: dict[str, list[Row]] = {}
+        parts = []
+        names = [*tables]
+        for at, table in enumerate(names):
+            found[table] = []
+            texts = ", ".join(f"{each}::text" for each in self.structure.quoted.get(table, ()))
+            parts.append(f"SELECT {at}, ARRAY[{texts}]::text[] FROM ONLY {table}")  # noqa: S608
+        for at, row in self._ask(" UNION ALL ".join(parts)) if parts else ():
+            found[names[at]].append(tuple(row))
+        return found
+
+
+def _places(ids: list[str | None]) -> dict[str, int]:
+    known = {each for each in ids if each is not None}
+    return {each: at for at, each in enumerate(sorted(known, key=lambda each: (len(each), each)))}

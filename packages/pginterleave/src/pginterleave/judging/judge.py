@@ -1,0 +1,69 @@
+"""Judges what a schedule has come to: by an invariant."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from pginterleave import formatting
+from pginterleave.explorer_errors import CannotExplore
+from pginterleave.formatting import is_database_error
+from pginterleave.steps import Outcome
+
+Invariant = Callable[[list[Outcome]], str | None]
+Expected = type[BaseException] | tuple[type[BaseException], ...]
+Function = Callable[[], object]
+
+
+class Verdict(NamedTuple):
+    """What does not hold, or ""; and whether a process raises an exception that it may not."""
+
+    violation: str = ""
+    raises: bool = False
+
+
+class Judge(Protocol):
+    def begin(self) -> None:
+        """Look at the database before the processes run; called after each setup."""
+
+    def judge(
+        self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
+    ) -> Verdict:
+        """Judge the database and the outcomes after the processes with these functions."""
+
+
+class InvariantJudge:
+    """Runs an invariant, unless a process raises an exception that is not expected."""
+
+    def __init__(self, invariant: Invariant, expected: Expected) -> None:
+        refuse_other_than_classes(expected)
+        self.invariant, self.expected = invariant, expected
+
+    def begin(self) -> None:
+        """Do nothing: an invariant looks at the end alone."""
+
+    def judge(self, outcomes: list[Outcome], *_: object) -> Verdict:
+        for number, outcome in enumerate(outcomes, start=1):
+            if outcome.raised and not isinstance(outcome.raised, self.expected):
+                return Verdict(f"process {number} raises {raised(outcome.raised)}", raises=True)
+        return Verdict(violation_of(self.invariant, outcomes))
+
+
+def raised(error: BaseException) -> str:
+    """Write an exception; the timeline shows the message of a database error at its step."""
+    return type(error).__name__ if is_database_error(error) else formatting.exception(error)
+
+
+def violation_of(invariant: Invariant, outcomes: list[Outcome]) -> str:
+    """Run an invariant, and return what does not hold, or ""."""
+    try:
+        violation = invariant(outcomes)
+    except AssertionError as error:
+        return str(error) or "an assertion of the invariant failed"
+    if violation is not None and not isinstance(violation, str):
+        raise CannotExplore(f"The invariant must return a str or None, not {violation!r}.")
+    return violation or ""
+
+
+def refuse_other_than_classes(expected: Expected) -> None:
+    classes = expected if isinstance(expected, tuple) else (expected,)
+    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in classes):
+        raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")

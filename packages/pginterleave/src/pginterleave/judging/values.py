@@ -1,0 +1,107 @@
+"""What a process returned or raised, as a tree that can be compared with that of another run."""
+
+import dataclasses
+import re
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Set
+from typing import Any, NamedTuple
+
+from pginterleave.steps import Outcome
+
+MAX_DEPTH = 12
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+class Leaf(NamedTuple):
+    """A value without parts; `column` names the table and column of a field of a model."""
+
+    text: str
+    column: tuple[str, str] | None = None
+    number: bool = False  # whether it is an int
+
+
+class Node(NamedTuple):
+    """A value with parts, each with its name."""
+
+    kind: str
+    parts: tuple[tuple[str, "Value"], ...]
+
+    def shape(self) -> tuple[str, ...]:
+        return (self.kind, *(name for name, _ in self.parts))
+
+
+Value = Leaf | Node
+Path = tuple[str, ...]
+
+
+def outcome_value(outcome: Outcome) -> Value:
+    """Return an exception by its class and constraint, and anything else by its value."""
+    error = outcome.raised
+    if error is None:
+        return Node("returned", (("", _value(outcome.returned, 0)),))
+    cause: Any = error.__cause__ or error
+    constraint = getattr(getattr(cause, "diag", None), "constraint_name", None) or ""
+    kind = f"{type(error).__module__}.{type(error).__qualname__}"
+    return Node("raised", (("", Leaf(f"{kind} {constraint}".strip())),))
+
+
+def _value(value: Any, depth: int) -> Value:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Leaf(repr(int(value)), number=True)
+    if value is None or isinstance(value, (bool, float, str, bytes)):
+        return Leaf(repr(value))
+    if depth > MAX_DEPTH:
+        return Leaf(type(value).__qualname__)
+    name, models = type(value).__qualname__, sys.modules.get("django.db.models")
+    if models and isinstance(value, models.Model):
+        return Node(name, tuple(_fields(value)))
+    if models and isinstance(value, models.QuerySet):
+        value = list(value)
+    if isinstance(value, Mapping):
+        parts = [(repr(key), _value(each, depth + 1)) for key, each in value.items()]
+        return Node("dict", tuple(sorted(parts, key=lambda part: part[0])))
+    if isinstance(value, Set):
+        parts_of_set = (_value(each, depth + 1) for each in value)
+        return Node(name, tuple(("", each) for each in sorted(parts_of_set, key=repr)))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [each.name for each in dataclasses.fields(value)]
+        parts = [(each, _value(getattr(value, each), depth + 1)) for each in fields]
+        return Node(name, tuple(parts))
+    if isinstance(value, (list, tuple)):
+        parts = [(str(at), _value(each, depth + 1)) for at, each in enumerate(value)]
+        return Node("list" if isinstance(value, list) else name, tuple(parts))
+    if hasattr(value, "status_code") and hasattr(value, "content"):  # a response
+        parts = [(each, _value(getattr(value, each), depth)) for each in ("status_code", "content")]
+        return Node(name, tuple(parts))
+    if getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
+        return _value({"": name, **vars(value)}, depth + 1)
+    return Leaf(_ADDRESS.sub("", repr(value)))
+
+
+def _fields(model: Any) -> Iterator[tuple[str, Value]]:
+    loaded = vars(model)
+    for field in model._meta.concrete_fields:
+        if field.attname in loaded:
+            value = loaded[field.attname]
+            text = str(value) if isinstance(value, (int, uuid.UUID)) else repr(value)
+            yield field.attname, Leaf(text, (field.model._meta.db_table, field.column))
+
+
+def differing(value: Value, other: Value, path: Path = ()) -> Iterator[Path]:
+    """Yield the paths to the parts in which two values differ."""
+    if isinstance(value, Node) and isinstance(other, Node) and value.shape() == other.shape():
+        for (name, part), (_, second) in zip(value.parts, other.parts, strict=True):
+            yield from differing(part, second, (*path, name))
+    elif value != other:
+        yield path
+
+
+def leaves(value: Value, path: Path = ()) -> Iterator[tuple[Path, Leaf | str]]:
+    """Yield every leaf with its path, and the kind of every value with parts."""
+    if isinstance(value, Leaf):
+        yield path, value
+        return
+    yield path, value.kind
+    for name, part in value.parts:
+        yield from leaves(part, (*path, name))

@@ -1,0 +1,1 @@
+"""Runs the processes: one step at a time, each in a session of its own."""

@@ -1,0 +1,106 @@
+"""`pytest --interleave-coverage`: collects which lines write, and reports which were explored."""
+
+import json
+import sys
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import pytest
+
+from pginterleave.reporting import race_coverage
+from pginterleave.reporting.race_coverage import Recorder
+
+DATA = ".interleave-coverage.json"
+
+
+def add_options(group: pytest.OptionGroup) -> None:
+    group.addoption(
+        "--interleave-coverage",
+        metavar="FOLDER",
+        action="append",
+        nargs="?",
+        const=".",
+        help="report which lines below the folder write rows, and which were explored",
+    )
+    group.addoption(
+        "--interleave-coverage-append",
+        action="store_true",
+        help=f"add to what earlier runs have collected in {DATA}",
+    )
+    group.addoption(
+        "--interleave-coverage-fail-under",
+        type=float,
+        metavar="PERCENT",
+        help="fail if a smaller share of these lines was explored",
+    )
+
+
+class CoveragePlugin:
+    """Collects during a run; a worker of pytest-xdist sends what it has to the controller."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        folders = config.getoption("--interleave-coverage")
+        self.recorder = Recorder((config.rootpath / each).resolve() for each in folders)
+        self.path = config.rootpath / DATA
+        self.is_worker = hasattr(config, "workerinput")
+        appends = config.getoption("--interleave-coverage-append") and not self.is_worker
+        if appends and self.path.exists():
+            self.recorder.add(json.loads(self.path.read_text()))
+        race_coverage.recorder = self.recorder
+        if config.pluginmanager.hasplugin("django"):
+            from django.db.backends.signals import connection_created
+
+            connection_created.connect(_watch)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.recorder.test = nodeid
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        if data := getattr(node, "workeroutput", {}).get("interleave_coverage"):
+            self.recorder.add(data)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        data = self.recorder.data()
+        if self.is_worker:
+            self.config.workeroutput["interleave_coverage"] = data  # type: ignore[attr-defined]
+            return
+        self.path.write_text(json.dumps(data, indent=1) + "\n")
+        least = self.config.getoption("--interleave-coverage-fail-under")
+        if least is not None and data["percent"] < least and session.exitstatus == 0:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        data = self.recorder.data()
+        terminalreporter.section("race coverage")
+        for line in race_coverage.report(data, self.config.rootpath):
+            terminalreporter.line(line)
+        least = self.config.getoption("--interleave-coverage-fail-under")
+        if least is not None and data["percent"] < least:
+            terminalreporter.line(f"FAIL: {least:.0f} % are required.", red=True)
+
+    def html(self) -> str:
+        """Return the report for the HTML page."""
+        text = "\n".join(race_coverage.report(self.recorder.data(), self.config.rootpath))
+        return f"<h2>Race coverage</h2>\n<pre>{escape(text)}</pre>\n"
+
+    def pytest_unconfigure(self) -> None:
+        race_coverage.recorder = None
+
+
+def _watch(connection: Any, **_: object) -> None:
+    """Note the statements of a connection that Django has opened."""
+    if _note not in connection.execute_wrappers:
+        connection.execute_wrappers.append(_note)
+
+
+def _note(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+    recorder = race_coverage.recorder
+    if recorder is not None:
+        text = sql.as_string(context["cursor"].cursor) if hasattr(sql, "as_string") else sql
+        recorder.note(text if isinstance(text, str) else str(text), sys._getframe(1))
+    return execute(sql, params, many, context)

@@ -1,0 +1,152 @@
+"""Race coverage: which lines of a project write or lock rows, and which explorations ran them.
+
+A line is explored if an exploration ran it in one process, and another process of it used one of
+the same tables. The line is the innermost one of the project on the stack, outside tests and
+migrations.
+"""
+
+import linecache
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pginterleave.sql import statements
+
+# Names of folders and files below a source that are no code of the project.
+OTHER = re.compile(
+    r"tests?|migrations|(site|dist)-packages|test_.*\.py|.*_test\.py|(tests|conftest)\.py"
+)
+ALONE = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
+CTE = re.compile(r"(\w+)\s+AS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\(", re.IGNORECASE)
+NEVER = "never"
+
+Line = tuple[str, int]  # the path of a file, and a number in it
+
+
+@dataclass
+class Written:
+    """What a line has written: tables, and the explorations that ran it beside another process."""
+
+    tables: set[str] = field(default_factory=set)
+    explored: set[str] = field(default_factory=set)
+
+
+class Recorder:
+    """Collects the lines under the folders `sources` that write; `test` is the present test."""
+
+    def __init__(self, sources: Iterable[Path]) -> None:
+        self.sources = tuple(f"{each}{os.sep}" for each in sources)
+        self.test = ""
+        self.lines: dict[Line, Written] = {}
+        self._known: dict[str, bool] = {}  # whether a file is one of the project
+
+    def note(self, sql: str, frame: FrameType | None) -> Line | None:
+        """Note a statement that was sent from a frame; return the line if the statement writes."""
+        tables = written_tables(sql)
+        line = self._line(frame) if tables else None
+        if line:
+            self.lines.setdefault(line, Written()).tables |= tables
+        return line
+
+    def note_exploration(self, sent: Iterable["Sent"]) -> None:
+        """Note which lines ran beside another process that used one of their tables."""
+        processes = [*sent]
+        for each in processes:
+            others = [other.words for other in processes if other is not each]
+            met = frozenset().union(*others)
+            for line, tables in each.lines.items():
+                if tables & met:
+                    self.lines[line].explored.add(self.test)
+
+    def add(self, data: dict[str, Any]) -> None:
+        """Add the lines of another run or process, as `data` returns them."""
+        for place, each in data["lines"].items():
+            path, _, number = place.rpartition(":")
+            written = self.lines.setdefault((path, int(number)), Written())
+            written.tables |= {*each["tables"]}
+            written.explored |= {*each["explored"]}
+
+    def data(self) -> dict[str, Any]:
+        found = {
+            f"{path}:{number}": {
+                "tables": sorted(each.tables),
+                "explored": sorted(each.explored),
+                "alone": reason_to_be_alone(path, number),
+            }
+            for (path, number), each in sorted(self.lines.items())
+        }
+        return {"percent": percent(found.values()), "lines": found}
+
+    def _line(self, frame: FrameType | None) -> Line | None:
+        while frame:
+            if self._is_of_project(frame.f_code.co_filename):
+                return frame.f_code.co_filename, frame.f_lineno
+            frame = frame.f_back
+        return None
+
+    def _is_of_project(self, filename: str) -> bool:
+        if filename not in self._known:
+            below = next((filename[len(s) :] for s in self.sources if filename.startswith(s)), "")
+            other = any(map(OTHER.fullmatch, Path(below).parts))
+            self._known[filename] = bool(below) and not other
+        return self._known[filename]
+
+
+recorder: Recorder | None = None  # of this run, if it collects
+
+
+class Sent:
+    """What one process of an exploration has sent: the lines that write, and all names."""
+
+    def __init__(self) -> None:
+        self.lines: dict[Line, frozenset[str]] = {}
+        self.words: frozenset[str] = frozenset()
+
+    def note(self, sql: str, frame: FrameType | None) -> None:
+        if recorder is None:
+            return
+        self.words |= statements.words(sql)
+        if line := recorder.note(sql, frame):
+            self.lines[line] = self.lines.get(line, frozenset()) | written_tables(sql)
+
+
+def written_tables(sql: str) -> frozenset[str]:
+    """Return the tables that SQL writes or locks, without the names that a WITH gives."""
+    return statements.locked_tables(sql) - {name.lower() for name in CTE.findall(sql)}
+
+
+def reason_to_be_alone(path: str, number: int) -> str:
+    """Return the reason of a comment `# pginterleave: alone` at a line or above it; or ""."""
+    linecache.checkcache(path)
+    found = ALONE.search(linecache.getline(path, number))
+    while not found and linecache.getline(path, number - 1).lstrip().startswith("#"):
+        number -= 1
+        found = ALONE.search(linecache.getline(path, number))
+    return found[1].strip() if found else ""
+
+
+def percent(lines: Iterable[dict[str, Any]]) -> float:
+    """Return the share of the lines that are explored, of those that are not to be alone."""
+    counted = [bool(each["explored"]) for each in lines if not each["alone"]]
+    return 100 * sum(counted) / len(counted) if counted else 100.0
+
+
+def report(data: dict[str, Any], root: Path) -> Iterator[str]:
+    """Yield the lines of a table, as coverage.py writes one."""
+    rows = [("Line", "Tables", "Explored by")]
+    for place, each in data["lines"].items():
+        path, _, number = place.rpartition(":")
+        name = Path(path).relative_to(root) if Path(path).is_relative_to(root) else path
+        beside = f"{len(each['explored'])}: {each['explored'][0]}" if each["explored"] else NEVER
+        if each["alone"] and not each["explored"]:
+            beside = f"alone: {each['alone']}"
+        rows.append((f"{name}:{number}", ", ".join(each["tables"]), beside))
+    widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
+    for first, second, third in rows:
+        yield f"{first.ljust(widths[0])}  {second.ljust(widths[1])}  {third}"
+    yield f"{data['percent']:.0f} % of the lines that write or lock rows were explored."
+    yield "What subprocesses and other drivers' connections write is not seen."

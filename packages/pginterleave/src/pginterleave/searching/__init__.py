@@ -1,0 +1,1 @@
+"""Searches all schedules: which one runs next, and which are equivalent."""

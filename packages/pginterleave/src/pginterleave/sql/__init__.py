@@ -1,0 +1,1 @@
+"""Reads SQL: what a statement reads, locks and writes, and what it depends on."""

@@ -1,0 +1,103 @@
+"""Race coverage: which lines of a project write, and which of them an exploration ran."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from .test_pytest_plugin import run_pytest
+
+pytestmark = pytest.mark.usefixtures("counter_table")
+
+SHOP = """
+from tests.counter import Counter, sql
+
+def count():
+    sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")
+
+def count_by_orm():
+    Counter.objects.filter(id=1).update(hits=5)
+
+def look():
+    return sql("WITH w AS (SELECT 1) SELECT 1 FROM interleave_counter, w FOR UPDATE")
+
+def import_all():
+    # pginterleave: alone - an operator's command
+    sql("TRUNCATE interleave_counter")
+
+def forgotten():
+    # pginterleave: alone
+    sql("DELETE FROM interleave_counter")
+
+def elsewhere():
+    sql("CREATE TEMP TABLE elsewhere (id int)")
+    sql("INSERT INTO elsewhere VALUES (1)")
+"""
+TESTS = """
+import pytest, shop
+from tests.counter import setup, sql
+
+def test_pair(interleave):
+    setup()
+    interleave(shop.count, shop.look)
+
+def test_no_pair(interleave):
+    setup()
+    interleave(shop.elsewhere, shop.count_by_orm)
+
+@pytest.mark.django_db(transaction=True)
+def test_alone():
+    setup()
+    shop.count_by_orm()
+    shop.import_all()
+    shop.forgotten()
+    sql("DELETE FROM interleave_counter")
+"""
+
+
+def lines(folder: Path) -> dict[str, list[str]]:
+    """Return the explorations of each line of the shop, by its text."""
+    data = json.loads((folder / ".interleave-coverage.json").read_text())
+    source = SHOP.splitlines()
+    found = {}
+    for place, each in data["lines"].items():
+        path, _, number = place.rpartition(":")
+        assert path == str(folder / "shop.py")
+        found[source[int(number) - 1].strip()] = each["explored"]
+    return found
+
+
+def test_lines_that_write(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    options = ["--interleave-coverage", "--interleave-html=report.html"]
+    if find_spec("xdist"):
+        options.append("--numprocesses=1")
+    printed = run_pytest(tmp_path, TESTS, *options, "--interleave-coverage-fail-under=50")
+    pair = ["test_inner.py::test_pair"]
+    assert lines(tmp_path) == {
+        'sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")': pair,
+        "Counter.objects.filter(id=1).update(hits=5)": [],
+        'return sql("WITH w AS (SELECT 1) SELECT 1 FROM interleave_counter, w FOR UPDATE")': pair,
+        'sql("TRUNCATE interleave_counter")': [],
+        'sql("DELETE FROM interleave_counter")': [],
+        'sql("INSERT INTO elsewhere VALUES (1)")': [],
+    }
+    assert "shop.py:11  interleave_counter  1: test_inner.py::test_pair\n" in printed
+    assert "shop.py:15  interleave_counter  alone: an operator's command\n" in printed
+    assert "shop.py:19  interleave_counter  never\n" in printed
+    assert "40 % of the lines that write or lock rows were explored." in printed
+    assert "FAIL: 50 % are required." in printed
+    assert "shop.py:19  interleave_counter  never" in (tmp_path / "report.html").read_text()
+
+
+def test_runs_are_combined(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    append = ["--interleave-coverage=.", "--interleave-coverage-append"]
+    run_pytest(tmp_path, TESTS, *append, "-k", "alone")
+    assert not any(lines(tmp_path).values())
+    run_pytest(tmp_path, TESTS, *append, "-k", "test_pair")
+    assert sum(map(bool, lines(tmp_path).values())) == 2
+    assert len(lines(tmp_path)) == 5
+    run_pytest(tmp_path, TESTS, "--interleave-coverage=other")
+    assert lines(tmp_path) == {}
