@@ -41,6 +41,10 @@ prove: .venv/installed  ## the slow tests: every schedule of every race, against
 races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
 
+SCRIPT := lost_update
+locust: .venv/installed-to-load  ## beside make run: one load script in Locust's web UI, with its ledger (SCRIPT)
+	$(BIN)/locust -f loadtests/$(SCRIPT).py --host http://127.0.0.1:$${PORT:-8000}
+
 faults: .venv/installed  ## injected faults under load, and the longest wait of a request; under ten minutes
 	$(BIN)/python -m loadtests.faults
 
@@ -123,4 +127,4 @@ lock:  ## lock the packages of requirements/*.in, for every platform; UPGRADE=--
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: help run handout workshop bundle test prove lint races faults bench docs lock
+.PHONY: help run locust handout workshop bundle test prove lint races faults bench docs lock

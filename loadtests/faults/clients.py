@@ -27,6 +27,9 @@ HALF_BODY = (
     b"POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b'Content-Length: 100\r\n\r\n{"target_url": "https://example.com/'
 )
+# More than the buffer of HAProxy holds.
+LONG_HALF_BODY = HALF_BODY.replace(b"100", b"60000") + b"x" * 40_000
+SILENCE = 0.5  # seconds for which a refused connection waits for the rest of its body
 LAST_REQUEST = b"GET / HTTP/1.0\r\nHost: localhost\r\n\r\n"  # its answer ends the connection
 # 177 KB, more than the buffers between the service and a client hold.
 BIG_FILE = b"GET /static/ninja/swagger-ui.css HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -96,6 +99,12 @@ def left_open(experiment: Experiment) -> Iterator[Figure]:
     with connected(experiment, 250, b""), connected(experiment, 250, HALF_HEADER):
         experiment.go_on(OPEN)
         yield Figure("more threads", threads() - before, THREADS)
+
+
+def half_bodies(experiment: Experiment) -> None:
+    """Send 300 short and 300 long bodies in part."""
+    with connected(experiment, 300, HALF_BODY), connected(experiment, 300, LONG_HALF_BODY):
+        experiment.go_on(OPEN)
 
 
 def closed(
