@@ -21,7 +21,11 @@ NOT_SERIAL = {
 }
 # Operations of which a process that has found nothing free returns nothing.
 TAKING = ("delivering", "rolling_up")
-PAIRS = [name for name, race in RACES.items() if race.counts[0] == 2]
+# The races of what the service runs have kills, deletions and pages that are read meanwhile.
+OF_STRATEGIES = {
+    name: race for name, race in RACES.items() if not race.operation.startswith("service_")
+}
+PAIRS = [name for name, race in OF_STRATEGIES.items() if race.counts[0] == 2]
 
 
 def with_second_tries(processes: list[Process]) -> tuple[list[Process], Callable[[], object]]:

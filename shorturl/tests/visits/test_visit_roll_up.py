@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import OperationalError, connection, transaction
 from django.db.backends.utils import CursorWrapper
@@ -201,6 +202,8 @@ def test_a_session_killed_between_two_statements_has_moved_nothing(
 
 @pytest.mark.django_db(transaction=True)
 def test_the_command_says_what_it_did() -> None:
+    if settings.DATABASE_POOLER != "none":
+        pytest.skip("PgBouncer gives a session's setting to another session")
     add("h", datetime(2020, 1, 2, 3, tzinfo=UTC))
     with connection.cursor() as cursor:
         cursor.execute("SET default_transaction_read_only TO on")
