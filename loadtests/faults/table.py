@@ -7,7 +7,7 @@ from loadtests.faults.experiment import MARGIN, REQUEST_TIMEOUT
 from loadtests.faults.experiment import KindOfFault as Fault
 from loadtests.faults.open_loop import overload
 
-# Seconds, as in docs/deploying.md.
+# Seconds, as in docs/monitoring.md.
 QUEUE_TIMEOUT, LOCK_TIMEOUT = 0.5, 1.0
 RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to import Django
 # If PostgreSQL does not answer, a request ends within this time.
