@@ -45,7 +45,7 @@ SCRIPT := lost_update
 locust: .venv/installed-to-load  ## beside make run: one load script in Locust's web UI, with its ledger (SCRIPT)
 	$(BIN)/locust -f loadtests/$(SCRIPT).py --host http://127.0.0.1:$${PORT:-8000}
 
-faults: .venv/installed  ## injected faults under load, and the longest wait of a request; under ten minutes
+faults: .venv/installed  ## injected faults under load, and the longest wait of a request; about eight minutes
 	$(BIN)/python -m loadtests.faults
 
 bench: .venv/installed  ## the speed of each right strategy, beside PostgreSQL's own benchmark; BENCH="--quick"

@@ -104,7 +104,7 @@ def resolve_both(strategy: Strategy[Any], process: int) -> Process | None:
 def count_both(strategy: Strategy[Any], process: int) -> set[str]:
     """Count a hit of two keys, in one statement if the strategy can; return the counted keys.
 
-    A key that the statement leaves out is resolved alone.
+    A key that the statement has not counted is resolved alone.
     """
     keys = both_keys(process)
     counted = set[str]()
@@ -373,7 +373,7 @@ RACES = (
         must_hold="The edit stays, and every hit of both links is counted.",
         story=(
             "An administrator edits a link while one statement counts hits of it and of another "
-            "link. The statement leaves out the locked row. The hits of that link have to be "
+            "link. The statement skips the locked row. The hits of that link have to be "
             "counted later, and those of the other link now."
         ),
         strategies=SEVERAL,
@@ -390,7 +390,7 @@ RACES = (
         must_hold="No hit of a deleted link is counted, and every hit of the other link is.",
         story=(
             "A link is deleted while one statement counts its hits and those of another link. A "
-            "row that the statement leaves out may be locked or deleted, and the caller has to "
+            "row that the statement skips may be locked or deleted, and the caller has to "
             "find out which."
         ),
         strategies=SEVERAL,

@@ -17,6 +17,7 @@ from loadtests.bench.measurements import (
     RANDOM,
     RECORDING,
     SERVICE,
+    VIEW,
     Load,
     Measurement,
     Reading,
@@ -77,7 +78,8 @@ def plan(
     apart = many if quick else [*many, RANDOM]
     new = [Load(load.connections, "new") for load in many]
     counting, lab = Gunicorn(ours), Gunicorn(ours, lab=True)
-    one_line = Gunicorn(ours, application="loadtests.bench.one_line:application")
+    one_line = Gunicorn(ours, arguments=("loadtests.bench.one_line:application",), counts=False)
+    view = Gunicorn(ours, arguments=("--worker-class=gthread", "project.wsgi:application"))
     creates = {"path": "/api/links", "body": '{"target_url": "https://example.com/1"}'}
     by_side = [
         Subject(SERVICE, drawn, counting, script=pgbench.resolving_script(combined.resolve)),
@@ -86,6 +88,7 @@ def plan(
         ),
         Subject(RECORDING, drawn, Gunicorn(ours, visits=True)),
         Subject(ONE_LINE, many, one_line),
+        Subject(VIEW, drawn, view),
     ]
     if theirs:
         before = Gunicorn(*theirs)
@@ -170,7 +173,7 @@ class Bench:
         sample = self.send(one, load, service, self.seconds)
         workers = machine.used_by_workers(master) - workers
         sessions = machine.used_by_sessions(database) - sessions
-        if not one.gunicorn.application:
+        if one.gunicorn.counts:
             self.miscounted += sample.miscounted(counted(one) - before)
         beside = None
         if one.script:

@@ -92,6 +92,7 @@ def table(found: Iterable[Measurement]) -> str:
 
 SERVICE, ONE_LINE, BASELINE = "service", "one-line ASGI", "baseline"
 RECORDING = "service with visits"  # SERVICE only counts, as pgbench does
+VIEW = "Django view, gthread"  # the redirect as an ordinary view, on gunicorn's worker of threads
 PGBENCH = "pgbench"  # in the place of another service, with the same statements
 AS_FAST = 0.95
 HOT, RANDOM, RANDOM_64, NEW = Load(), Load(keys="random"), Load(64, "random"), Load(keys="new")
@@ -145,6 +146,29 @@ GOALS = (
     Goal(RECORDING, RANDOM, SERVICE, 0.85),
 )
 JUDGED = dict.fromkeys(side for goal in GOALS for side in goal.sides)
+
+
+# --- For a reader who knows other programs -------------------------------------------------------
+
+
+def summary(found: dict[tuple[str, Load], Measurement]) -> str:
+    """Return the redirects per second of the service beside known programs, in Markdown."""
+    rows = (
+        ("this service", SERVICE, "per_second"),
+        ("this service, which also records visits (the default)", RECORDING, "per_second"),
+        ("pgbench, PostgreSQL's own benchmark: the same UPDATE for each hit", SERVICE, "pgbench"),
+        ("the redirect as a plain Django view, on gunicorn's gthread", VIEW, "per_second"),
+        ("one line of ASGI on the same gunicorn, which counts nothing", ONE_LINE, "per_second"),
+    )
+    loads = [Load(number, keys) for keys in ("one", "random") for number in (16, 64)]
+    lines = []
+    for title, subject, figure in rows:
+        measured = [found.get((subject, load)) for load in loads]
+        medians = [one.median(figure) if one else None for one in measured]
+        lines.append([title, *("–" if each is None else f"{each:,.0f}" for each in medians)])
+    titles = [f"{load.asks_for}, {load.connections} clients" for load in loads]
+    alignment = ["left", *["right"] * len(loads)]
+    return tabulate(lines, ["", *titles], "pipe", colalign=alignment, disable_numparse=True)
 
 
 def goals_table(ratios: dict[Goal, float]) -> str:

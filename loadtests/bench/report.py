@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from loadtests.bench.bench import Part
-from loadtests.bench.measurements import GOALS, SERVICE, goals_table, table
+from loadtests.bench.measurements import GOALS, SERVICE, goals_table, summary, table
 from loadtests.harness.serving import ROOT
 
 
@@ -18,7 +18,7 @@ class Report:
         self.parts, self.miscounted = parts, miscounted
         self.about = {**about, "duration": f"{seconds:.0f} s"}
         by_key = {key: one for part in parts for key, one in part.found.items()}
-        self.found = [*by_key.values()]
+        self.found, self.summary = [*by_key.values()], summary(by_key)
         of_all = ((goal, goal.ratio(by_key)) for goal in GOALS)
         self.ratios = {goal: ratio for goal, ratio in of_all if ratio is not None}
         self.errors: Counter[str] = Counter()
@@ -47,10 +47,8 @@ class Report:
     def update_documents(self) -> None:
         """Write the report into its blocks in README.md and docs/."""
         date, machine = self.about["date"], self.about["machine"]
-        summary = f"{goals_table(self.ratios)}\n\n{date}, {machine}."
-        if "baseline" in self.about:
-            summary += f" The baseline is {self.about['baseline']}."
-        shown = {ROOT / "docs" / "benchmarks.md": self.markdown(), ROOT / "README.md": summary}
+        short = f"{self.summary}\n\nMeasured by `make bench`: {date}, {machine}."
+        shown = {ROOT / "docs" / "benchmarks.md": self.markdown(), ROOT / "README.md": short}
         for path, text in shown.items():
             path.write_text(with_block(path.read_text(), text))
 

@@ -63,14 +63,16 @@ class Database:
 class Gunicorn:
     """A gunicorn that is measured, and the database that it counts in.
 
-    `application` is one in place of the service, which counts nothing.
+    `arguments` are gunicorn's, such as another application. One that is no part of the service does
+    not count (`counts`).
     """
 
     database: Database
     directory: Path = ROOT
     lab: bool = False
     visits: bool = False
-    application: str = ""
+    arguments: tuple[str, ...] = ()
+    counts: bool = True
 
     def start(self) -> AbstractContextManager[RunningService]:
         lab = "on" if self.lab else "off"
@@ -78,4 +80,4 @@ class Gunicorn:
         if not self.visits:
             chosen["SHORTURL_VISITS"] = "off"
         chosen["DATABASE_URL"] = self.database.url
-        return serving(self.directory, *filter(None, [self.application]), **chosen)
+        return serving(self.directory, *self.arguments, **chosen)

@@ -29,7 +29,7 @@ from loadtests.harness.own_proxies import NotInstalled
 from loadtests.harness.result import ExitCode
 
 Result = FaultOutcome | NotInstalled | NotRecovered
-COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "bound", "besides")
+COLUMNS = ("fault", "acknowledged ≤ hits ≤ sent", "longest wait", "limit", "besides")
 
 
 def outcomes(faults: Sequence[KindOfFault], options: str) -> Iterator[tuple[KindOfFault, Result]]:
@@ -135,7 +135,7 @@ def main() -> int:
     if chosen.list:
         listed = [(f.name, f.does, f.must_hold, bound(f)) for f in chosen.faults]
         style = "pipe" if chosen.markdown else "plain"
-        print(tabulate(listed, ("fault", "what is done", "what must hold", "bound"), style))
+        print(tabulate(listed, ("fault", "what is done", "what must hold", "limit"), style))
         return 0
     return reported("faults", lambda: measure(chosen))
 

@@ -16,7 +16,7 @@ import requests
 from loadtests.faults.experiment import MARGIN, QUICK, Experiment, Figure, Place, plain
 from loadtests.harness.own_proxies import own_haproxy
 
-# Seconds, as in docs/deploying.md.
+# Seconds, as in docs/monitoring.md.
 RECEIVE_TIMEOUT, PIECE_TIMEOUT, SEND_TIMEOUT = 5.0, 10.0, 10.0
 
 POLL_INTERVAL = 0.1  # seconds

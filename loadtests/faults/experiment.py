@@ -23,7 +23,7 @@ AT_WORK = 100  # redirects in a row without an error, after which the service co
 TIMEOUT = 60  # seconds, for the load to begin and for the service to recover
 PROBE_BOUND = 1.0  # seconds, of /healthz
 QUICK = 1.0  # seconds for a request that waits only for a thread
-REQUEST_TIMEOUT = 12.0  # seconds, as in docs/deploying.md
+REQUEST_TIMEOUT = 12.0  # seconds, as in docs/monitoring.md
 MARGIN = 0.5  # seconds, for a machine that is busy with the load
 
 # The sum of the differences between the hits and the visits of links. For each dimension, the rows

@@ -18,7 +18,7 @@ from loadtests.faults.experiment import Experiment, Figure, Place, plain, run, s
 from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.own_proxies import NotInstalled, own_pgbouncer
 
-KEEPALIVE = 30.0  # seconds, as in docs/deploying.md
+KEEPALIVE = 30.0  # seconds, as in docs/monitoring.md
 UNPLUGGED = 12  # seconds
 CUTS, CUT_INTERVAL = 100, 0.05  # seconds
 BUFFER = 65_536  # bytes

@@ -69,8 +69,8 @@ def overload(
 ) -> Iterator[Figure]:
     """Offer multiples of the capacity; yield the figures.
 
-    The goodput always has a bound. With `bounded` the answers have bounds, too: their time, and one
-    answer for each request.
+    The goodput always has a limit. With `bounded` the answers have limits, too: on their time, and
+    each request has to get one.
     """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, most), most))

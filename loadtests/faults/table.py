@@ -7,13 +7,13 @@ from loadtests.faults.experiment import MARGIN, REQUEST_TIMEOUT
 from loadtests.faults.experiment import KindOfFault as Fault
 from loadtests.faults.open_loop import overload
 
-# Seconds, as in docs/deploying.md.
+# Seconds, as in docs/monitoring.md.
 QUEUE_TIMEOUT, LOCK_TIMEOUT = 0.5, 1.0
 RESPAWN = 10.0  # seconds for gunicorn to replace all workers, and for them to import Django
 # If PostgreSQL does not answer, a request ends within this time.
 NO_DATABASE = REQUEST_TIMEOUT + QUEUE_TIMEOUT + MARGIN
 
-RECONNECTS = "requests get a 503 meanwhile, and the service reconnects by itself"
+RECONNECTS = "requests get a 503 meanwhile, and the service reconnects without a restart"
 NO_THREAD = "they occupy no thread, and no other request waits for them"
 SURVIVES = "every acknowledged commit survives"
 
@@ -33,7 +33,7 @@ FAULTS = (
     Fault("crash_postgres", "`pg_ctl restart -m immediate`", f"{RECONNECTS}; {SURVIVES}",
           postgres.crash, affects=True),
     Fault("frozen_postgres", "SIGSTOP of PostgreSQL for 20 s",
-          "503 within the time limit of a request, and the service reconnects by itself",
+          "503 within the time limit of a request, and the service reconnects without a restart",
           postgres.freeze, bound=NO_DATABASE, affects=True),
     Fault("full_disk", "no space for the write-ahead log for 3 s, then a restart",
           f"{RECONNECTS}; {SURVIVES}",
@@ -86,7 +86,7 @@ FAULTS = (
           "hashing takes no thread that redirects need", clients.wrong_passwords),
     Fault("overloaded",
           "2 and 10 times as many requests arrive as can be answered, and no proxy limits them",
-          "nothing is lost, and the goodput does not fall; how long a request waits is not bounded",
+          "nothing is lost, and the goodput does not fall; how long a request waits has no limit",
           partial(overload, multiples=(2, 10), bounded=False),
           bound=None, probes=False),  # probes wait in the kernel's queue as well
     Fault("overloaded_haproxy", "the same through HAProxy with the limits of deploy/haproxy.cfg",

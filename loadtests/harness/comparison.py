@@ -15,11 +15,7 @@ from loadtests.harness import reports
 from loadtests.harness.measured_operations import KILLS, OPERATIONS
 from loadtests.harness.result import ExitCode, LoadResult
 
-MARKS = {
-    "wrong": "⛔ wrong",
-    "right": "✅ right",
-    "right without a condition": "⚠️ right without a condition",
-}
+MARKS = {"right": "✅", "wrong": "⛔"}  # ⚠️ for all others
 
 
 def cells(results: list[LoadResult]) -> list[str]:
@@ -43,7 +39,7 @@ def cells(results: list[LoadResult]) -> list[str]:
     edits = [undone] if first.operation == "resolving" else []
     errors = sum(sum(each.errors.values()) for each in conclusive)
     speed = [f"{middle('per_second'):,.0f}", f"{middle('p50'):.0f} ms", f"{middle('p99'):.0f} ms"]
-    mark = MARKS.get(first.verdict, "⚠️ right alone")
+    mark = f"{MARKS.get(first.verdict, '⚠️')} {first.verdict}"
     violated = f"{total('violated')} of {len(results)}"
     return [mark, lost, *edits, f"{errors:,}", *speed, violated]
 

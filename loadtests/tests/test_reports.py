@@ -9,7 +9,7 @@ import pytest
 from loadtests.harness import comparison, reports
 from loadtests.harness.result import LoadResult
 
-ALONE = "right alone, wrong inside a transaction"
+ALONE = "safe only outside of a transaction"
 NAIVE = LoadResult(
     "lost_update", "naive", "resolving", "wrong", lost=700, of=1000, undone=9, edits=10,
     per_second=500.0, p50=5, p99=40, proofs=[["Two redirects:", "one", "two"]],
@@ -25,7 +25,7 @@ FAILING = LoadResult(
     [
         ({}, "right, and the invariant held"),
         ({"lost": 1}, "right, BUT the invariant was violated"),
-        ({"verdict": ALONE}, "right alone, and the invariant held"),
+        ({"verdict": ALONE}, f"{ALONE}, and the invariant held"),
         ({"verdict": "wrong"}, "wrong, BUT the invariant held"),
         ({"verdict": "wrong", "undone": 1}, "wrong, and the invariant was violated"),
         ({"verdict": "wrong", "failed": 1}, "wrong, BUT the invariant held"),

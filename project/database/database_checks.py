@@ -42,7 +42,7 @@ REFUSING = "unsupported startup parameter"
 # Two servers agree in both only if one is a copy of the other, by pg_basebackup.
 IDENTITY = "SELECT system_identifier, current_database() FROM pg_control_system()"
 DIFFER = "server or database differ (system_identifier of pg_control_system(), current_database())."
-SEE = "docs/deploying.md, “Behind PgBouncer”, has what it needs."
+SEE = "docs/several-machines.md, “Behind PgBouncer”, has what it needs."
 # By DATABASE_POOLER ("" for any value), and by what pooling() found.
 POOLING: dict[tuple[str, str], CheckMessage] = {
     ("none", "refusing"): Error(

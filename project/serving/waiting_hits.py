@@ -1,11 +1,11 @@
 """Hits wait while statements are under way; the next statement counts all of them.
 
 This module uses asyncio and no database: it is given two functions that start statements. One
-counts hits of several keys and waits for no row. The other one counts hits of one key and may wait.
-It gets the keys that the first one has left out, so that a locked row delays no other key. It also
-gets a key that waits alone while nothing is under way: its statement is cheaper, and waits if
-another worker's statement has the row. With keys at several places, a frozen place has at most half
-of these statements.
+counts hits of several keys and waits for no row. The other one counts hits of one key and may wait
+for its row. Keys whose row was locked are tried again one at a time, by the second function, so a
+locked row delays no other key. A key that waits alone while nothing is under way also goes to the
+second function, whose statement is cheaper. With keys at several places, a frozen place has at most
+half of these statements.
 """
 
 import asyncio

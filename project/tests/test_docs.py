@@ -40,12 +40,36 @@ def test_the_document_shows_every_strategy_under_load() -> None:
             assert broke == (runs if strategy.verdict is Verdict.WRONG else "0"), name
 
 
+def test_the_readme_shows_the_numbers_of_the_tables() -> None:
+    """Its race is in docs/races.md and docs/load-tests.md, which commands write."""
+    readme = (ROOT / "README.md").read_text()
+    races = (ROOT / "docs" / "races.md").read_text().split("| resolving |")[1]
+    resolves = (ROOT / "docs" / "load-tests.md").read_text().split("| To resolve a key ")[1]
+    for strategy in ("naive", "update_returning"):
+        violating, schedules = re.findall(
+            rf"^\| {strategy} \| \W*(\d+) / (\d+)", races, re.MULTILINE
+        )[0]
+        assert f"{violating} of {schedules} |" in readme
+        (lost,) = re.findall(rf"^\| `{strategy}` .*? ([\d,]+ of [\d,]+)", resolves, re.MULTILINE)[
+            :1
+        ]
+        assert f"{lost} |" in readme
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    texts = re.findall(r"^#+ (.+)", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in texts}
+
+
 @every_document
 def test_the_links_lead_somewhere_and_the_targets_of_make_exist(path: Path) -> None:
     text = path.read_text()
-    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+    for link, heading in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", text):
         if not link.startswith(("http://", "https://")):
-            assert (path.parent / link).exists(), f"{path.name} links to {link}"
+            page = path.parent / link if link else path
+            assert page.exists(), f"{path.name} links to {link}"
+            assert not heading or heading in headings(page), f"{link} has no #{heading}"
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     if path.name != "CHANGELOG.md":  # it names those of the past, too
         assert set(re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)) <= targets

@@ -84,9 +84,7 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
 
 def reuser(body: NewLink, owner_id: int | None) -> int:
     if owner_id is None:
-        raise unauthorized(
-            "reuse: It is only for your own short URLs: send the token of an account, or log in."
-        )
+        raise unauthorized("`reuse` needs an account: send its token, or log in.")
     if others := body.model_dump(exclude={"target_url", "reuse"}, exclude_defaults=True):
         message = f"Leave out {', '.join(others)}: a reused short URL keeps its own values."
         raise wrong_input(("reuse", "not_alone", message))

@@ -13,8 +13,8 @@ class Verdict(Enum):
 
     RIGHT = "right"
     WRONG = "wrong"
-    RIGHT_WITHOUT_CONDITION = "right without a condition"
-    RIGHT_ALONE = "right alone, wrong inside a transaction"
+    RIGHT_WITHOUT_CONDITION = "safe only for links without limit and expiry"
+    RIGHT_ALONE = "safe only outside of a transaction"
 
 
 RIGHT, WRONG = Verdict.RIGHT, Verdict.WRONG

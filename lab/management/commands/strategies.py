@@ -2,31 +2,33 @@
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandParser
 
 from lab.markdown import table
 from lab.races import OPERATIONS
 from shorturl.strategies.strategy import Verdict
 from shorturl.strategies.table import STRATEGIES
 
-MARKS = {
-    Verdict.RIGHT: "✅ right",
-    Verdict.WRONG: "⛔ wrong",
-    Verdict.RIGHT_WITHOUT_CONDITION: "⚠️ right without a condition",
-    Verdict.RIGHT_ALONE: "⚠️ right alone",
-}
+MARKS = {Verdict.RIGHT: "✅", Verdict.WRONG: "⛔"}  # ⚠️ for all others
+
+
+def verdict(of: Verdict) -> str:
+    return f"{MARKS.get(of, '⚠️')} {of.value}"
 
 
 class Command(BaseCommand):
     help = "Print the tables of strategies as Markdown."
     requires_system_checks = ()
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        for operation, strategies in STRATEGIES.items():
-            folder = f"shorturl/strategies/{operation}"
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("operation", nargs="*", help="all, unless some are named")
+
+    def handle(self, *args: Any, operation: list[str], **options: Any) -> None:
+        for name in operation or STRATEGIES:
+            folder = f"shorturl/strategies/{name}"
             rows = [
-                [f"[`{one.name}`]({folder}/{one.name}.py)", MARKS[one.verdict], one.shows, one.step]
-                for one in strategies.values()
+                [f"[`{file}`]({folder}/{file}.py)", verdict(one.verdict), one.shows, one.step]
+                for file, one in STRATEGIES[name].items()
             ]
-            titles = [OPERATIONS[operation].title, "", "what it shows", "article"]
+            titles = [OPERATIONS[name].title, "", "what it shows", "article"]
             self.stdout.write(f"{table(titles, rows)}\n\n")

@@ -21,7 +21,10 @@ USES = 2 * HITS["a"] - 1  # one too few for two processes
 Acknowledged = Counter[str]
 
 STRATEGIES = table(
-    row(following.count_several, "one statement for several keys; count_key() for the left out"),
+    row(
+        following.count_several,
+        "one statement for several keys; count_key() for those that were locked",
+    ),
     row(following.count_key, "one statement for the hits of a key, or for each of the last ones"),
     row(following.follow, "one statement for each hit"),
 )
@@ -146,7 +149,7 @@ RACES = (
         must_hold="Every hit is counted and has its visit, and no process meets a deadlock.",
         story=(
             "Two workers count the hits that wait, at the same moment, for the same links. The "
-            "statement for several keys leaves out a link that the other worker has locked. Its "
+            "statement for several keys skips a link that the other worker has locked. Its "
             "hits are counted by a statement of their own, which waits."
         ),
         strategies=SEVERAL,
@@ -182,7 +185,7 @@ RACES = (
         must_hold="A hit is acknowledged if and only if it is counted, and none after the read.",
         story=(
             "A link is deleted while a worker counts its hits with those of another link. A link "
-            "that the statement leaves out is locked or deleted, and the next one finds out which."
+            "that the statement skips is locked or deleted, and the next one finds out which."
         ),
         processes=beside(delete),
         invariant=none_is_counted_later,

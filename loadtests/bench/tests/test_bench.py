@@ -64,7 +64,7 @@ def test_answers_are_compared_with_counted_hits(
     measured.ask(Subject("naive", [], gunicorn), Load(), service)
     assert measured.miscounted == 3
     counted = 5
-    one_line = Gunicorn(database, application="one")
+    one_line = Gunicorn(database, arguments=("one",), counts=False)
     measured.ask(Subject(ONE_LINE, [], one_line), Load(), service)
     assert measured.miscounted == 3
 

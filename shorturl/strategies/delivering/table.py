@@ -29,7 +29,7 @@ STRATEGIES: dict[str, Strategy[Deliver]] = table(
     Strategy("skip_locked", skip_locked.deliver, RIGHT, "–",
         "FOR UPDATE SKIP LOCKED: each worker has an event, and a transaction open while it sends"),
     Strategy("update_skip_locked", update_skip_locked.deliver, RIGHT, "–",
-        "UPDATE … WHERE id = (SELECT … SKIP LOCKED): a claim that ends by itself"),
+        "UPDATE … WHERE id = (SELECT … SKIP LOCKED): a lease of one minute"),
     Strategy("advisory_lock", advisory_lock.deliver, RIGHT, "–",
         "lock the link by name, and read again"),
 )

@@ -89,7 +89,8 @@ def record(key: str, visit: Visit) -> ShortUrl:
 def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row | None:
     """Count and record several visits to one key in one statement, as record() does with one.
 
-    It returns the same as count_one() of `combined` in `resolving`. For None, nothing is recorded.
+    It returns the columns of the link, with the number of the last hit. It returns None, and
+    records nothing, when no live short URL has the key, or when fewer uses than visits are left.
     """
     hits = len(visits)
     cursor.execute(ONE, [hits, key, hits, as_json(visits)])
@@ -100,12 +101,16 @@ def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row |
 def count(visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper) -> dict[str, Row]:
     """Count and record visits to several keys in one statement, which waits for no link.
 
-    It returns the same and leaves out the same keys as count() of `combined` in `resolving`. It
-    inserts a row for each counted key. The JSON has an array of visits for each key, in the order
-    of the keys. The lengths of these arrays are the numbers of hits.
+    It returns the columns of each counted link by its key, with the number of the last hit. A key
+    is not counted, and is missing in the result, when it is not live, has too few uses left, or its
+    row is locked by another transaction. For these call count_one(), which waits for the row.
 
-    Why nothing can go wrong: it locks and counts as count() of `combined` in `resolving`, and
-    inserts in the same statement what it has counted.
+    It inserts a row of visits for each counted key. The JSON has an array of visits for each key,
+    in the order of the keys; its length is the number of hits.
+
+    Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
+    deadlock. The UPDATE changes only rows that it has locked, and the same statement inserts their
+    visits.
     """
     kinds = f"[{','.join(map(as_json, visits.values()))}]"
     cursor.execute(SEVERAL, [kinds, list(visits)])

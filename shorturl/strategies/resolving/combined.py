@@ -78,9 +78,9 @@ def count_one(key: str, hits: int, cursor: CursorWrapper) -> Row | None:
 def count(hits: Mapping[str, int], cursor: CursorWrapper) -> dict[str, Row]:
     """Count a number of hits of each key in one statement, which waits for no row.
 
-    It returns the same as count_one(), by key. It leaves out keys that are not live, keys with too
-    few uses left, and keys whose row another transaction has locked. For these call count_one(),
-    which waits for the row.
+    It returns the columns of each counted link by its key, with the number of the last hit. A key
+    is not counted, and is missing in the result, when it is not live, has too few uses left, or its
+    row is locked by another transaction. For these call count_one(), which waits for the row.
 
     Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
     deadlock, and one locked row delays no other key. The UPDATE changes only rows that the

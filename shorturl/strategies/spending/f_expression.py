@@ -25,7 +25,7 @@ def spend(
         UPDATE shorturl_spending SET spent = (spent + 1) WHERE id = …
         … what `create` sends
 
-    What goes wrong: time of check to time of use: F() is right only without a condition. The
+    What goes wrong: time of check to time of use: F() is right only where no limit is checked. The
     counter shows afterwards that more was spent than the limit. And when `create` fails, its amount
     stays spent.
 
