@@ -12,11 +12,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from lab.exceptions import LabRefusal, NotFound
-from lab.races import RACES, matrix
+from lab.exploring.jobs import counted, race_named
+from lab.races import RACES, counts, matrix
 from lab.races.museum import MUSEUM
 from lab.races.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.races.write_skew import WRITE_SKEW
-from lab.recording.jobs import race_named
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies.strategy import Strategy
@@ -69,6 +69,8 @@ class Command(BaseCommand):
             help="such as 1212; default: the counterexample, or else the first schedule",
         )
         table = action(self.run_matrix, "Print strategies × races: violating / all schedules.")
+        count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
+        count.add_argument("race", nargs="?", type=race_named, help="default: all races")
         for each in (explore, show, table):
             each.add_argument("--processes", type=limit, help="default: the race's smallest number")
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
@@ -166,6 +168,20 @@ class Command(BaseCommand):
                 cells.append(cell)
                 self._say(f"{cell.race} × {cell.strategy}: {cell}")
         self.stdout.write(matrix.markdown(cells))
+
+    def run_counts(self, race: Race | None) -> None:
+        found = dict(counts.COUNTS)
+        with self._scratch():
+            for job in counted():
+                if race in (None, job.race):
+                    result = counts.explore(job)
+                    self._say(f"{job}: {result}")
+                    found.pop(f"{job}", None)
+                    if result.complete:
+                        found[f"{job}"] = counts.Count(
+                            result.violating, result.schedules, result.raising
+                        )
+        counts.write({job: found[job] for job in map(str, counted()) if job in found})
 
     def _draw(self, schedule: Schedule) -> str:
         """Draw the schedule; on a terminal, fit it to the width, down to 24 columns a lane."""
