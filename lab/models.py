@@ -29,9 +29,10 @@ class KeySpace(models.Model):
 class Exploration(models.Model):
     """An exploration that somebody has asked for, and its result when it is complete.
 
-    `digest` is source.digest() of what is explored. `ran` is how many schedules have run, or None
-    until a process takes it. `problem` says why it failed. `summary` and `kept` are written at the
-    end, by one statement: the fields of explored.Explored, and each schedule as compressed JSON.
+    `digest` is source.digest() of what is explored. `asked_at` is when a page last saw to it that a
+    process explores, or None if only a command has asked. `ran` is how many schedules have run, or
+    None until a process takes it. `problem` says why it failed. `summary` and `kept` are written at
+    the end, by one statement: the fields of explored.Explored, and each schedule, compressed.
     """
 
     race = models.CharField(max_length=40)
@@ -39,7 +40,7 @@ class Exploration(models.Model):
     processes = models.PositiveSmallIntegerField()
     isolation = models.CharField(max_length=20)
     digest = models.CharField(max_length=64)
-    asked_at = models.DateTimeField(db_default=Now())
+    asked_at = models.DateTimeField(null=True)
     ran = models.PositiveIntegerField(null=True)
     problem = models.TextField(blank=True)
     summary = models.JSONField(null=True)

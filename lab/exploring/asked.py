@@ -9,7 +9,8 @@ from threading import Lock, Thread
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, connections
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
 
 from lab.exceptions import NotFound
 from lab.exploring.jobs import Job, job_named
@@ -21,6 +22,7 @@ from shorturl.models import ShortUrl
 LOCK = 0x6C6162  # "lab": the holder of this advisory lock explores
 PERIOD, MOST = timedelta(hours=1), 20  # explorations that one network may ask for
 REFUSED = f"Your network has opened {MOST} unexplored pages in this hour. Try again in the next."
+STARTING = timedelta(seconds=5)  # a process has the lock by then
 FAILED = 1  # the exit status of a command that failed, and was not ended by a signal
 
 _one_start = Lock()
@@ -52,9 +54,9 @@ def asked_for(job: Job, network: str = "") -> Exploration:
 
 
 def waiting(using: str = DEFAULT_DB_ALIAS) -> QuerySet[Exploration]:
-    """Return those without a result, the newest first: somebody is most likely to wait for it."""
+    """Return those without a result; first the ones whose pages have been loaded last."""
     rows = Exploration.objects.using(using).filter(summary__isnull=True, problem="")
-    return rows.order_by("-asked_at", "pk")
+    return rows.order_by(F("asked_at").desc(nulls_last=True), "pk")
 
 
 def explored_here() -> set[str]:
@@ -93,9 +95,15 @@ def wait_for_lock(using: str) -> None:
         cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
 
 
-def start() -> None:
-    """Start a process that explores what was asked for, unless one runs; it ends with this one."""
+def start(row: Exploration) -> None:
+    """Start a process that explores what was asked for, unless one runs; it ends with this one.
+
+    Of all workers that are asked for the same row within some seconds, one starts a process.
+    """
     global _process
+    same = Exploration.objects.filter(pk=row.pk).exclude(asked_at__gt=Now() - STARTING)
+    if not same.update(asked_at=Now()):
+        return
     with _one_start:
         if is_locked() or (_process and _process.poll() is None):
             return

@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
                 ("processes", models.PositiveSmallIntegerField()),
                 ("isolation", models.CharField(max_length=20)),
                 ("digest", models.CharField(max_length=64)),
-                ("asked_at", models.DateTimeField(db_default=Now())),
+                ("asked_at", models.DateTimeField(null=True)),
                 ("ran", models.PositiveIntegerField(null=True)),
                 ("problem", models.TextField(blank=True)),
                 ("summary", models.JSONField(null=True)),

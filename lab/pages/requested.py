@@ -45,7 +45,7 @@ def asked_for(request: HttpRequest, job: Job) -> Exploration:
     network = hashed_network(client_address(request), settings.SECRET_KEY)
     found = asked.asked_for(job, "" if is_operator(request) else network)
     if is_waiting(found):
-        asked.start()
+        asked.start(found)
     return found
 
 

@@ -5,6 +5,7 @@ import sys
 from unittest.mock import Mock
 
 import pytest
+from django.db.models.functions import Now
 
 from lab.exploring import asked
 from lab.exploring.jobs import jobs_named
@@ -56,20 +57,25 @@ def test_one_process_at_a_time_is_started(
     monkeypatch: pytest.MonkeyPatch, another_exploration: None
 ) -> None:
     popen = Mock()
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    monkeypatch.setattr(asked, "_process", None)
-    asked.start()
-    popen.assert_not_called()
-    monkeypatch.setattr(asked, "is_locked", lambda: False)
     popen.return_value.communicate.return_value = (None, "")
     popen.return_value.poll.return_value = None
-    asked.start()
-    asked.start()  # the first one has not taken the lock yet
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.setattr(asked, "_process", None)
+    row, other = asked.asked_for(JOB), asked.asked_for(OTHER)
+    asked.start(row)
+    popen.assert_not_called()  # another process explores
+    monkeypatch.setattr(asked, "is_locked", lambda: False)
+    asked.start(row)
+    popen.assert_not_called()  # another worker has been asked just before
+    asked.start(other)
     popen.assert_called_once()
-    popen.return_value.poll.return_value = 0
-    asked.start()
-    assert popen.call_count == 2
     assert popen.call_args.args[0][2] == "explore"
+    Exploration.objects.update(asked_at=Now() - 2 * asked.STARTING)
+    asked.start(row)
+    popen.assert_called_once()  # the first one has not taken the lock yet
+    popen.return_value.poll.return_value = -9
+    asked.start(other)
+    assert popen.call_count == 2
 
 
 @pytest.mark.django_db(transaction=True)

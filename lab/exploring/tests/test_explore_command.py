@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
 from lab.conftest import NAIVE, Kept, get
 from lab.exceptions import LabRefusal
@@ -64,9 +65,10 @@ def test_it_explores_what_is_missing_and_touches_no_link(client: Client, started
     started.assert_not_called()
 
 
-def test_the_newest_comes_first_and_each_is_told(run: Mock) -> None:
+def test_the_page_that_is_waited_for_comes_first_and_each_is_told(run: Mock) -> None:
     for job in (JOB, OTHER):
         asked.asked_for(job)
+    Exploration.objects.filter(**OTHER.where()).update(asked_at=timezone.now())
     lines = explore().splitlines()
     assert [line.split("] ")[1].split(":")[0] for line in lines] == [f"1/2 {OTHER}", f"2/2 {JOB}"]
     assert not asked.waiting().exists()

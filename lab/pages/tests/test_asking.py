@@ -25,7 +25,7 @@ def test_a_page_asks_for_its_exploration_and_shows_how_far_it_is(
 ) -> None:
     response = client.get(path)
     assert response["Refresh"] == "1"
-    started.assert_called_once_with()
+    started.assert_called_once()
     assert "<svg" not in response.content.decode()
     assert "or when another exploration has ended." in get(client, path)
     Exploration.objects.update(ran=6)
@@ -56,7 +56,7 @@ def test_what_is_explored_is_shown_at_once_and_what_has_changed_is_not(
     started.assert_not_called()
     Exploration.objects.update(digest="of what was before")
     assert "<svg" not in get(client, NAIVE)
-    started.assert_called_once_with()
+    started.assert_called_once()
     assert Exploration.objects.get(**JOB.where()).summary is None
 
 
@@ -67,7 +67,7 @@ def test_one_that_has_failed_says_why_and_is_explored_again(client: Client, star
         response = client.get(path)
         assert "Refresh" not in response
         assert "Not explored: No &lt;database&gt;." in response.content.decode()
-    started.assert_called_once_with()
+    started.assert_called_once()
     page = get(client, NAIVE)
     assert f'name="what" value="{JOB}"' in page
     assert 'name="again">Explore it again</button>' in page
@@ -109,7 +109,7 @@ def test_visitors_explore_some_pages_and_only_staff_changes(
     page = get(client, "/lab/queue/")
     assert f"Not explored: {asked.REFUSED}" in page
     assert "<form" not in page
-    started.assert_called_once_with()
+    started.assert_called_once()
 
     client.force_login(User.objects.create_user("operator", is_staff=True))
     assert 'name="cancel"' in get(client, "/lab/queue/")
