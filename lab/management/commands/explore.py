@@ -24,6 +24,7 @@ BAR = 20  # characters
 class Command(BaseCommand):
     """Explores in a scratch database that is kept, and stores the results in the service's."""
 
+    requires_system_checks = ()  # they import every page, which takes as long as an exploration
     help = (
         "Explore races for the pages under /lab/, which do it themselves when they are opened: "
         "those that pages wait for, and those named here that are not explored yet."
