@@ -11,6 +11,7 @@ from lab.exploring import asked
 from lab.exploring.jobs import jobs_named
 from lab.models import Exploration
 from pginterleave import Outcome, explore
+from shorturl.models import QuotaUsage
 
 (JOB,) = jobs_named("lost_update/naive")
 (OTHER,) = jobs_named("toctou/naive")
@@ -24,6 +25,7 @@ def test_all_who_ask_get_the_same_one(network: str) -> None:
 
     def setup() -> None:
         Exploration.objects.all().delete()
+        QuotaUsage.objects.all().delete()
         Exploration.objects.create(**JOB.where(), digest="of what was before")
 
     def ask() -> int:
