@@ -146,7 +146,8 @@ class Command(BaseCommand):
                 result = race.explore(one, count, **limits)
                 worst = result.counterexample
                 schedule = worst.order if worst else result.orders[0]
-                title = f"{counted_as(result)}; {'the shortest' if worst else 'the first'}: {schedule}"
+                which = "the shortest" if worst else "the first"
+                title = f"{counted_as(result)}; {which}: {schedule}"
             shown = race.run(one, count, schedule)
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
