@@ -46,7 +46,7 @@ class Nodes:
         Raises the error of the statement, or TimeoutError when the hit has waited too long.
         """
         if not self.shards.ids:
-            await self.read()
+            await self.read(first=True)
         found = await self.count(key, hit)
         if found is None:  # the shard may have moved before the statement
             with suppress(Exception):
@@ -94,11 +94,11 @@ class Nodes:
 
         return run_one
 
-    async def read(self) -> None:
-        """Read the shards after this call, which waits so that readings are APART."""
+    async def read(self, *, first: bool = False) -> None:
+        """Read the shards after this call, or for the `first` time. Readings are APART."""
         called = self.loop.time()
         async with self.reading:
-            if self.read_at < called:
+            if not (self.shards.ids if first else self.read_at > called):
                 await asyncio.sleep(self.read_at + APART - self.loop.time())
                 self.read_at = self.loop.time()
                 self.shards = await asyncio.shield(self.coordinator(shards.read))

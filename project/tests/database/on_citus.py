@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from io import StringIO
@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.db.models import Sum
+from django.db.utils import ConnectionHandler
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -287,6 +288,21 @@ def test_hits_are_counted_on_the_node_of_their_key(monkeypatch: pytest.MonkeyPat
     visits = VisitCount.objects.filter(short_url__key__in=keys, browser="Lynx")
     assert list(links.values_list("hits", flat=True)) == [DUE + 1] * 8
     assert list(visits.values_list("hits", flat=True)) == [DUE // 2] * 8
+
+
+def test_redirects_of_a_node_that_cannot_be_used_go_through_the_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shards, "problem", lambda there: "its name does not resolve|Mend it")
+    with connection.cursor() as cursor:
+        nodes = {*shards.read(cursor).nodes.values()} - {shards.Node()}
+    for node in nodes:
+        there = ConnectionHandler({"default": node.database})["default"]
+        with closing(there):
+            shards.connect(there, node)
+            with there.cursor() as cursor:
+                cursor.execute(citus.COORDINATOR)
+                assert cursor.fetchone() is not None
 
 
 def test_the_hash_of_a_key_and_its_shard_are_those_of_the_server() -> None:
