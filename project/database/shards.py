@@ -4,6 +4,7 @@ A key belongs to the shard whose range has hashtext(key). PostgreSQL's hash_byte
 lookup3, https://burtleburtle.net/bob/c/lookup3.c.
 """
 
+import re
 import struct
 from bisect import bisect_right
 from functools import lru_cache
@@ -28,16 +29,15 @@ SAMPLES = "a", "c6UFG", "exactly12chr", "a-key-of-more-than-24-characters", "é"
 ASK = f"""
     SELECT current_user::text, array(SELECT hashtext(sample) FROM unnest(%s::text[]) AS sample),
         (SELECT setting FROM pg_settings WHERE name = 'lock_timeout'),
-        EXISTS (SELECT FROM pg_extension WHERE extname = 'citus'),
         to_regclass('{ShortUrl._meta.db_table}') IS NOT NULL
 """  # noqa: S608
 COORDINATOR_AGE = 60  # seconds after which a session of the coordinator's tries the node again
-# What libpq says when a node cannot be used, although it may be there.
+# What libpq says of a node that redirects cannot use, although it may be there.
 UNUSABLE = {
     "could not translate host name": "{host} does not resolve here|On the coordinator: "
     "SELECT citus_update_node(nodeid, 'NAME', {port}) FROM pg_dist_node WHERE nodename = '{host}'",
-    "FATAL": "the role may not log in|On the node: ALTER ROLE {user} LOGIN, and let pg_hba.conf "
-    "accept it with the password of DATABASE_URL",
+    'pg_hba.conf|authentication failed|role "|database "': "the role may not log in|On the node: "
+    "ALTER ROLE {user} LOGIN, and let pg_hba.conf accept it with the password of DATABASE_URL",
 }
 
 
@@ -105,18 +105,17 @@ def problem(connection: BaseDatabaseWrapper) -> str:
         connection.ensure_connection()
     except OperationalError as error:
         for said, found in UNUSABLE.items():
-            if said in str(error):
+            if re.search(said, str(error)):
                 return found.format(**names)
         raise
     with connection.cursor() as cursor:
         cursor.execute(ASK, [list(SAMPLES)])
-        role, hashes, lock_timeout, installed, has_links = cursor.fetchone()
+        role, hashes, lock_timeout, has_links = cursor.fetchone()
     wanted = settings.DATABASE_LOCK_TIMEOUT * 500
-    if not installed:
-        return "it lacks the extension|On the node: CREATE EXTENSION citus"
     if not has_links:
-        start = "SELECT start_metadata_sync_to_node('{host}', {port})"
-        return f"it does not know the tables|On the coordinator: {start.format(**names)}"
+        start = "On the node: CREATE EXTENSION citus; then on the coordinator: "
+        start += "SELECT start_metadata_sync_to_node('{host}', {port})"
+        return f"it lacks the extension, or the tables|{start.format(**names)}"
     if hashes != [hashtext(sample) for sample in SAMPLES]:
         same = "Give it the version of PostgreSQL and the locale of the coordinator"
         return f"it hashes keys differently|{same}"

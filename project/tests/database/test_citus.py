@@ -146,6 +146,7 @@ def test_a_warning_names_a_version_that_was_not_measured(monkeypatch: pytest.Mon
     ("different", "due"),
     [
         ({}, ""),
+        ({"TABLE": "_none'"}, "it lacks the extension, or the tables|On the node: CREATE EXT"),
         ({"HASH": "length"}, "it hashes keys differently|Give it the version"),
         ({"LIMIT": "7s"}, "its lock_timeout is 7000 ms|On the coordinator: ALTER ROLE"),
         ({"USER": "nobody"}, "the role may not log in|On the node: ALTER ROLE"),
@@ -155,10 +156,10 @@ def test_a_warning_names_a_version_that_was_not_measured(monkeypatch: pytest.Mon
 def test_a_node_that_redirects_cannot_use_is_named_with_what_mends_it(
     different: dict[str, str], due: str, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
-    """This PostgreSQL is the node; it has no extension, so the test does not ask for that."""
-    (ask, *_) = shards.ASK.split("EXISTS")
-    ask = ask.replace("hashtext", different.get("HASH", "hashtext"))
-    monkeypatch.setattr(shards, "ASK", f"{ask} true, true")
+    """This PostgreSQL is the node."""
+    ask = shards.ASK.replace("hashtext", different.get("HASH", "hashtext"))
+    ask = ask.replace("_shorturl'", different.get("TABLE", "_shorturl'"))
+    monkeypatch.setattr(shards, "ASK", ask)
     settings.DATABASE_LOCK_TIMEOUT = 1
     options = {"options": f"-c lock_timeout={different.get('LIMIT', '500ms')}"}
     there = connection.connection.info
