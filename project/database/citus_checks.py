@@ -1,7 +1,7 @@
 """The system checks of a Citus cluster."""
 
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
@@ -89,8 +89,11 @@ def unusable_nodes() -> Iterator[CheckMessage]:
 def lock_timeouts() -> Iterator[CheckMessage]:
     """Warn of workers on which nothing limits the wait for a row; skip a worker that is down."""
     found: list[tuple[str, ...]] = []
-    with suppress(DatabaseError), bounded():  # a worker may be frozen
-        found = citus.rows(LOCK_TIMEOUTS)
+    try:
+        with bounded():  # a worker may be frozen
+            found = citus.rows(LOCK_TIMEOUTS)
+    except DatabaseError:
+        connection.close()  # which bounded() has left unusable
     wanted = str(settings.DATABASE_LOCK_TIMEOUT * 500)
     if others := [f"{node} ({limit} ms)" for _, node, limit in found if limit != wanted]:
         role = found[0][0]
