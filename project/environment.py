@@ -124,6 +124,15 @@ def local_secret_key(path: Path) -> str:
         raise invalid("SECRET_KEY", problem, KEY_EXAMPLE) from error
 
 
+def port_of_the_service(path: Path) -> str:
+    """Return the port in the file `path`, which a local service writes; 8000 if none runs."""
+    with suppress(OSError, ValueError):
+        process, port = path.read_text().split()
+        os.kill(int(process), 0)  # whether it runs
+        return port
+    return "8000"
+
+
 def secret_key() -> str:
     """Return a production's SECRET_KEY; raise ImproperlyConfigured if it is easy to guess."""
     key = required("SECRET_KEY", KEY_EXAMPLE)

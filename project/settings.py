@@ -24,6 +24,7 @@ from project.environment import (
     hosts,
     local_secret_key,
     number,
+    port_of_the_service,
     read_env_file,
     required,
     secret_key,
@@ -279,7 +280,10 @@ USE_I18N = False
 
 # The host and port of SHORTURL_ORIGIN.
 _host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
-_port = f":{text('PORT', default='8000')}" if LOCAL else ""
+# The process and port of a local service that uses the embedded PostgreSQL.
+SERVED_AT = BASE_DIR / ".local" / "served-at"
+_served_at = "8000" if DATABASE_URL else port_of_the_service(SERVED_AT)
+_port = f":{text('PORT', default=_served_at)}" if LOCAL else ""
 
 # Without it no e-mail can be sent, and no page offers to reset a password.
 EMAIL_URL = text("EMAIL_URL", default="consolemail://" if LOCAL else "")

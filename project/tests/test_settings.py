@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,18 @@ def test_what_the_variables_do(
 ) -> None:
     settings = load(**variables)
     assert {name: settings[name] for name in expected} == expected
+
+
+def test_a_link_leads_to_the_local_service_that_runs(load: Load, tmp_path: Path) -> None:
+    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8000"
+    served_at = tmp_path / ".local" / "served-at"
+    served_at.write_text(f"{os.getpid()} 8080")
+    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8080"
+    assert load(PORT="9000")["SHORTURL_ORIGIN"] == "http://127.0.0.1:9000"
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    served_at.write_text(f"{ended.pid} 8080")
+    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8000"
 
 
 def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
