@@ -27,6 +27,7 @@ urlpatterns = [
     path("static/logo", logo.logo, name="logo"),
     path("links", my_links.index, name="my_links"),
     path("links/<key:key>", my_links.edit, name="edit_link"),
+    path("links/delete/selected", my_links.delete_selected, name="delete_selected"),
     path("links/<key:key>/delete", my_links.delete, name="delete_link"),
     path("<key:key>", redirect.resolve, name="resolve"),
     path("<key:key>+", redirect.preview, name="preview"),
