@@ -72,7 +72,7 @@ class LinkForm(forms.Form):
     # times.js converts the field to the reader's time zone and back, and its help names the zone.
     expires_at = MinuteField(
         label="Expiry",
-        help_text="The time when the link stops working, in UTC. Leave it empty for no expiry.",
+        help_text="The exact time, in UTC.",
         required=False,
         error_messages={"invalid": "Enter a date and a time, for example 2030-12-31 23:59."},
         widget=forms.DateTimeInput(
@@ -134,6 +134,7 @@ class TargetForm(LinkForm):
 
     expires_in = forms.ChoiceField(
         label="Expires",
+        help_text="When the link stops working.",
         required=False,
         choices=[("", "Never, or at the exact time"), *DAYS.items()],
         error_messages={"invalid_choice": "Choose a day, a week, a month, or nothing."},
