@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -78,6 +79,17 @@ def choice(name: str, *, default: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise invalid(name, f"={value!r} is not one of {', '.join(choices)}", default)
     return value
+
+
+def url(name: str, *, schemes: tuple[str, ...] = ("https", "http")) -> str:
+    """Return the URL `name`, or ""; raise ImproperlyConfigured for another scheme or no address."""
+    value = text(name)
+    with suppress(ValueError):  # an invalid IPv6 address
+        parts = urlsplit(value)
+        if not value or (parts.scheme in schemes and (parts.hostname or parts.path)):
+            return value
+    listed = " or ".join(f"{scheme}:" for scheme in schemes)
+    raise invalid(name, f"={value!r} is not a URL with {listed}", "https://example.com/page")
 
 
 def required(name: str, example: str) -> str:
