@@ -95,5 +95,5 @@ class TestCreate(judge.Exercise):
         call = st.builds(
             Create, st.sampled_from(["", judge.COMMITTED]), TestCreate.targets, st.just(("a", "b")) | some
         )
-        rows = st.tuples(st.none(), st.none() | judge.link("b"))
+        rows = st.tuples(st.none() | judge.link("b", **judge.PLAIN))
         return st.builds(judge.Scenario, rows, st.tuples(*[call] * processes))

@@ -78,7 +78,7 @@ class TestResolve(judge.Exercise):
         calls = st.builds(Resolve, st.sampled_from(["", "", judge.COMMITTED]), st.sampled_from("aaab"))
         return st.builds(
             judge.Scenario,
-            rows=st.tuples(judge.link("a"), judge.link("b")),
+            rows=st.tuples(judge.link("a", **judge.PLAIN), st.just(judge.Row(ShortUrl, {"key": "b"}))),
             steps=st.tuples(calls, *[calls | edit("a")] * (processes - 1)),
         )
 

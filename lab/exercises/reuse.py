@@ -101,7 +101,8 @@ class TestReuse(judge.Exercise):
         inside = st.sampled_from(["", judge.COMMITTED])
         owner = st.sampled_from([None, 1])
         ended = judge.Edit("a", {"deleted_at": judge.LONG_AGO})
-        rows = st.tuples(st.none() | judge.link("a", target_url=target), st.none() | judge.link("b"))
+        given = {**judge.PLAIN, "target_url": target, "owner_id": owner}
+        rows = st.tuples(st.none() | judge.link("a", **given))
 
         def calls(own: int | None) -> st.SearchStrategy[Any]:
             owners = st.sampled_from([own, own, own, None, 2])
