@@ -131,6 +131,10 @@ def events(*some: st.SearchStrategy[judge.Row]) -> st.SearchStrategy[Any]:
     return st.tuples(*map(st.just, RECEIVERS), *(st.none() | each for each in some))
 
 
+def numbered(pk: int) -> judge.Row:
+    return judge.Row(LinkEvent, {"pk": pk, "key": "abcdef"[pk % 6], "subscription_id": 1})
+
+
 class TestDeliver(judge.Exercise):
     name, reference = "deliver", staticmethod(update_skip_locked.deliver)
     table, meant = "shorturl_linkevent", LinkEvent.DoesNotExist
@@ -147,14 +151,13 @@ class TestDeliver(judge.Exercise):
         ),
         st.just([]) | st.builds(lambda how: [Deliver(fails=how)], st.sampled_from(judge.FAILURES)),
     )
-    plain = {"key": "a", "subscription_id": 1}
-    ordinary = judge.Scenario([*RECEIVERS, judge.Row(LinkEvent, {"pk": 1, **plain})], [Deliver()])
+    ordinary = judge.Scenario([*RECEIVERS, numbered(1)], [Deliver()])
     meddling = "UPDATE shorturl_linkevent SET not_before = clock_timestamp() - interval '1 hour'"
     turns = 60
     rush = judge.Scenario(
         [
             *RECEIVERS,
-            *(judge.Row(LinkEvent, {**plain, "pk": pk, "key": "abcdef"[pk % 6]}) for pk in range(1, 121)),
+            *map(numbered, range(1, 121)),
         ],
         [Deliver()] * 3,
     )
