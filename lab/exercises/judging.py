@@ -32,7 +32,7 @@ End = dict[str, object]
 Function = Callable[..., Any]
 
 LIMITS: dict[str, Any] = {"max_steps": 100, "step_timeout": 8.0}
-SCHEDULES = {2: 100, 3: 60}  # of a scenario, by the number of processes
+SCHEDULES = {2: 100, 3: 50}  # of a scenario, by the number of processes
 SHRINKING = 5.0  # seconds
 STATEMENTS = 6_000  # in one call: 1,000 attempts of some statements each
 PATIENCE = 20  # seconds for one call, which takes milliseconds
@@ -426,10 +426,10 @@ class Exercise:
         each(self.alone, 120, judge)
 
     def test_two_processes_at_once(self, interleave: Any) -> None:
-        each(type(self).at_once(2), 20, self._judge_at_once)
+        each(type(self).at_once(2), 16, self._judge_at_once)
 
     def test_three_processes_at_once(self, interleave: Any) -> None:
-        each(type(self).at_once(3), 5, self._judge_at_once)
+        each(type(self).at_once(3), 4, self._judge_at_once)
 
     def _judge_at_once(self, scenario: Scenario) -> None:
         numbers = range(len(scenario.steps))

@@ -74,6 +74,9 @@ class Spend(judge.Call):
             raise AssertionError("create is called, and the quota is used up") from error
         return f"returns {result!r}"
 
+    def turn(self, function: Callable[..., Any], number: int, turn: int) -> str:
+        return self(function, 0, at_once=True)  # all processes are told the same
+
     def __str__(self) -> str:
         what = f"create that raises {self.fails}" if self.fails else "create"
         amount = "" if self.amount is None else f", amount={self.amount}"

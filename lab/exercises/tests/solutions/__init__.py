@@ -1,4 +1,7 @@
-"""Solutions of the exercises: RIGHT ones, and WRONG ones with the sentence that refuses them."""
+"""Solutions of the exercises: RIGHT ones in unusual styles, and WRONG ones.
+
+Each wrong one shows that a check works, and has a part of the sentence that refuses it.
+"""
 
 from django.db import connection
 
@@ -9,9 +12,3 @@ def sql(text, *values):
     with connection.cursor() as cursor:
         cursor.execute(text, values)
         return cursor.fetchall() if cursor.description else []
-
-
-def add_one(link):
-    link.hits += 1
-    link.save(update_fields=["hits"])
-    return link
