@@ -18,7 +18,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from lab.exercises import judging as judge
+from lab.exercises import judging, scenarios
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import on_conflict
 
@@ -34,8 +34,9 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
 
 @dataclass(frozen=True)
-class Create(judge.Call):
-    target: str = judge.TARGETS[0]
+class Create(scenarios.Call):
+    name = "create"
+    target: str = scenarios.TARGETS[0]
     keys: tuple[str, ...] = ("new",)
     kind: Callable[[Iterable[str]], Iterable[str]] = list
 
@@ -48,31 +49,26 @@ class Create(judge.Call):
         return f"returns {made.key} to {made.target_url}{missing}"
 
     def turn(self, function: Callable[..., Any], number: int, turn: int) -> str:
-        keys = (f"turn{turn}", f"turn{turn}of{number}")
-        told = Create(target=f"{self.target}#{number}", keys=keys)(function, number, at_once=True)
-        for key in keys:
-            if told == f"returns {key} to {self.target}#{number}":
-                stored = ShortUrl.objects.get(key=key).target_url == f"{self.target}#{number}"
-                which = "shared" if key == keys[0] else "own"
-                return f"the {which} key of turn {turn}" if stored else f"{key} leads elsewhere"
-        return told
-
-    def __str__(self) -> str:
-        keys = f"{self.kind.__name__}({list(self.keys)})"
-        return f"create({self.target!r}, keys={keys}) {self.inside}".strip()
+        keys, target = (f"turn{turn}", f"turn{turn}of{number}"), f"{self.target}#{number}"
+        told = Create(target=target, keys=keys)(function, number, at_once=True)
+        stored = {*ShortUrl.objects.filter(target_url=target).values_list("key", flat=True)}
+        for key in stored.intersection(keys):
+            if told == f"returns {key} to {target}":
+                return f"the {'shared' if key == keys[0] else 'own'} key of turn {turn}"
+        return f"{told}, which is not stored"
 
 
-class TestCreate(judge.Exercise):
+class TestCreate(judging.Exercise):
     name, reference = "create", staticmethod(on_conflict.create)
     table, meant = "shorturl_shorturl", ShortUrl.KeySpaceExhausted
-    targets = st.sampled_from(judge.TARGETS)
+    targets = st.sampled_from(scenarios.TARGETS)
     alone = st.builds(
-        judge.Scenario,
-        rows=st.tuples(*(st.none() | judge.link(key) for key in "abcdef"), judge.link("g")),
+        scenarios.Scenario,
+        rows=st.tuples(*(st.none() | scenarios.link(key) for key in "abcdef"), scenarios.link("g")),
         steps=st.lists(
             st.builds(
                 Create,
-                inside=judge.INSIDE,
+                inside=scenarios.INSIDE,
                 target=targets,
                 keys=st.lists(st.sampled_from("abcdefghijkg"), max_size=12).map(tuple)
                 | st.just(tuple("gabcdefgabcdefhi")),
@@ -82,18 +78,18 @@ class TestCreate(judge.Exercise):
             max_size=4,
         ),
     )
-    ordinary = judge.Scenario(
-        [judge.Row(ShortUrl, {"key": "a"})], [Create(keys=("a", "b", "c", "d"))]
+    ordinary = scenarios.Scenario(
+        [scenarios.Row(ShortUrl, {"key": "a"})], [Create(keys=("a", "b", "c", "d"))]
     )
-    rush = judge.Scenario([], [Create()] * 3)
+    rush = scenarios.Scenario([], [Create()] * 3)
     turns = 150
 
     @staticmethod
-    def at_once(processes: int) -> st.SearchStrategy[judge.Scenario]:
+    def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
         # In one order, because two transactions that each want both of two keys may deadlock.
         some = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(sorted).map(tuple)
         call = st.builds(
-            Create, st.sampled_from(["", judge.COMMITTED]), TestCreate.targets, st.just(("a", "b")) | some
+            Create, scenarios.INSIDE_AT_ONCE, TestCreate.targets, st.just(("a", "b")) | some
         )
-        rows = st.tuples(st.none() | judge.link("b", **judge.PLAIN))
-        return st.builds(judge.Scenario, rows, st.tuples(*[call] * processes))
+        rows = st.tuples(st.none() | scenarios.link("b", **scenarios.PLAIN))
+        return st.builds(scenarios.Scenario, rows, st.tuples(*[call] * processes))

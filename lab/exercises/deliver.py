@@ -18,14 +18,14 @@ import ast
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
 from django.utils import timezone
 from hypothesis import strategies as st
 
-from lab.exercises import judging as judge
+from lab.exercises import judging, scenarios
 from shorturl.models import LinkEvent, Subscription
 from shorturl.strategies.delivering import update_skip_locked
 
@@ -46,12 +46,14 @@ def deliver(subscription_id: int, send: Send) -> bool:
 # The tests. Do not change anything below.
 
 NUMBER = "SELECT nextval(pg_get_serial_sequence('lab_notification', 'id'))"
+CLAIM = "SELECT not_before > now() + interval '1 hour' FROM shorturl_linkevent WHERE id = %s"
 HOUR = timedelta(hours=1)
-SENT: list[tuple[int, str, int]] = []  # in at once: a number in the order of sending, key and id
+SENT: list[tuple[int, str, int]] = []  # a number in the order of sending, the key, the event
 
 
 @dataclass(frozen=True)
-class Deliver(judge.Call):
+class Deliver(scenarios.Call):
+    name = "deliver"
     receiver: int = 1
     fails: str = ""
 
@@ -59,141 +61,105 @@ class Deliver(judge.Call):
         sent = []
 
         def send(event: LinkEvent) -> None:
-            """Send it; this is a statement, so that steps of others can come before and after it."""
+            """Draw a number, in a statement: steps of others can come before and after it."""
             with connection.cursor() as cursor:
                 cursor.execute(NUMBER)
                 at = cursor.fetchone()[0]
             if not at_once:
                 self._is_kept(event)
-            judge.fail(self.fails)
+            scenarios.fail(self.fails)
             SENT.append((at, event.key, event.pk))
-            sent.append(f"{event.pk} of {event.key}")
+            sent.append(event.pk)
 
         told = bool(function(self.receiver, send))
-        if not at_once:
-            return f"sends {', '.join(sent) or 'nothing'}, and returns {told}"
-        return "returns whether it sends" if told == bool(sent) else f"sends {sent}, returns {told}"
+        if at_once and told == bool(sent):
+            return "returns whether it sends"
+        return f"sends {sent or 'nothing'}, and returns {told}"
 
     def _is_kept(self, event: LinkEvent) -> None:
-        with judge.another_session() as other:
-            other.execute(
-                "SELECT coalesce(not_before > now() + interval '1 hour', false)"
-                " FROM shorturl_linkevent WHERE id = %s",
-                [event.pk],
-            )
+        with judging.another_session() as other:
+            other.execute(CLAIM, [event.pk])
             found = other.fetchone()
-        if found != (False,):
+        if not found or found[0]:
             what = "is claimed for more than an hour" if found else "is not in the table"
             raise AssertionError(f"while it is sent, the event {event.pk} {what}")
 
     def turn(self, function: Callable[..., Any], number: int, turn: int) -> str:
         SENT.clear()
-        told = judge.told(lambda: self.ask(function, number, at_once=True))
+        told = scenarios.told(lambda: self.ask(function, number, at_once=True))
         return f"{SENT[0]}" if SENT and told == "returns whether it sends" else told
 
-    def __str__(self) -> str:
-        what = f"send that raises {self.fails}" if self.fails else "send"
-        return f"deliver({self.receiver}, {what})"
+
+def event(pk: int, key: str, receiver: int = 1, claim: datetime | None = None) -> scenarios.Row:
+    fields = {"pk": pk, "key": key, "subscription_id": receiver, "not_before": claim}
+    return scenarios.Row(LinkEvent, fields)
 
 
-@dataclass(frozen=True)
-class Write:
-    """An event that is committed now, and may have a smaller id than others."""
-
-    pk: int
-    key: str
-
-    def __call__(self, function: Callable[..., Any], number: int, *, at_once: bool = False) -> str:
-        LinkEvent.objects.create(pk=self.pk, key=self.key, subscription_id=1)
-        return "is written"
-
-    def __str__(self) -> str:
-        return f"event {self.pk} of {self.key} is written"
-
-
-def event(pk: int, keys: str = "abc") -> st.SearchStrategy[judge.Row]:
-    claims = [None, None, timezone.now() - HOUR, timezone.now() + 24 * HOUR]
-    return st.builds(
-        lambda key, receiver, claim: judge.Row(
-            LinkEvent,
-            {"pk": pk, "key": key, "subscription_id": receiver, "not_before": claim},
-        ),
-        st.sampled_from(keys),
-        st.sampled_from([1, 1, 1, 2]),
-        st.sampled_from(claims),
-    )
-
-
-RECEIVERS = [judge.Row(Subscription, {"id": pk, "url": f"https://{pk}.example/"}) for pk in (1, 2)]
-
-
-def events(*some: st.SearchStrategy[judge.Row]) -> st.SearchStrategy[Any]:
+def events(pks: list[int], keys: str) -> st.SearchStrategy[Any]:
+    claims = st.sampled_from([None, None, timezone.now() - HOUR, timezone.now() + 24 * HOUR])
+    receivers = st.sampled_from([1, 1, 1, 2])
+    some = (st.builds(event, st.just(pk), st.sampled_from(keys), receivers, claims) for pk in pks)
     return st.tuples(*map(st.just, RECEIVERS), *(st.none() | each for each in some))
 
 
-def numbered(pk: int) -> judge.Row:
-    return judge.Row(LinkEvent, {"pk": pk, "key": "abcdef"[pk % 6], "subscription_id": 1})
+RECEIVERS = [
+    scenarios.Row(Subscription, {"id": pk, "url": f"https://{pk}.example/"}) for pk in (1, 2)
+]
 
 
-class TestDeliver(judge.Exercise):
+class TestDeliver(judging.Exercise):
     name, reference = "deliver", staticmethod(update_skip_locked.deliver)
     table, meant = "shorturl_linkevent", LinkEvent.DoesNotExist
-    in_transactions = False
-    # After a send that fails the event may be claimed or not.
+    # An event may be committed late, with a smaller id than others.
+    late = st.builds(event, st.sampled_from([5, 15, 25, 35, 60]), st.sampled_from("abc"))
+    # After a send that fails the event may be claimed or not, so no call comes after it.
+    last = st.sampled_from([[], *([Deliver(fails=each)] for each in scenarios.FAILURES)])
     alone = st.builds(
-        lambda rows, steps, last: judge.Scenario(rows, [*steps, *last]),
-        events(*(event(pk) for pk in (10, 20, 30, 40, 50))),
-        st.lists(
-            st.builds(Deliver, receiver=st.sampled_from([1, 1, 2]))
-            | st.builds(Write, st.sampled_from([5, 15, 25, 35, 60]), st.sampled_from("abc")),
-            max_size=6,
-            unique_by=lambda step: step.pk if isinstance(step, Write) else object(),
-        ),
-        st.just([]) | st.builds(lambda how: [Deliver(fails=how)], st.sampled_from(judge.FAILURES)),
+        lambda rows, steps, last: scenarios.Scenario(rows, [*steps, *last]),
+        events([10, 20, 30, 40, 50], "abc"),
+        st.lists(st.builds(Deliver, receiver=st.sampled_from([1, 1, 2])) | late, max_size=6),
+        last,
     )
-    ordinary = judge.Scenario([*RECEIVERS, numbered(1)], [Deliver()])
+    ordinary = scenarios.Scenario([*RECEIVERS, event(1, "a")], [Deliver()])
     meddling = "UPDATE shorturl_linkevent SET not_before = clock_timestamp() - interval '1 hour'"
     turns = 60
-    rush = judge.Scenario(
-        [
-            *RECEIVERS,
-            *map(numbered, range(1, 121)),
-        ],
-        [Deliver()] * 3,
+    rush = scenarios.Scenario(
+        [*RECEIVERS, *map(event, range(1, 121), "abcdef" * 20)], [Deliver()] * 3
     )
 
     @staticmethod
-    def at_once(processes: int) -> st.SearchStrategy[judge.Scenario]:
-        rows = events(*(event(pk, "aab") for pk in (10, 20, 30)))
-        calls = st.just(Deliver())
-        steps = st.tuples(*[calls] * (processes - 1), st.one_of(calls, calls, st.builds(Write, st.just(5), st.sampled_from("ab"))))
-        return st.builds(judge.Scenario, rows, steps)
+    def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
+        last = st.sampled_from([Deliver(), Deliver(), event(5, "a"), event(5, "b")])
+        steps = st.tuples(*[st.just(Deliver())] * (processes - 1), last)
+        return st.builds(scenarios.Scenario, events([10, 20, 30], "aab"), steps)
 
-    def begin(self, scenario: judge.Scenario) -> None:
-        super().begin(scenario)
+    def begin(self, scenario: scenarios.Scenario, function: Any = None) -> None:
+        super().begin(scenario, function)
         SENT.clear()
 
-    def left(self, *, at_once: bool = False) -> judge.End:
+    def left(self, *, at_once: bool = False) -> scenarios.End:
         """Return the events; at once, send those that are due first, and return the order, too."""
-        end: judge.End = in_order() if at_once else {}
+        end: scenarios.End = in_order() if at_once else {}
         for row in LinkEvent.objects.values("pk", "key", "subscription_id", "data", "not_before"):
-            soon = row["not_before"] is None or row["not_before"] < timezone.now() + HOUR
-            row["not_before"] = "within an hour" if soon else row["not_before"]
+            if row["not_before"] is None or row["not_before"] < timezone.now() + HOUR:
+                row["not_before"] = "within an hour"
             end[f"event {row['pk']}"] = row
         return end
 
-    def _summary(self, told: list[list[str]]) -> judge.End:
-        answers = sorted({*itertools.chain(*told)} - {"returns whether it sends", *judge.GAVE_UP})
+    def summary(self, told: list[list[str]]) -> scenarios.End:
+        answers = {*itertools.chain(*told)} - {"returns whether it sends", *judging.GAVE_UP}
         SENT[:] = [ast.literal_eval(each) for each in answers if each.startswith("(")]
-        end = in_order() | {"events that are left": LinkEvent.objects.count()}
+        end = in_order() | {"the events that are left": LinkEvent.objects.count()}
         return end | {each: "an answer" for each in answers if not each.startswith("(")}
 
 
-def in_order() -> judge.End:
-    """Send the events that are due still, and return in which order those of each link were sent."""
+def in_order() -> scenarios.End:
+    """Send the events that are due still, and return the order in which each link's were sent."""
     known = -1
     while known < len(SENT):
         known = len(SENT)
         Deliver().ask(update_skip_locked.deliver, 0, at_once=True)
-    keys = sorted({key for _, key, _ in SENT})
-    return {f"what is sent of {each}": [pk for _, key, pk in sorted(SENT) if key == each] for each in keys}
+    end: scenarios.End = {}
+    for _, key, pk in sorted(SENT):
+        end[f"what is sent of {key}"] = f"{end.get(f'what is sent of {key}', '')} {pk}"
+    return end

@@ -1,14 +1,16 @@
 """Calls a solution in plain processes of the operating system, which share the database alone.
 
-Each has another PYTHONHASHSEED. A process of an exercise about periods has another clock, too.
+Each has another PYTHONHASHSEED, and may have another clock.
 """
 
 import datetime
 import importlib
 import importlib.util
+import inspect
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -21,80 +23,68 @@ def run(exercise: Any, solution: Any) -> list[list[str]]:
     import pytest
     from django.db import connection
 
-    if not (place := _place(solution, type(exercise).__module__)):
-        pytest.skip("The function is in no file that another process can import.")
-    database = connection.settings_dict["NAME"]
     module = type(exercise).__module__
-    names = (module, type(exercise).__name__, str(database), str(exercise.turns), *place)
+    if not (place := _place(solution)):
+        pytest.skip("The function is in no file that another process can import.")
+    database = str(connection.settings_dict["NAME"])
     running = [
         subprocess.Popen(
-            [sys.executable, "-m", __name__, str(number), *names],
+            [sys.executable, "-m", __name__, str(number), str((number - 1) * exercise.days)]
+            + [module, type(exercise).__name__, database, *place],
             cwd=Path(__file__).parents[2],
             env={
                 **os.environ,
                 "PYTHONHASHSEED": str(number),
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 "DJANGO_SETTINGS_MODULE": "project.settings",
-                "EXERCISE_CLOCK": str(exercise.days * (number - 1)),
             },
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
             text=True,
         )
-        for number in range(1, len(exercise.rush.steps) + 1)
+        for number, _ in enumerate(exercise.rush.steps, 1)
     ]
-    timers = [Timer(PATIENCE, each.kill) for each in running]
+    timer = Timer(PATIENCE, lambda: [each.kill() for each in running])
+    timer.start()
     try:
-        for each, timer in zip(running, timers, strict=True):
-            timer.start()
+        for each in running:
             each.stdout.readline()  # type: ignore[union-attr]  # it is ready
         for each in running:
-            each.stdin.write("go\n")  # type: ignore[union-attr]
-            each.stdin.flush()  # type: ignore[union-attr]
+            print("go", file=each.stdin, flush=True)
         told = [each.communicate() for each in running]
     finally:
-        for each, timer in zip(running, timers, strict=True):
-            timer.cancel()
+        timer.cancel()
+        for each in running:
             each.kill()
             each.wait()
-    for each, (_, complained) in zip(running, told, strict=True):
+    for each, (_, complaint) in zip(running, told, strict=True):
         if each.returncode:
             what = f"does not end within {PATIENCE} seconds" if each.returncode < 0 else "fails"
-            pytest.fail(f"A process of the operating system {what}.\n\n{complained}", pytrace=False)
+            pytest.fail(f"A process of the operating system {what}.\n\n{complaint}", pytrace=False)
     return [answers.splitlines() for answers, _ in told]
 
 
-def _place(solution: Any, exercise: str) -> tuple[str, str, str] | None:
+def _place(solution: Any) -> tuple[str, str, str] | None:
     """Return the module, its file and the name by which another process finds the solution."""
-    code = getattr(solution, "__code__", None)
-    for name, module in sorted(sys.modules.items(), key=lambda each: each[0] == exercise):
-        file = getattr(module, "__file__", None)
-        if not file or (code and code.co_filename != file):
-            continue
-        for attribute, value in vars(module).items():
-            if value is solution:
-                return name, file, attribute
-    return None
+    name, module = getattr(solution, "__name__", ""), getattr(solution, "__module__", "")
+    file = getattr(getattr(inspect.unwrap(solution), "__code__", None), "co_filename", "")
+    known = sys.modules.get(module)
+    is_there = getattr(known, name, None) is solution and getattr(known, "__file__", "") == file
+    return (module, file, name) if is_there else None
 
 
 def _found(module: str, file: str, name: str) -> Any:
-    try:
-        holder = importlib.import_module(module)
-    except ImportError:
-        holder = None
-    if getattr(holder, "__file__", "") != file:
+    if importlib.util.find_spec(module) is None:
         spec = importlib.util.spec_from_file_location(module, file)
         assert spec
         assert spec.loader
-        holder = sys.modules[module] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(holder)
-    return getattr(holder, name)
+        sys.modules[module] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[module])
+    return getattr(importlib.import_module(module), name)
 
 
 def set_clock(days: int) -> None:
     """Let Python's clock be wrong by so many days, as on a machine whose clock is wrong."""
-    real, shift = datetime.datetime, datetime.timedelta(days)
+    real, clock, shift = datetime.datetime, time.time, datetime.timedelta(days)
 
     class Kind(type):
         def __instancecheck__(cls, value: object) -> bool:
@@ -105,22 +95,11 @@ def set_clock(days: int) -> None:
         def now(cls, tz: Any = None) -> Any:
             return real.now(tz) + shift
 
-        @classmethod
-        def utcnow(cls) -> Any:
-            return real.now(datetime.UTC).replace(tzinfo=None) + shift
-
-        @classmethod
-        def today(cls) -> Any:
-            return real.now() + shift
-
     datetime.datetime = Wrong  # type: ignore[misc]
-    import time
-
-    clock = time.time
     time.time = lambda: clock() + shift.total_seconds()
 
 
-def main(number: int, exercise: str, class_name: str, database: str, turns: int, *place: str) -> None:
+def main(number: int, exercise: str, class_name: str, database: str, *place: str) -> None:
     import django
 
     django.setup()
@@ -130,13 +109,13 @@ def main(number: int, exercise: str, class_name: str, database: str, turns: int,
     judged = getattr(importlib.import_module(exercise), class_name)()
     step, solution = judged.rush.steps[number - 1], _found(*place)
     connection.ensure_connection()
-    print("ready", flush=True)  # noqa: T201
+    print("ready", flush=True)
     sys.stdin.readline()
-    for turn in range(turns):
-        print(step.turn(solution, number, turn), flush=True)  # noqa: T201
+    for turn in range(judged.turns):
+        print(step.turn(solution, number, turn), flush=True)
 
 
 if __name__ == "__main__":
-    if days := int(os.environ["EXERCISE_CLOCK"]):
+    if days := int(sys.argv[2]):
         set_clock(days)
-    main(int(sys.argv[1]), *sys.argv[2:5], int(sys.argv[5]), *sys.argv[6:])
+    main(int(sys.argv[1]), *sys.argv[3:])

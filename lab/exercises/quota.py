@@ -22,7 +22,7 @@ from django.contrib.postgres.functions import TransactionNow
 from django.db.models import F, Func
 from hypothesis import strategies as st
 
-from lab.exercises import judging as judge
+from lab.exercises import judging, scenarios
 from lab.models import Notification
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies.spending import row_lock
@@ -48,7 +48,8 @@ def spend(
 
 
 @dataclass(frozen=True)
-class Spend(judge.Call):
+class Spend(scenarios.Call):
+    name = "spend"
     spender: str = "somebody"
     limit: int = 2
     days: int = 10_000  # so long that no period ends during the tests
@@ -60,7 +61,7 @@ class Spend(judge.Call):
 
         def create() -> str:
             calls.append(number)
-            judge.fail(self.fails)
+            scenarios.fail(self.fails)
             Notification.objects.create(text=f"made in call {number}")
             return f"what create {number} returns"
 
@@ -77,19 +78,13 @@ class Spend(judge.Call):
     def turn(self, function: Callable[..., Any], number: int, turn: int) -> str:
         return self(function, 0, at_once=True)  # all processes are told the same
 
-    def __str__(self) -> str:
-        what = f"create that raises {self.fails}" if self.fails else "create"
-        amount = "" if self.amount is None else f", amount={self.amount}"
-        options = f"limit={self.limit}, period={self.days} days{amount}"
-        return f"spend({self.spender!r}, {what}, {options}) {self.inside}".strip()
 
-
-def counter(days: int, since: datetime, spent: int, spender: str = "somebody") -> judge.Row:
+def counter(days: int, since: datetime, spent: int, spender: str = "somebody") -> scenarios.Row:
     fields = {"spender": spender, "period": timedelta(days=days), "since": since, "spent": spent}
-    return judge.Row(QuotaUsage, fields)
+    return scenarios.Row(QuotaUsage, fields)
 
 
-class TestQuota(judge.Exercise):
+class TestQuota(judging.Exercise):
     name, reference = "spend", staticmethod(row_lock.spend)
     table, meant = "shorturl_spending", ShortUrl.QuotaExceeded
     days = 20_000
@@ -102,15 +97,15 @@ class TestQuota(judge.Exercise):
         st.builds(counter, st.just(5_000), st.just(now), spent),
         st.builds(counter, st.just(10_000), st.just(now), spent, st.just("another")),
     )
-    fails = st.sampled_from([*[""] * 8, *judge.FAILURES])
+    fails = st.sampled_from([*[""] * 8, *scenarios.FAILURES])
     amounts = st.sampled_from([None, 1, 2, 3])
     alone = st.builds(
-        judge.Scenario,
+        scenarios.Scenario,
         rows=st.tuples(*(st.none() | each for each in counters)),
         steps=st.lists(
             st.builds(
                 Spend,
-                judge.INSIDE,
+                scenarios.INSIDE,
                 st.sampled_from(["somebody", "somebody", "another"]),
                 st.integers(0, 6),
                 st.sampled_from([10_000, 10_000, 5_000]),
@@ -121,21 +116,22 @@ class TestQuota(judge.Exercise):
             max_size=5,
         ),
     )
-    ordinary = judge.Scenario([counter(10_000, now, 3)], [Spend(limit=100_000)])
+    ordinary = scenarios.Scenario([counter(10_000, now, 3)], [Spend(limit=100_000)])
+    may_fail_to_serialize = True
     meddling = "UPDATE shorturl_spending SET spent = spent + 1"
     try_again = "raises QuotaExceeded"
     turns = 150
-    rush = judge.Scenario([], [Spend(limit=turns * 3 - 10)] * 3)
+    rush = scenarios.Scenario([], [Spend(limit=turns * 3 - 10)] * 3)
 
     @staticmethod
-    def at_once(processes: int) -> st.SearchStrategy[judge.Scenario]:
+    def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
         call = st.builds(
             Spend,
-            st.sampled_from(["", judge.COMMITTED]),
+            scenarios.INSIDE_AT_ONCE,
             st.sampled_from(["somebody"] * 5 + ["another"]),
             st.integers(1, 3),
             amount=st.sampled_from([None, 1, 2]),
             fails=TestQuota.fails,
         )
         rows = st.tuples(*(st.none() | each for each in TestQuota.counters[:2]))
-        return st.builds(judge.Scenario, rows, st.tuples(*[call] * processes))
+        return st.builds(scenarios.Scenario, rows, st.tuples(*[call] * processes))
