@@ -61,7 +61,6 @@ class Create(scenarios.Call):
 class TestCreate(judging.Exercise):
     name, reference = "create", staticmethod(on_conflict.create)
     table, meant = "shorturl_shorturl", ShortUrl.KeySpaceExhausted
-    targets = st.sampled_from(scenarios.TARGETS)
     alone = st.builds(
         scenarios.Scenario,
         rows=st.tuples(*(st.none() | scenarios.link(key) for key in "abcdef"), scenarios.link("g")),
@@ -69,7 +68,7 @@ class TestCreate(judging.Exercise):
             st.builds(
                 Create,
                 inside=scenarios.INSIDE,
-                target=targets,
+                target=scenarios.A_TARGET,
                 keys=st.lists(st.sampled_from("abcdefghijkg"), max_size=12).map(tuple)
                 | st.just(tuple("gabcdefgabcdefhi")),
                 kind=st.sampled_from([list, tuple, iter, dict.fromkeys]),
@@ -89,7 +88,7 @@ class TestCreate(judging.Exercise):
         # In one order, because two transactions that each want both of two keys may deadlock.
         some = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(sorted).map(tuple)
         call = st.builds(
-            Create, scenarios.INSIDE_AT_ONCE, TestCreate.targets, st.just(("a", "b")) | some
+            Create, scenarios.INSIDE_AT_ONCE, scenarios.A_TARGET, st.just(("a", "b")) | some
         )
         rows = st.tuples(st.none() | scenarios.link("b", **scenarios.PLAIN))
         return st.builds(scenarios.Scenario, rows, st.tuples(*[call] * processes))
