@@ -4,10 +4,10 @@
 raises ShortUrl.KeySpaceExhausted(keys) when all of them are taken. A deleted link keeps its key.
 Several links may have one target.
 
-It also works in a caller's transaction, or refuses it with atomic(durable=True). It leaves the
-caller's session as it was: settings, locks, connection. The caller gets every error of the
-database, or another error with it as its cause, except that a key is taken. A call that tries again gives up after at most
-a thousand attempts, and waits for others in the database alone.
+It also works in a caller's transaction, or refuses it with atomic(durable=True), and leaves the
+session as it was: settings, locks, connection. Its caller gets every error of the database, or
+another error with it as the cause, except that a key is taken. It gives up after a thousand
+attempts for a key at the latest, and waits for others in the database alone.
 
 The function below checks a key and then inserts it. What can happen between the two?
 """

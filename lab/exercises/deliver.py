@@ -1,15 +1,14 @@
 """Write a correct `deliver`: `pytest lab/exercises/deliver.py` tests it.
 
 `deliver` calls `send` with the oldest event that is due for a receiver, deletes the event, and
-returns True. It returns False when no event is due, or others are sending what is.
-`LinkEvent.objects.due()` returns the due events: the oldest event of each link, unless it is claimed
-until a later `not_before`. When `send` raises an error, `deliver` raises it, and the event stays. A
-process may be killed while it sends, so the event stays until it is sent, and a claim of it ends
-within an hour.
+returns True. It returns False when no event is due, or when others are sending what is. The events
+of `LinkEvent.objects.due()` are due: the oldest event of each link, unless it is claimed until a
+later `not_before`. When `send` raises an error, `deliver` raises it, and the event stays. A process
+may be killed while it sends, so the event stays until then, and its claim ends within an hour.
 
-It leaves the session as it was: settings, locks, connection. The caller gets every error of the
-database, or another error with it as its cause. A call that tries again gives up after at most a
-thousand attempts, and waits for others in the database alone.
+It leaves the session as it was: settings, locks, connection. Its caller gets every error of the
+database, or another error with it as the cause. It gives up after a thousand attempts at the
+latest, and waits for others in the database alone.
 
 The function below sends some events twice. Which other process has read the same event?
 """
@@ -138,28 +137,21 @@ class TestDeliver(judging.Exercise):
         SENT.clear()
 
     def left(self, *, at_once: bool = False) -> scenarios.End:
-        """Return the events; at once, send those that are due first, and return the order, too."""
-        end: scenarios.End = in_order() if at_once else {}
-        for row in LinkEvent.objects.values("pk", "key", "subscription_id", "data", "not_before"):
-            if row["not_before"] is None or row["not_before"] < timezone.now() + HOUR:
-                row["not_before"] = "within an hour"
-            end[f"event {row['pk']}"] = row
+        """Return the events; at once, send what is due first, and return each link's order, too."""
+        known, end = -1 if at_once else len(SENT), scenarios.End()
+        while known < len(SENT):
+            known = len(SENT)
+            Deliver().ask(update_skip_locked.deliver, 0, at_once=True)
+        for _, key, pk in sorted(SENT) if at_once else []:
+            end[f"what is sent of {key}"] = f"{end.get(f'what is sent of {key}', '')} {pk}"
+        for each in LinkEvent.objects.all():
+            soon = each.not_before is None or each.not_before < timezone.now() + HOUR
+            until = "due within an hour" if soon else each.not_before
+            end[f"event {each.pk}"] = (each.key, each.subscription_id, each.data, until)
         return end
 
     def summary(self, told: list[list[str]]) -> scenarios.End:
         answers = {*itertools.chain(*told)} - {"returns whether it sends", *judging.GAVE_UP}
         SENT[:] = [ast.literal_eval(each) for each in answers if each.startswith("(")]
-        end = in_order() | {"the events that are left": LinkEvent.objects.count()}
-        return end | {each: "an answer" for each in answers if not each.startswith("(")}
-
-
-def in_order() -> scenarios.End:
-    """Send the events that are due still, and return the order in which each link's were sent."""
-    known = -1
-    while known < len(SENT):
-        known = len(SENT)
-        Deliver().ask(update_skip_locked.deliver, 0, at_once=True)
-    end: scenarios.End = {}
-    for _, key, pk in sorted(SENT):
-        end[f"what is sent of {key}"] = f"{end.get(f'what is sent of {key}', '')} {pk}"
-    return end
+        wrong = {f"the answer {each}": "given" for each in answers if not each.startswith("(")}
+        return self.left(at_once=True) | wrong

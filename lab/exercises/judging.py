@@ -20,17 +20,8 @@ from django.db import DatabaseError, connection, transaction
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
-from lab.exercises import processes
-from lab.exercises.scenarios import (
-    End,
-    Function,
-    NoCallersTransaction,
-    Scenario,
-    Undone,
-    difference,
-    is_durable,
-    left,
-)
+from lab.exercises import processes, scenarios
+from lab.exercises.scenarios import End, Function, Scenario
 from pginterleave import InterleaveError, NotDeterministic, Outcome, StepTimeout, explore
 from shorturl.models import LinkEvent, QuotaUsage, ShortUrl
 
@@ -45,10 +36,9 @@ WAITS_IN_PYTHON = (
 )
 ENDLESS = "The call does not end: limit each loop, and wait for locks in the database."
 ADVICE = {  # by what the drawing of a schedule has
-    "select_for_update cannot be used": "A row lock lasts until the transaction ends: use atomic().",
+    "select_for_update cannot be used": "A row lock lasts until the transaction ends: use atomic.",
     "TransactionManagementError": "Put a statement that may fail into an atomic() of its own.",
     "SerializationFailure": "After a serialization failure the whole transaction has to run again.",
-    "DeadlockDetected": "A deadlock is impossible if all take their locks in the same order.",
 }
 LOCK = "BEGIN; LOCK TABLE {} IN %s MODE"
 TROUBLES = {  # what another session does, and how it is undone
@@ -89,15 +79,19 @@ class Exercise:
     table: ClassVar[str]  # that the function writes
     meant: ClassVar[type[Exception]]  # that stands for no error of the database
     alone: ClassVar[SearchStrategy[Scenario]]  # steps one after another
-    at_once: ClassVar[Callable[[int], SearchStrategy[Scenario]]]  # for a number of processes
     ordinary: ClassVar[Scenario]  # one call that writes
     meddling: ClassVar[str] = "SELECT 1"  # how another session changes the row that it writes
-    hopeless: ClassVar[Scenario | None] = None  # one call that fails each time, if not `ordinary`
+    hopeless: ClassVar[Scenario | None] = None  # one call that always fails
     rush: ClassVar[Scenario]  # the calls that processes repeat
     turns: ClassVar[int]
     days: ClassVar[int] = 0  # by which the clocks of these processes differ
     may_fail_to_serialize: ClassVar[bool] = False  # in a caller's transaction, after meddling
     try_again: ClassVar[str] = ""  # what a call may be told for now, while another one fails
+
+    @staticmethod
+    def at_once(processes: int) -> SearchStrategy[Scenario]:
+        """Make scenarios with a step for each process."""
+        raise NotImplementedError
 
     @property
     def solution(self) -> Function:
@@ -108,7 +102,7 @@ class Exercise:
         scenario.setup(function or self.solution)
 
     def left(self, *, at_once: bool = False) -> End:
-        return left()
+        return scenarios.left()
 
     def end(self, scenario: Scenario, function: Function, order: Sequence[int] = ()) -> End:
         """Run the steps one after another, in this order if they may be at once."""
@@ -125,21 +119,21 @@ class Exercise:
             right = self.end(scenario, type(self).reference)
             try:
                 end = self.end(scenario, self.solution)
-            except NoCallersTransaction:
+            except scenarios.NoCallersTransaction:
                 return
             except DatabaseError as error:
                 end = {"the session": f"unusable ({error})"}
             if end != right:
                 connection.close()  # it may be in any state
-                raise Refused(f"{scenario}. {difference(end, right)}.")
+                raise Refused(f"{scenario}. {scenarios.difference(end, right)}.")
 
         each(self.alone, ALONE, judge)
 
     def test_two_processes_at_once(self, interleave: Any) -> None:
-        each(type(self).at_once(2), AT_ONCE[2], self._judge_at_once)
+        each(self.at_once(2), AT_ONCE[2], self._judge_at_once)
 
     def test_three_processes_at_once(self, interleave: Any) -> None:
-        each(type(self).at_once(3), AT_ONCE[3], self._judge_at_once)
+        each(self.at_once(3), AT_ONCE[3], self._judge_at_once)
 
     def _judge_at_once(self, scenario: Scenario) -> None:
         steps = scenario.steps
@@ -152,11 +146,11 @@ class Exercise:
             end: End = {}
             for at, (step, outcome) in enumerate(zip(steps, outcomes, strict=True), 1):
                 said = outcome.returned
-                if said == self.try_again and any(each.fails for each in steps):
+                if said == self.try_again and any(getattr(each, "fails", "") for each in steps):
                     said = replace(step, inside="")(self.solution, at, at_once=True)
                 end[f"what {at} comes to"] = said
             end |= self.left(at_once=True)
-            differences = [difference(end, each) for each in ends]
+            differences = [scenarios.difference(end, each) for each in ends]
             return "" if "" in differences else min(differences, key=len)
 
         what = f"{scenario} at once"
@@ -168,7 +162,7 @@ class Exercise:
                 ],
                 setup=partial(self.begin, scenario),
                 invariant=as_one_after_another,
-                expected=NoCallersTransaction,
+                expected=scenarios.NoCallersTransaction,
                 count_all=False,
                 max_schedules=SCHEDULES[len(steps)],
                 max_steps=100,
@@ -200,7 +194,7 @@ class Exercise:
         )
         if end != right:
             what = f"{self.rush}, {self.turns} times in processes of the operating system"
-            refuse(f"{what}. {difference(end, right)}.")
+            refuse(f"{what}. {scenarios.difference(end, right)}.")
 
     def summary(self, told: list[list[str]]) -> End:
         for (at, step), answers in zip(enumerate(self.rush.steps, 1), told, strict=True):
@@ -208,7 +202,8 @@ class Exercise:
                 if answer in GAVE_UP:  # the caller asks again
                     answers[turn] = step.turn(self.solution, at, turn)
         every = sorted(itertools.chain(*told))
-        return {f"the number of answers {each!r}": every.count(each) for each in {*every}} | {
+        end: End = {f"the answers {each!r}": every.count(each) for each in every}
+        return end | {
             "the number of links": ShortUrl.objects.count(),
             "the number of hits": sum(ShortUrl.objects.values_list("hits", flat=True)),
             "what is spent": sum(QuotaUsage.objects.values_list("spent", flat=True)),
@@ -240,7 +235,7 @@ class Exercise:
         else:  # it has written nothing that the table refuses
             end = {"what 1 comes to": said} | end
         if end != right:
-            refuse(f"{what}. {difference(end, right)}.")
+            refuse(f"{what}. {scenarios.difference(end, right)}.")
 
     def test_it_gives_up(self, interleave: Any) -> None:
         """Another session changes the row before each statement."""
@@ -263,7 +258,7 @@ class Exercise:
             pytest.skip("A change of another session does not make it fail.")
         self.begin(self.ordinary)
         what = f"{self.ordinary} in a REPEATABLE READ transaction, after another session's change"
-        with another_session() as other, suppress(Undone), transaction.atomic():
+        with another_session() as other, suppress(scenarios.Undone), transaction.atomic():
             with connection.cursor() as cursor:
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 cursor.execute(f"SELECT 1 FROM {self.table}")  # noqa: S608
@@ -272,7 +267,7 @@ class Exercise:
             if not error:
                 refuse(f"{what}. It {said}, and a serialization failure is right.")
             self._has_its_cause(what, error)
-            raise Undone
+            raise scenarios.Undone
 
     def _ask(self, what: str, scenario: Scenario | None = None) -> tuple[str, Exception | None]:
         step = (scenario or self.ordinary).steps[0]
@@ -285,13 +280,13 @@ class Exercise:
             return "", error
 
     def _has_its_cause(self, what: str, error: Exception) -> None:
-        if is_durable(error):
+        if scenarios.is_durable(error):
             return
         known = any(isinstance(each, DatabaseError) for each in causes(error))
         if isinstance(error, self.meant) or not known:
             refuse(
-                f"{what}. It raises {type(error).__name__} ({error}), and the error of the database "
-                "is right, or another one of which it is the cause."
+                f"{what}. It raises {type(error).__name__} ({error}), and the error of the "
+                "database is right, or another one of which it is the cause."
             )
 
 
@@ -341,7 +336,7 @@ def limited(what: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def each(scenarios: SearchStrategy[Any], count: int, judge: Callable[[Any], None]) -> None:
+def each(some: SearchStrategy[Any], count: int, judge: Callable[[Any], None]) -> None:
     """Judge so many scenarios; one that is refused is made smaller, and fails the test."""
     refusals: list[Refused] = []
     until = 0.0
@@ -355,7 +350,7 @@ def each(scenarios: SearchStrategy[Any], count: int, judge: Callable[[Any], None
         phases=[Phase.generate, Phase.shrink],
         suppress_health_check=[*HealthCheck],
     )
-    @given(scenarios)
+    @given(some)
     def run(scenario: Any) -> None:
         nonlocal until
         if refusals and (refusals[-1].is_final or time.monotonic() > until):

@@ -26,11 +26,18 @@ def run(exercise: Any, solution: Any) -> list[list[str]]:
     module = type(exercise).__module__
     if not (place := _place(solution)):
         pytest.skip("The function is in no file that another process can import.")
-    database = str(connection.settings_dict["NAME"])
+    names = (module, type(exercise).__name__, str(connection.settings_dict["NAME"]), *place)
+    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     running = [
-        subprocess.Popen(
-            [sys.executable, "-m", __name__, str(number), str((number - 1) * exercise.days)]
-            + [module, type(exercise).__name__, database, *place],
+        subprocess.Popen(  # noqa: S603 - this module
+            [
+                sys.executable,
+                "-m",
+                __name__,
+                str(number),
+                str((number - 1) * exercise.days),
+                *names,
+            ],
             cwd=Path(__file__).parents[2],
             env={
                 **os.environ,
@@ -38,16 +45,17 @@ def run(exercise: Any, solution: Any) -> list[list[str]]:
                 "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
                 "DJANGO_SETTINGS_MODULE": "project.settings",
             },
-            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE),
             text=True,
+            **pipes,
         )
         for number, _ in enumerate(exercise.rush.steps, 1)
     ]
-    timer = Timer(PATIENCE, lambda: [each.kill() for each in running])
+    timer = Timer(PATIENCE, lambda: [*map(subprocess.Popen.kill, running)])
     timer.start()
     try:
         for each in running:
-            each.stdout.readline()  # type: ignore[union-attr]  # it is ready
+            assert each.stdout
+            each.stdout.readline()  # it is ready
         for each in running:
             print("go", file=each.stdin, flush=True)
         told = [each.communicate() for each in running]
@@ -84,13 +92,14 @@ def _found(module: str, file: str, name: str) -> Any:
 
 def set_clock(days: int) -> None:
     """Let Python's clock be wrong by so many days, as on a machine whose clock is wrong."""
-    real, clock, shift = datetime.datetime, time.time, datetime.timedelta(days)
+    real: Any = datetime.datetime
+    clock, shift = time.time, datetime.timedelta(days)
 
     class Kind(type):
         def __instancecheck__(cls, value: object) -> bool:
             return isinstance(value, real)
 
-    class Wrong(real, metaclass=Kind):
+    class Wrong(real, metaclass=Kind):  # type: ignore[misc]
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return real.now(tz) + shift

@@ -3,10 +3,10 @@
 `resolve` counts one hit and returns the short URL. It raises ShortUrl.DoesNotExist for a key that
 leads nowhere: one that is unknown, deleted, expired or used up. live() leaves all of these out.
 
-It also works in a caller's transaction, or refuses it with atomic(durable=True). It leaves the
-caller's session as it was: settings, locks, connection. The caller gets every error of the
-database, or another error with it as its cause. A call that tries again gives up after at most a
-thousand attempts, and waits for others in the database alone.
+It also works in a caller's transaction, or refuses it with atomic(durable=True), and leaves the
+session as it was: settings, locks, connection. Its caller gets every error of the database, or
+another error with it as the cause. It gives up after a thousand attempts at the latest, and waits
+for others in the database alone.
 
 The function below reads, adds one, and writes. Which of its statements can use an old value? Which
 columns does it write? Which statement should check how many uses are left?

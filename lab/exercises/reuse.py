@@ -4,10 +4,10 @@
 returns the link that `create()` makes, and True. What `create()` raises, `reuse` raises. No unique
 constraint can help, because other code may create several links to one target.
 
-It also works in a caller's transaction, or refuses it with atomic(durable=True). It leaves the
-caller's session as it was: settings, locks, connection. The caller gets every error of the
-database, or another error with it as its cause. A call that tries again gives up after at most
-a thousand attempts, and waits for others in the database alone.
+It also works in a caller's transaction, or refuses it with atomic(durable=True), and leaves the
+session as it was: settings, locks, connection. Its caller gets every error of the database, or
+another error with it as the cause. It gives up after a thousand attempts at the latest, and waits
+for others in the database alone.
 
 The function below looks for a link and then creates one. Which other process has looked, too?
 """

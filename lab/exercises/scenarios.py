@@ -49,9 +49,8 @@ class Row(NamedTuple):
 
     model: type[Model]
     fields: dict[str, Any]
-    fails = ""
 
-    def __call__(self, function: Any = None, number: int = 0, *, at_once: bool = False) -> str:
+    def __call__(self, function: Function, number: int, *, at_once: bool = False) -> str:
         return told(lambda: f"inserts {self.model._base_manager.create(**self.fields).pk}")
 
     def __str__(self) -> str:
@@ -68,7 +67,7 @@ class Scenario:
     def setup(self, function: Function) -> None:
         with transaction.atomic():
             for model in EMPTIED:
-                model._base_manager.all()._raw_delete("default")  # type: ignore[attr-defined]
+                model._base_manager.all()._raw_delete("default")
             owners = [User(id=each, username=str(each)) for each in (1, 2)]
             User.objects.bulk_create(owners, ignore_conflicts=True)
             for row in filter(None, self.rows):
@@ -171,7 +170,6 @@ class Edit(NamedTuple):
 
     key: str
     fields: dict[str, Any]
-    fails = ""
 
     def __call__(self, function: Function, number: int, *, at_once: bool = False) -> str:
         columns = ", ".join(f"{name} = %s" for name in self.fields)

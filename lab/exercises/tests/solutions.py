@@ -3,23 +3,21 @@
 Each wrong one shows that a check works, and has a part of the sentence that refuses it.
 """
 
-import threading
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies.creating import forgiveness, on_conflict, table_lock
+from shorturl.strategies.creating import forgiveness, on_conflict, savepoint, table_lock
 from shorturl.strategies.delivering import advisory_lock, delete_returning, select_for_update
 from shorturl.strategies.resolving import f_expression_full_save, repeatable_read
 from shorturl.strategies.reusing import find_then_create, serializable
 from shorturl.strategies.reusing import on_conflict as claim
 from shorturl.strategies.spending import conditional_update, f_expression
 
-LOCK = threading.Lock()
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -67,11 +65,6 @@ def a_lock_on_hash(key):
         return add_one(key)
 
 
-def a_lock_in_python(key):
-    with LOCK:
-        return add_one(key)
-
-
 def a_lock_outlives_the_call(key):
     sql("SELECT pg_advisory_lock(hashtext(%s))", key)
     return reads_after_the_update(key)
@@ -90,24 +83,6 @@ def a_failed_read_is_no_link(key):
     except Exception as error:
         raise ShortUrl.DoesNotExist(key) from error
     return reads_after_the_update(key)
-
-
-def with_created(target_url, *, keys):
-    for key in keys:
-        made, created = ShortUrl.objects.get_or_create(key=key, defaults={"target_url": target_url})
-        if created:
-            return made
-    raise ShortUrl.KeySpaceExhausted(keys)
-
-
-def every_integrity_error(target_url, *, keys):
-    for key in keys:
-        try:
-            with transaction.atomic():
-                return ShortUrl.objects.create(key=key, target_url=target_url)
-        except IntegrityError:
-            pass
-    raise ShortUrl.KeySpaceExhausted(keys)
 
 
 def one_link_for_a_target(target_url, *, keys):
@@ -134,7 +109,7 @@ def pythons_clock(spender, create, *, limit, period, amount=1):
 RIGHT: list[tuple[str, Any]] = [
     ("resolve", compare_and_swap),
     ("resolve", repeatable_read.resolve),
-    ("create", with_created),
+    ("create", savepoint.create),
     ("create", table_lock.create),
     ("reuse", claim.reuse),
     ("reuse", serializable.reuse),
@@ -142,17 +117,16 @@ RIGHT: list[tuple[str, Any]] = [
     ("deliver", select_for_update.deliver),
     ("deliver", advisory_lock.deliver),
 ]
-WRONG: list[tuple[str, Any, str]] = [
+WRONG: list[tuple[str, Any, str]] = [  # None is the given function
+    *((name, None, "is right") for name in ("resolve", "create", "reuse", "quota", "deliver")),
     ("resolve", f_expression_full_save.resolve, "is right"),
     ("resolve", two_attempts, "raises Contended"),
     ("resolve", for_ever, "The call does not end"),
     ("resolve", a_lock_on_hash, "in processes of the operating system"),
-    ("resolve", a_lock_in_python, "A process waits in Python"),
     ("resolve", a_lock_outlives_the_call, "an advisory lock"),
     ("resolve", the_cause_is_lost, "the error of the database is right"),
     ("resolve", a_failed_read_is_no_link, "another session has locked the table"),
     ("create", forgiveness.create, "raises TransactionManagementError"),
-    ("create", every_integrity_error, "a CHECK refuses the row"),
     ("create", one_link_for_a_target, "is right"),
     ("reuse", find_then_create.reuse, "as one after the other"),
     ("quota", spends_one, "is right"),
