@@ -4,7 +4,7 @@
 raises ShortUrl.KeySpaceExhausted(keys) when all of them are taken. A deleted link keeps its key.
 Several links may have one target.
 
-It also works in a caller's transaction, or refuses it with atomic(durable=True), and leaves the
+It also works in a caller's transaction, or refuses it as atomic(durable=True) does, and leaves the
 session as it was: settings, locks, connection. Its caller gets every error of the database, or
 another error with it as the cause, except that a key is taken. It gives up after a thousand
 attempts for a key at the latest, and waits for others in the database alone.

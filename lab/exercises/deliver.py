@@ -112,7 +112,7 @@ class TestDeliver(judging.Exercise):
     # An event may be committed late, with a smaller id than others.
     late = st.builds(event, st.sampled_from([5, 15, 25, 35, 60]), st.sampled_from("abc"))
     # After a send that fails the event may be claimed or not, so no call comes after it.
-    last = st.sampled_from([[], *([Deliver(fails=each)] for each in scenarios.FAILURES)])
+    last = st.sampled_from([[], *([Deliver(fails=each)] for each in scenarios.FAILURES[:2])])
     alone = st.builds(
         lambda rows, steps, last: scenarios.Scenario(rows, [*steps, *last]),
         events([10, 20, 30, 40, 50], "abc"),

@@ -210,8 +210,6 @@ class Exercise:
             "the number of events": LinkEvent.objects.count(),
         }
 
-    # What no scenario says.
-
     @pytest.mark.parametrize("trouble", [*TROUBLES])
     def test_an_error_of_the_database_is_raised(self, interleave: Any, trouble: str) -> None:
         """Another session locks the table, or makes it refuse what is written."""
@@ -280,7 +278,7 @@ class Exercise:
             return "", error
 
     def _has_its_cause(self, what: str, error: Exception) -> None:
-        if scenarios.is_durable(error):
+        if scenarios.is_refusal(error):
             return
         known = any(isinstance(each, DatabaseError) for each in causes(error))
         if isinstance(error, self.meant) or not known:

@@ -3,7 +3,7 @@
 `resolve` counts one hit and returns the short URL. It raises ShortUrl.DoesNotExist for a key that
 leads nowhere: one that is unknown, deleted, expired or used up. live() leaves all of these out.
 
-It also works in a caller's transaction, or refuses it with atomic(durable=True), and leaves the
+It also works in a caller's transaction, or refuses it as atomic(durable=True) does, and leaves the
 session as it was: settings, locks, connection. Its caller gets every error of the database, or
 another error with it as the cause. It gives up after a thousand attempts at the latest, and waits
 for others in the database alone.
@@ -12,7 +12,6 @@ The function below reads, adds one, and writes. Which of its statements can use 
 columns does it write? Which statement should check how many uses are left?
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +37,7 @@ class Resolve(scenarios.Call):
     name = "resolve"
     key: str = "a"
 
-    def ask(self, function: Callable[..., Any], number: int, *, at_once: bool) -> str:
+    def ask(self, function: scenarios.Function, number: int, *, at_once: bool) -> str:
         found = function("".join(self.key))  # a text of its own, with an id() of its own
         if not isinstance(found, ShortUrl):
             return f"returns {found!r}"

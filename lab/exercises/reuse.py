@@ -4,7 +4,7 @@
 returns the link that `create()` makes, and True. What `create()` raises, `reuse` raises. No unique
 constraint can help, because other code may create several links to one target.
 
-It also works in a caller's transaction, or refuses it with atomic(durable=True), and leaves the
+It also works in a caller's transaction, or refuses it as atomic(durable=True) does, and leaves the
 session as it was: settings, locks, connection. Its caller gets every error of the database, or
 another error with it as the cause. It gives up after a thousand attempts at the latest, and waits
 for others in the database alone.
