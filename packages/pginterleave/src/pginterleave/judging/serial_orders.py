@@ -135,16 +135,11 @@ class SerialJudge:
     def not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
         written = {column for column in self.comparison.by_chance if column[0] in self._tables}
-        values = self.comparison.parts_by_chance
-        return [
-            *(f"{table}.{name}" for table, name in sorted(written)),
-            *(
-                f"{' '.join(filter(None, path[1:]))} of what process {number + 1} returns".removeprefix(
-                    " of "
-                )
-                for number, path in sorted(values)
-            ),
+        values = [
+            " of ".join(filter(None, (" ".join(path[1:]), f"what process {number + 1} returns")))
+            for number, path in sorted(self.comparison.parts_by_chance)
         ]
+        return [*(f"{table}.{name}" for table, name in sorted(written)), *values]
 
     def limits(self) -> list[str]:
         """Return what the comparison leaves out, and may matter."""
