@@ -224,6 +224,7 @@ class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
         """Ask, or remove the account; Django's transaction would lock all of its links."""
+        # pginterleave: alone - Django adds a new row to its log; remove() has its own transactions
         response: HttpResponse = self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined]
         return response
 
