@@ -1,5 +1,6 @@
 """`manage.py race`: list, explore and show races."""
 
+import json
 import os
 import sys
 from argparse import ArgumentTypeError
@@ -21,7 +22,7 @@ from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies.strategy import Strategy
 
-ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds")
+ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form")
 
 
 class OneLineParser(CommandParser):
@@ -68,7 +69,13 @@ class Command(BaseCommand):
             "--schedule",
             help="such as 1212; default: the counterexample, or else the first schedule",
         )
-        table = action(self.run_matrix, "Print strategies × races: violating / all schedules.")
+        table = action(
+            self.run_matrix,
+            "Print strategies × races: violating / all schedules; ✗ wrong, ⊘ refused.",
+        )
+        form = table.add_mutually_exclusive_group()
+        for name, text in (("json", "a list of the cells"), ("markdown", "tables for a document")):
+            form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
         count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
         count.add_argument("race", nargs="?", type=race_named, help="default: all races")
         for each in (explore, show, table):
@@ -158,7 +165,7 @@ class Command(BaseCommand):
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, processes: int | None, **limits: int) -> None:
+    def run_matrix(self, processes: int | None, form: str | None, **limits: int) -> None:
         counts = {count for race in RACES.values() for count in race.counts}
         if processes and processes not in counts:
             there_are = ", ".join(map(str, sorted(counts)))
@@ -167,8 +174,11 @@ class Command(BaseCommand):
             cells = []
             for cell in matrix.cells(processes, **limits):
                 cells.append(cell)
-                self._say(f"{cell.race} × {cell.strategy}: {cell}")
-        self.stdout.write(matrix.markdown(cells))
+                self._say(f"{cell.race} × {cell.strategy}: {cell.marked()}")
+        if form == "json":
+            self.stdout.write(json.dumps([cell._asdict() for cell in cells], indent=1))
+            return
+        self.stdout.write(matrix.markdown(cells) if form else matrix.text(cells))
 
     def run_counts(self, race: Race | None) -> None:
         found = dict(counts.COUNTS)

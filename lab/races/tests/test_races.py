@@ -55,7 +55,7 @@ CELLS = {
 def test_the_document_shows_the_matrix_as_the_command_prints_it() -> None:
     assert set(CELLS) == {(name, one) for name, race in RACES.items() for one in race.strategies}
     assert MATRIX.endswith(
-        f'"manage.py race matrix")) ]]] -->\n{matrix.markdown([*CELLS.values()])}\n'
+        f'"manage.py race matrix --markdown")) ]]] -->\n{matrix.markdown([*CELLS.values()])}\n'
     )
 
 
