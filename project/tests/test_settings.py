@@ -118,7 +118,7 @@ def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
         ("SHORTURL_HOME_REDIRECT", "example.com", "is not a URL with https: or http:"),
         ("SHORTURL_HOME_REDIRECT", "mailto:us@example.com", "is not a URL"),
         ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
-        ("SHORTURL_IMPRINT_URL", "https://", "is not a URL"),
+        ("SHORTURL_IMPRINT_URL", "https:imprint", "is not a URL"),
         ("SHORTURL_ABUSE_URL", "javascript:x", "is not a URL with https: or http: or mailto:"),
         ("SHORTURL_KEY_LENGTH", "0", "is not a whole number from 1 to 20"),
         ("SHORTURL_KEY_LENGTH", "21", "is not"),
