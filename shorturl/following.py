@@ -115,30 +115,32 @@ def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> 
     Raises RowLocked when another transaction keeps the row locked.
     """
     bans.refresh()
-    try:
-        if settings.SHORTURL_VISITS:
-            found = cluster.recording().count_one(key, hits, cursor)
-        else:
-            found = without_visits.count_one(key, len(hits), cursor)
-    except OperationalError as error:
-        raise_if_locked(key, error)
-        raise
-    if found:
+    if found := count_together(key, hits, cursor):
         return [found] * len(hits)
-    if len(hits) == 1:
-        return []
     counted: list[Counted] = []
-    for hit in hits:
+    for hit in hits if len(hits) > 1 else ():
         try:
-            one = count_key(key, [hit], cursor)
+            one = count_together(key, [hit], cursor)
         except Exception:
             if not counted:
                 raise
             break  # the counted hits are committed, and must be answered
         if not one:
             break
-        counted += one
+        counted.append(one)
     return counted
+
+
+def count_together(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> Counted | None:
+    """Count all hits of one key in one statement, or none; raise RowLocked as count_key()."""
+    try:
+        if settings.SHORTURL_VISITS:
+            found: Counted | None = cluster.recording().count_one(key, hits, cursor)
+            return found
+        return without_visits.count_one(key, len(hits), cursor)
+    except OperationalError as error:
+        raise_if_locked(key, error)
+        raise
 
 
 @noted
