@@ -47,8 +47,6 @@ try:
         LOCAL,
         LOG_FORMAT,
         SHORTURL_DELIVER,
-        SHORTURL_LAB,
-        SHORTURL_LAB_EXPLORE,
         SHORTURL_METRICS_TOKEN,
         WORKERS,
     )
@@ -202,11 +200,6 @@ def post_worker_init(worker: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi
         patches.accept_bursts(worker, backlog)
-    if SHORTURL_LAB and SHORTURL_LAB_EXPLORE and worker.age == 1:
-        from lab.recording import batches
-
-        batches.start_the_first()
-        connections.close_all()
     if SHORTURL_DELIVER:  # in each worker: when one ends, the others deliver
         from shorturl.events.delivering import Deliverer, deliver_next
 

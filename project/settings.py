@@ -109,8 +109,6 @@ if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
         "turn it off, for example SHORTURL_LAB_LOAD=off"
     )
 
-# Whether the service at its start explores the races of the lab's pages that are not explored yet.
-SHORTURL_LAB_EXPLORE = flag("SHORTURL_LAB_EXPLORE", default=False)
 # Whether the service also delivers events, as `manage.py deliver` does.
 SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
 

@@ -54,7 +54,7 @@ VIOLATES = {
 }
 
 
-@pytest.mark.usefixtures("recorded")
+@pytest.mark.usefixtures("stored")
 def test_every_page_opens_and_its_schedule_ends_as_the_text_says(
     client: Client, tmp_path: Path
 ) -> None:

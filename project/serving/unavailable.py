@@ -80,7 +80,8 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     """
     node = "" if key_of(request.path_info) else missing_node(error)
     busy = not node and is_busy(error)
-    what = f"A node of the database, {node}," if node else "The database"
+    either = "The database, or a node of it," if settings.DATABASE_CITUS else "The database"
+    what = f"A node of the database, {node}," if node else either
     detail = "Too many requests at the moment." if busy else f"{what} is not answering."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=busy)
     response["Retry-After"] = str(RETRY_AFTER)

@@ -12,11 +12,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from lab.exceptions import LabRefusal, NotFound
-from lab.races import RACES, matrix
+from lab.exploring.jobs import counted, race_named
+from lab.races import RACES, counts, matrix
 from lab.races.museum import MUSEUM
 from lab.races.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.races.write_skew import WRITE_SKEW
-from lab.recording.jobs import race_named
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies.strategy import Strategy
@@ -69,6 +69,8 @@ class Command(BaseCommand):
             help="such as 1212; default: the counterexample, or else the first schedule",
         )
         table = action(self.run_matrix, "Print strategies × races: violating / all schedules.")
+        count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
+        count.add_argument("race", nargs="?", type=race_named, help="default: all races")
         for each in (explore, show, table):
             each.add_argument("--processes", type=limit, help="default: the race's smallest number")
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
@@ -144,7 +146,8 @@ class Command(BaseCommand):
                 result = race.explore(one, count, **limits)
                 worst = result.counterexample
                 schedule = worst.order if worst else result.orders[0]
-                title = f"{counts(result)}; {'the shortest' if worst else 'the first'}: {schedule}"
+                which = "the shortest" if worst else "the first"
+                title = f"{counted_as(result)}; {which}: {schedule}"
             shown = race.run(one, count, schedule)
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
@@ -167,6 +170,20 @@ class Command(BaseCommand):
                 self._say(f"{cell.race} × {cell.strategy}: {cell}")
         self.stdout.write(matrix.markdown(cells))
 
+    def run_counts(self, race: Race | None) -> None:
+        found = dict(counts.COUNTS)
+        with self._scratch():
+            for job in counted():
+                if race in (None, job.race):
+                    result = counts.explore(job)
+                    self._say(f"{job}: {result}")
+                    found.pop(f"{job}", None)
+                    if result.complete:
+                        found[f"{job}"] = counts.Count(
+                            result.violating, result.schedules, result.raising
+                        )
+        counts.write({job: found[job] for job in map(str, counted()) if job in found})
+
     def _draw(self, schedule: Schedule) -> str:
         """Draw the schedule; on a terminal, fit it to the width, down to 24 columns a lane."""
         if not self.stdout.isatty():
@@ -182,7 +199,7 @@ class Command(BaseCommand):
         self.stderr.write(text, style_func=str)  # no colour, because it is not an error
 
 
-def counts(result: Exploration) -> str:
+def counted_as(result: Exploration) -> str:
     if result.truncated:
         return str(result)
     return f"{result.violating} of {result.schedules} schedules violate the invariant"
@@ -190,7 +207,7 @@ def counts(result: Exploration) -> str:
 
 def describe(result: Exploration) -> str:
     """Return the counts, and the counterexample if there is one."""
-    text = counts(result)
+    text = counted_as(result)
     if worst := result.counterexample:
         text += f", for example {worst.order}: {worst.violation}"
     return text

@@ -94,6 +94,19 @@ def test_the_api_answers_with_json_and_others_with_a_page(
 
 
 @pytest.mark.django_db
+def test_on_a_cluster_a_statement_that_takes_too_long_has_waited_for_a_node(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.DATABASE_CITUS = True
+    monkeypatch.setattr(links, "existing", too_slow)
+    with transaction.atomic():
+        response = client.get("/api/links/spring")
+        transaction.set_rollback(True)
+    assert_unavailable(response)
+    assert response.json() == {"detail": "The database, or a node of it, is not answering."}
+
+
+@pytest.mark.django_db
 def test_a_missing_node_is_named_except_by_a_redirect(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,8 +3,10 @@
 import re
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
+from django.urls import reverse
 
 from lab.exceptions import NotFound
 from lab.races import EVERY_RACE, RACES
@@ -15,7 +17,6 @@ from shorturl.strategies.strategy import Strategy
 READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
 # Explored at every level; write_skew is not in the matrix.
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
-GROUPS = ("all", "workshop", "queue", "matrix", "museum", "isolation")  # all: in this order
 OPENED = re.compile(r"/lab/races/(\w+)/(\w+)/(\d)/")  # a page in docs/workshop.md
 
 
@@ -29,7 +30,7 @@ class Job:
     isolation: str = READ_COMMITTED
 
     def __str__(self) -> str:
-        """Return the argument of the command `record`: race/strategy/processes/level."""
+        """Return the argument of the command `explore`: race/strategy/processes/level."""
         level = self.isolation.replace(" ", "-")
         return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
 
@@ -42,38 +43,58 @@ class Job:
         }
 
 
+def workshop() -> list[Job]:
+    """Return the explorations of the pages in docs/workshop.md, which a container does not have."""
+    path = settings.BASE_DIR / "docs" / "workshop.md"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [job_named(*each) for each in dict.fromkeys(OPENED.findall(text))]
+
+
+def queue() -> Job:
+    """Return the exploration of the page /lab/queue/."""
+    return job_named("lost_update", "select_for_update", "3")
+
+
+def every_job() -> list[Job]:
+    """Return the explorations of the workshop, the queue, the matrix, the museum and the levels."""
+    races = [*RACES.values(), *MUSEUM.values()]
+    isolated = [EVERY_RACE[name] for name in ISOLATED]
+    found = [*workshop(), queue()]
+    for level, several in (
+        (LEVELS[0], [*races, *isolated]),
+        *((one, isolated) for one in LEVELS[1:]),
+    ):
+        for race in several:
+            found += [Job(race, one, race.counts[0], level) for one in race.strategies.values()]
+    return list({str(job): job for job in found}.values())
+
+
+def counted() -> list[Job]:
+    """Return the explorations that tables of the pages show, with each number of processes."""
+    more = [
+        Job(race, strategy, processes)
+        for race in RACES.values()
+        for processes in race.counts[1:]
+        for strategy in race.strategies.values()
+    ]
+    return list({str(job): job for job in [*every_job(), *more]}.values())
+
+
+GROUPS = {"workshop": workshop, "all": every_job}
+
+
 def jobs_named(what: str) -> list[Job]:
     """Return the explorations of a group, or the one written as race/strategy/….
 
     Raises NotFound with the valid choices.
     """
-    if what not in GROUPS:
-        race, *rest = what.split("/")
-        if race not in EVERY_RACE:
-            names = ", ".join((*GROUPS, *EVERY_RACE))
-            raise NotFound(f"There is no group or race {race!r}; there are {names}.")
-        return [job_named(race, *rest)]
-    if what == "all":
-        every = [job for group in GROUPS[1:] for job in jobs_named(group)]
-        return list({str(job): job for job in every}.values())
-    if what == "workshop":
-        path = settings.BASE_DIR / "docs" / "workshop.md"
-        text = path.read_text(encoding="utf-8") if path.exists() else ""  # not in a container
-        return [job_named(*each) for each in dict.fromkeys(OPENED.findall(text))]
-    if what == "queue":  # the page /lab/queue/
-        return [job_named("lost_update", "select_for_update", "3")]
-    races = {
-        "matrix": RACES.values(),
-        "museum": MUSEUM.values(),
-        "isolation": [EVERY_RACE[name] for name in ISOLATED],
-    }[what]
-    return [
-        Job(race, strategy, race.counts[0], level)
-        for level in (LEVELS if what == "isolation" else [READ_COMMITTED])
-        for race in races
-        for strategy in race.strategies.values()
-        if what != "isolation" or level != READ_COMMITTED or race.name not in RACES
-    ]
+    if what in GROUPS:
+        return GROUPS[what]()
+    race, *rest = what.split("/")
+    if race not in EVERY_RACE:
+        names = ", ".join((*GROUPS, *EVERY_RACE))
+        raise NotFound(f"There is no group or race {race!r}; there are {names}.")
+    return [job_named(race, *rest)]
 
 
 def job_named(
@@ -95,3 +116,10 @@ def race_named(name: str) -> Race:
     if name not in EVERY_RACE:
         raise NotFound(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")
     return EVERY_RACE[name]
+
+
+def path_of(job: Job) -> str:
+    """Return the path of the page of an exploration."""
+    path = reverse("lab:exploration", args=[job.race.name, job.strategy.name, job.processes])
+    standard = job.isolation == READ_COMMITTED
+    return path if standard else f"{path}?{urlencode({'level': job.isolation})}"

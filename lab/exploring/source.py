@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import itertools
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 from django.conf import settings
 
 from shorturl.strategies.strategy import Strategy
+
+BASE = Path(__file__).parents[1]
 
 
 class Source(NamedTuple):
@@ -32,9 +35,26 @@ def file_of(strategy: Strategy[Any]) -> Path:
     return Path(inspect.getsourcefile(inspect.unwrap(strategy.function)) or "")
 
 
-def digest(strategy: Strategy[Any]) -> str:
-    """Return the SHA-256 of a strategy's file, in hex."""
-    return hashlib.sha256(file_of(strategy).read_bytes()).hexdigest()
+def digest(strategy: Strategy[Any], shared: str = "") -> str:
+    """Return the SHA-256 of everything that decides what an exploration finds, in hex.
+
+    That is the strategy's file and what shared_digest() returns, which a caller may pass.
+    """
+    both = file_of(strategy).read_bytes() + (shared or shared_digest()).encode()
+    return hashlib.sha256(both).hexdigest()
+
+
+def shared_digest() -> str:
+    """Return the SHA-256 of the races, of what explores them, and of the explorer's version.
+
+    The files are read each time: a service that runs has imported them before they were changed.
+    """
+    found = hashlib.sha256(version("pginterleave").encode())
+    for folder in (BASE / "races", BASE / "exploring"):
+        for path in sorted(folder.rglob("*.py")):
+            if "tests" not in path.parts[len(BASE.parts) :]:
+                found.update(path.read_bytes())
+    return found.hexdigest()
 
 
 def source(strategy: Strategy[Any]) -> Source:
