@@ -20,7 +20,8 @@ from project.database.prepared import PreparedCursor
 from project.serving.bodies import BUSY, Refused
 from project.serving.nodes import Nodes
 from project.serving.responses import Headers, Response, rendered
-from project.serving.waiting_hits import Waiting
+from project.serving.unavailable import NOT_SENT
+from project.serving.waiting_hits import NotSent, Waiting
 from shorturl import following
 from shorturl.links.validators import with_query
 from shorturl.pages.redirect import PREFETCH
@@ -77,6 +78,8 @@ class Redirects:
             found = await self.count(key, hit)
         except TimeoutError as error:
             raise Refused(*BUSY) from error
+        except NotSent as error:
+            return {following.FOUND: error.__cause__, NOT_SENT: True}
         except Exception as error:
             return {following.FOUND: error}
         if found is None:
@@ -124,7 +127,10 @@ def session(
             if is_closed(connection.connection):
                 connection.close()
             if connection.connection is None:
-                here.in_thread(partial(connect, connection))
+                try:
+                    here.in_thread(partial(connect, connection))
+                except Exception as error:
+                    raise NotSent from error
             try:
                 if cursor is None or cursor.cursor.connection is not connection.connection:
                     cursor = PreparedCursor(connection)

@@ -28,6 +28,10 @@ Hit = tuple[Any, "asyncio.Future[Any]", float]
 Batch = dict[str, list[Hit]]  # by key
 
 
+class NotSent(Exception):
+    """No statement was sent for the hit, because of the error in __cause__."""
+
+
 class Waiting:
     """The hits that wait in this process; for the running event loop.
 
@@ -62,8 +66,9 @@ class Waiting:
     def add(self, key: str, hit: Any) -> "asyncio.Future[Any]":
         """Have a hit counted; the future gets its result, None if it is not counted.
 
-        The future gets the error of the statement, or TimeoutError for a refused hit. A hit whose
-        future is cancelled before it is sent is not sent.
+        The future gets the error of the statement, NotSent for a hit that waited behind it, or
+        TimeoutError for a refused hit. A hit whose future is cancelled before it is sent is not
+        sent.
         """
         result: asyncio.Future[Any] = self.loop.create_future()
         one = (hit, result, self.loop.time())
@@ -178,10 +183,13 @@ class Waiting:
             self.waiting[key] = later
 
     def fail(self, key: str, hits: Iterable[Hit], error: BaseException) -> None:
-        """Set the error of the hits that were sent, and of the later ones of the key."""
-        for _, result, _ in (*hits, *self.behind.pop(key)):
+        """Set the error of the hits that were sent, and NotSent for the later ones of the key."""
+        for _, result, _ in hits:
             if not result.done():
                 result.set_exception(error)
+        for _, result, _ in self.behind.pop(key):
+            if not result.done():
+                result.set_exception(not_sent(error))
 
     def look(self) -> None:
         """Refuse the hits that have waited too long."""
@@ -194,6 +202,13 @@ class Waiting:
                     result.set_exception(TimeoutError())
         wait = self.waiting or any(self.behind.values())
         self.next_look = self.loop.call_later(self.patience / LOOKS, self.look) if wait else None
+
+
+def not_sent(error: BaseException) -> NotSent:
+    """Return the error of a hit that is not sent because of another error."""
+    unsent = NotSent()
+    unsent.__cause__ = error.__cause__ if isinstance(error, NotSent) else error
+    return unsent
 
 
 def still_wanted(hits: Iterable[Hit]) -> list[Hit]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from project.serving import waiting_hits
-from project.serving.waiting_hits import ALONE, TOGETHER, Waiting
+from project.serving.waiting_hits import ALONE, TOGETHER, NotSent, Waiting
 
 PATIENCE = 10.0  # seconds, many times the longest test
 
@@ -243,7 +243,7 @@ def test_hits_beyond_the_last_use_get_none(run: Any) -> None:
 
 @pytest.mark.parametrize("locked", [set(), {"a"}])
 def test_an_error_is_set_for_all_hits_of_the_key(run: Any, locked: set[str]) -> None:
-    """For the hits of the statement and for the later ones, which would meet it, too."""
+    """The later ones, which would meet it, too, are told that they were not sent."""
 
     async def test(statements: Statements) -> None:
         statements.locked = locked
@@ -253,6 +253,9 @@ def test_an_error_is_set_for_all_hits_of_the_key(run: Any, locked: set[str]) -> 
         futures += await statements.add("a")
         await statements.end(error=ZeroDivisionError())
         raised = await asyncio.gather(*futures, return_exceptions=True)
+        later = raised.pop()
+        assert isinstance(later, NotSent)
+        assert isinstance(later.__cause__, ZeroDivisionError)
         told = ["b"] if locked else []
         assert [each for each in raised if not isinstance(each, ZeroDivisionError)] == told
         (other,) = await statements.add("b")
