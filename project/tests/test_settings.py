@@ -260,8 +260,10 @@ def example() -> dict[str, tuple[bool, str]]:
 
 
 def variables_read() -> set[str]:
-    """Return the variables that the settings, gunicorn's and Compose's file read."""
-    names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    """Return the variables that the settings, gunicorn's and Compose's files read."""
+    names = set[str]()
+    for compose in (ROOT / "docker-compose.yml", *ROOT.glob("deploy/*.yml")):
+        names.update(re.findall(r"\$\{([A-Z_]+)", compose.read_text()))
     for path in ("settings", "environment", "gunicorn"):
         source = (ROOT / "project" / f"{path}.py").read_text()
         read = r'\b(?:text|flag|number|choice|url|required)\(\s*"([A-Z_]+)"'
