@@ -85,7 +85,7 @@ class TestReuse(judging.Exercise):
     ordinary = scenarios.Scenario([], [Reuse()])
     hopeless = scenarios.Scenario([], [Reuse(fails="SerializationFailure")])
     rush = scenarios.Scenario([], [Reuse(owner_id=1)] * 3)
-    turns = 150
+    turns = 100
 
     @staticmethod
     def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
