@@ -25,7 +25,7 @@ from lab.exercises.scenarios import End, Function, Scenario
 from pginterleave import InterleaveError, NotDeterministic, Outcome, StepTimeout, explore
 from shorturl.models import LinkEvent, QuotaUsage, ShortUrl
 
-ALONE, AT_ONCE, SCHEDULES = 150, {2: 14, 3: 4}, {2: 80, 3: 40}
+ALONE, AT_ONCE, SCHEDULES = 200, {2: 12, 3: 3}, {2: 60, 3: 40}
 SHRINKING = 5.0  # seconds
 STATEMENTS = 6_000  # in one call: a thousand attempts of some statements each
 PATIENCE = 20  # seconds for one call, which takes milliseconds
