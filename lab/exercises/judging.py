@@ -38,7 +38,6 @@ ENDLESS = "The call does not end: limit each loop, and wait for locks in the dat
 ADVICE = {  # by what the drawing of a schedule has
     "select_for_update cannot be used": "A row lock lasts until the transaction ends: use atomic.",
     "TransactionManagementError": "Put a statement that may fail into an atomic() of its own.",
-    "SerializationFailure": "After a serialization failure the whole transaction has to run again.",
 }
 LOCK = "BEGIN; LOCK TABLE {} IN %s MODE"
 TROUBLES = {  # what another session does, and how it is undone
