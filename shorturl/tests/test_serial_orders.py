@@ -66,8 +66,10 @@ def test_an_account_is_removed_beside_a_create(interleave: Interleave) -> None:
 
 @pytest.mark.exhaustive
 def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interleave) -> None:
-    owner, link = user(), operations.create(TARGET, key="a")
-    chosen = {"target_url": TARGET, "initial-target_url": TARGET, "owner": owner.pk}
+    owner, before = user(), user()
+    link = operations.create(TARGET, key="a", owner_id=before.pk)
+    shown = {"initial-target_url": TARGET, "initial-owner": before.pk}
+    chosen = {**shown, "target_url": TARGET, "owner": owner.pk}
     interleave(remove_account, admin(f"shorturl/shorturl/{link.pk}/change/", **chosen))
 
 
