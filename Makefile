@@ -7,18 +7,21 @@ export SHORTURL_LOCAL ?= on
 endif
 export DJANGO_SETTINGS_MODULE := project.settings
 
+# What `make bundle` has explored, where its archive is unpacked.
+SHIPPED := $(wildcard explorations.json.gz)
+
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*  ## (.*)/make \1\t\2/p' Makefile | expand -t 16
 
-run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
-	@SHORTURL_LAB_EXPLORE=$${SHORTURL_LAB_EXPLORE:-on} SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
+run: .venv/installed-to-run $(if $(SHIPPED),.local/explorations)  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
+	@SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
 # If Python writes no bytecode, each of the many processes compiles all tests again.
 test prove: export PYTHONDONTWRITEBYTECODE =
 
 # Three processes on two cores, as one of them mostly waits.
 test: .venv/installed  ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile $(OPTIONS)
 
 # The required settings of a production, with dummy values.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
@@ -36,7 +39,12 @@ lint: .venv/installed  ## style, types, imports, migrations, and the checks of a
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
 prove: .venv/installed  ## the slow tests: every schedule of every race, against the tables and the documents
-	$(BIN)/python -m pytest -m exhaustive --numprocesses=3 --dist=worksteal
+	$(BIN)/python -m pytest -m exhaustive --numprocesses=3 --dist=worksteal $(OPTIONS)
+
+LINES := --interleave-coverage=shorturl --interleave-coverage=project
+coverage:  ## make prove and make test: every line that writes rows was explored, or says why not
+	$(MAKE) prove OPTIONS="$(LINES)"
+	$(MAKE) test OPTIONS="$(LINES) --interleave-coverage-append --interleave-coverage-fail-under=100"
 
 races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
@@ -51,21 +59,18 @@ faults: .venv/installed  ## injected faults under load, and the longest wait of 
 bench: .venv/installed  ## the speed of each right strategy, beside PostgreSQL's own benchmark; BENCH="--quick"
 	$(BIN)/python -m loadtests.bench $(BENCH)
 
-workshop: .venv/installed-to-load  ## beside make run: install Locust, and explore the races of the pages
-	$(BIN)/python manage.py record --missing
-
 handout: .venv/installed-to-run  ## the predictions of docs/workshop.md to print: reports/handout.html
 	$(BIN)/python manage.py migrate --verbosity 0
 	$(BIN)/python manage.py handout
 
 BUNDLE := shorturl-offline
-EXPLORED := all
+EXPLORED := workshop
 KIND = $(shell $(PYTHON) -c 'import sys, sysconfig as s; print("Python %d.%d" % sys.version_info[:2], s.get_platform())')
 PIP_DOWNLOAD := $(PYTHON) -m pip download --quiet --disable-pip-version-check \
 	--no-deps --require-hashes --only-binary=:all:
 
 # `git stash create` makes a commit of the changes, and prints nothing without changes.
-bundle: .venv/installed-to-run  ## an archive for machines of the same kind without a network; there, unpack it and make run
+bundle: .venv/installed-to-run  ## an archive for machines of the same kind without a network (EXPLORED=all); there, unpack it and make run
 	@rm -rf .local/$(BUNDLE) && mkdir -p .local/$(BUNDLE)/wheels
 	@git archive -o .local/$(BUNDLE).tar $$(git stash create | grep . || echo HEAD)
 	@tar -xf .local/$(BUNDLE).tar -C .local/$(BUNDLE)
@@ -73,9 +78,8 @@ bundle: .venv/installed-to-run  ## an archive for machines of the same kind with
 	@$(PIP_DOWNLOAD) -r requirements/loadtests.txt -d .local/$(BUNDLE)/wheels
 	@echo "$(KIND)" >.local/$(BUNDLE)/wheels/made-for
 	@$(BIN)/python manage.py migrate --verbosity 0
-	@$(BIN)/python manage.py record --missing $(EXPLORED)
-	@$(BIN)/python manage.py dumpdata lab.recording lab.recordedschedule \
-	    -o .local/$(BUNDLE)/recordings.json.gz
+	@$(BIN)/python manage.py explore $(EXPLORED)
+	@$(BIN)/python manage.py dumpdata lab.exploration -o .local/$(BUNDLE)/explorations.json.gz
 	@tar -cf .local/$(BUNDLE).tar -C .local $(BUNDLE) && rm -r .local/$(BUNDLE)
 	@echo ".local/$(BUNDLE).tar, $$(du -m .local/$(BUNDLE).tar | cut -f1) MB, for $(KIND)."
 	@echo "There: tar xf $(BUNDLE).tar && cd $(BUNDLE) && make run"
@@ -108,6 +112,11 @@ endef
 	    >.venv/parser.log 2>&1 || echo "Without a C compiler gunicorn parses requests in Python.")
 	@touch $@
 
+.local/explorations: $(SHIPPED) .venv/installed-to-run
+	@$(BIN)/python manage.py migrate --verbosity 0
+	-@$(BIN)/python manage.py loaddata --verbosity 0 $(SHIPPED)
+	@touch $@
+
 .venv/installed-to-load: .venv/installed-to-run requirements/loadtests.txt
 	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r requirements/loadtests.txt
 	@touch $@
@@ -127,4 +136,4 @@ lock:  ## lock the packages of requirements/*.in, for every platform; UPGRADE=--
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: help run locust handout workshop bundle test prove lint races faults bench docs lock
+.PHONY: help run locust handout bundle test prove coverage lint races faults bench docs lock

@@ -1,24 +1,26 @@
-"""What tests of the lab share: recordings that are explored once, and stored on demand."""
+"""What tests of the lab share: explorations that are made once, and stored on demand."""
 
 import os
 import pickle
 import random
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.core.management import call_command
-from django.core.management.color import no_style
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection
+from django.db import connection
 from django.test import Client
 
 from embedded_postgres import locks
-from lab.models import RecordedSchedule, Recording
-from lab.recording import batches, store
-from lab.recording.jobs import jobs_named
+from lab.exploring import asked, explorer
+from lab.exploring.explored import Explored, KeptSchedule, explored_in
+from lab.exploring.jobs import jobs_named
+from lab.exploring.source import digest
+from lab.models import Exploration
 from lab.scratch_database import scratch_database
 
 WHAT = (  # includes everything that docs/workshop.md opens
@@ -48,25 +50,16 @@ RIGHT = "/lab/races/lost_update/update_returning/2/"
 
 
 class Kept:
-    """A recording outside of the tables, which every test leaves empty."""
+    """An exploration with all its schedules, outside of the table, which tests leave empty."""
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording = Recording.objects.using(store.SERVICE).get(pk=recording.pk)
-        self.schedules = list(self.recording.recorded.all())
+    def __init__(self, explored: Explored) -> None:
+        self.explored = explored
+        self.schedules = [explored.schedule(number) for number in range(explored.ran)]
 
-    def numbered(self, number: int) -> "Kept":
-        """Give it unique ids: each process's database counted from 1."""
-        self.recording.pk = number
-        for position, each in enumerate(self.schedules):
-            each.pk, each.recording_id = number * store.MAX_SCHEDULES + position, number
-        for kept in (self.recording, *self.schedules):
-            kept._state.db = DEFAULT_DB_ALIAS
-        return self
-
-    def schedule(self, order: str) -> RecordedSchedule:
+    def schedule(self, order: str) -> KeptSchedule:
         return next(each for each in self.schedules if each.order == order)
 
-    def first(self, statements: str, *, violating: bool = True) -> RecordedSchedule:
+    def first(self, statements: str, *, violating: bool = True) -> KeptSchedule:
         """Return the first schedule with these statements, as in `1S 2S 1U 2U`.
 
         A statement is its process and the first letter of its kind. COMMIT and ROLLBACK are left
@@ -79,7 +72,7 @@ class Kept:
         )
 
 
-def sent(schedule: RecordedSchedule) -> str:
+def sent(schedule: KeptSchedule) -> str:
     """Return the statements of a schedule in the form of Kept.first()."""
     return " ".join(
         f"{step['process']}{step['kind'][0]}"
@@ -105,7 +98,7 @@ def race(*arguments: str) -> str:
 def explored(
     django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Kept]:
-    """The recordings of WHAT; the processes of pytest-xdist share the work."""
+    """The explorations of WHAT; the processes of pytest-xdist share the work."""
     directory = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         directory = directory.parent
@@ -113,36 +106,39 @@ def explored(
     missing = [what for what, file in files.items() if not file.exists()]
     if missing:
         random.shuffle(missing)
-        with django_db_blocker.unblock(), store.service_connection(), scratch_database():
+        with django_db_blocker.unblock(), scratch_database():
             for what in missing:
                 explore(what, files[what])
-    return {
-        what: pickle.loads(file.read_bytes()).numbered(number)  # noqa: S301 - written here
-        for number, (what, file) in enumerate(files.items(), start=1)
-    }
+    found = {}
+    for what, file in files.items():
+        row = Exploration(**pickle.loads(file.read_bytes()))  # noqa: S301 - written here
+        result = explored_in(row, jobs_named(what)[0])
+        assert result
+        found[what] = Kept(result)
+    return found
 
 
 def explore(what: str, file: Path) -> None:
     with locks.exclusive(file.with_suffix(".lock"), timeout=600):
         if not file.exists():
             part = file.with_suffix(".part")
-            part.write_bytes(pickle.dumps(Kept(store.record(jobs_named(what)[0]))))
+            part.write_bytes(pickle.dumps(explorer.run(jobs_named(what)[0]).columns()))
             part.rename(file)
-            Recording.objects.using(store.SERVICE).all().delete()
 
 
 @pytest.fixture
-def recorded(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
-    Recording.objects.bulk_create(each.recording for each in explored.values())
-    RecordedSchedule.objects.bulk_create(
-        schedule for each in explored.values() for schedule in each.schedules
-    )
-    with connection.cursor() as cursor:
-        for statement in connection.ops.sequence_reset_sql(
-            no_style(), [Recording, RecordedSchedule]
-        ):
-            cursor.execute(statement)
+def stored(db: None, explored: dict[str, Kept]) -> dict[str, Kept]:
+    """The explorations of WHAT, which the pages find in the table."""
+    for kept in explored.values():
+        store(kept.explored)
     return explored
+
+
+def store(explored: Explored, **changed: Any) -> None:
+    """Store an exploration, with some fields of its result changed."""
+    job, result = explored.job, replace(explored, **changed)
+    Exploration.objects.filter(**job.where()).delete()
+    Exploration.objects.create(**job.where(), digest=digest(job.strategy), **result.columns())
 
 
 @pytest.fixture
@@ -150,10 +146,17 @@ def another_exploration(db: None) -> Iterator[None]:
     other = connection.copy("other")
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [batches.LOCK])
+            cursor.execute("SELECT pg_advisory_lock(%s)", [asked.LOCK])
             yield
             # Closing the session releases it a moment later, and the next test may ask before.
-            with suppress(OperationalError):  # a test may have ended the session
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [batches.LOCK])
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [asked.LOCK])
     finally:
         other.close()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """How often a page has started a process, which it does not do here."""
+    started = Mock()
+    monkeypatch.setattr(asked, "start", started)
+    return started

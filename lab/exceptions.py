@@ -14,8 +14,5 @@ class NotFound(LabRefusal, ArgumentTypeError):
     """
 
 
-class AlreadyExploring(LabRefusal):
-    """Another exploration is running; wait for it to end."""
-
-    def __init__(self) -> None:
-        super().__init__(self.__doc__)
+class Cancelled(LabRefusal):
+    """A visitor has cancelled the exploration."""

@@ -1,5 +1,6 @@
 """A separate database for explorations, so that no race touches the service's links."""
 
+import hashlib
 import secrets
 import signal
 import sys
@@ -7,9 +8,11 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connection
@@ -31,38 +34,102 @@ def scratch_database() -> Iterator[str]:
     that it is in use. A killed process loses this lock, and the next process drops the database.
     Raises LabRefusal if the role may not create databases.
     """
-    own, test, options = (connection.settings_dict[name] for name in ("NAME", "TEST", "OPTIONS"))
-    name, patient = prefix(own) + secrets.token_hex(8), options.get("options", "") + PATIENT
+    name = prefix(connection.settings_dict["NAME"]) + secrets.token_hex(8)
     keeper = connection.copy()  # stays in the service's database, with the lock
     with terminated_by_exit():
         try:
+            check_role(keeper)
             sweep(keeper)
             is_free(keeper, name)
-            connection.close()
-            with patch.dict(test, NAME=name), patch.dict(options, options=patient):
-                # As Django's test runner does it.
-                connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+            with connected_to(name):
+                create()
                 yield name
         finally:
-            connection.close()
-            for each in (connection.settings_dict, settings.DATABASES[DEFAULT_DB_ALIAS]):
-                each["NAME"] = own
-            ContentType.objects.clear_cache()  # which holds the ids of the scratch database
             drop(keeper, name)
             keeper.close()
 
 
-def prefix(own: str) -> str:
+@contextmanager
+def kept_scratch_database() -> Iterator[str]:
+    """Within the block, use a migrated database that stays for the next caller.
+
+    It is made again if the migrations have changed. Its comment tells which it has, and is written
+    last. Only one process at a time may use it. Raises LabRefusal if the role may not create
+    databases.
+    """
+    name = prefix(connection.settings_dict["NAME"], "kept")
+    keeper, wanted = connection.copy(), migrations_digest()
+    with terminated_by_exit():
+        try:
+            check_role(keeper)
+            with keeper.cursor() as cursor:
+                # A killed process can have left sessions behind.
+                cursor.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
+                    [name],
+                )
+                cursor.execute(
+                    "SELECT shobj_description(oid, 'pg_database') FROM pg_database"
+                    " WHERE datname = %s",
+                    [name],
+                )
+                is_made = cursor.fetchone() == (wanted,)
+            with connected_to(name):
+                if not is_made:
+                    create()
+                    with keeper.cursor() as cursor:
+                        quoted = keeper.ops.quote_name(name)
+                        cursor.execute(f"COMMENT ON DATABASE {quoted} IS %s", [wanted])
+                yield name
+        finally:
+            keeper.close()
+
+
+def migrations_digest() -> str:
+    """Return the SHA-256 of the migrations of all apps, in hex."""
+    found = hashlib.sha256()
+    for app in apps.get_app_configs():
+        for path in sorted(Path(app.path, "migrations").glob("*.py")):
+            found.update(f"{app.label} {path.name}".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+@contextmanager
+def connected_to(name: str) -> Iterator[None]:
+    """Within the block, let new connections of this process lead to the database `name`."""
+    own, options = connection.settings_dict["NAME"], connection.settings_dict["OPTIONS"]
+    both = (connection.settings_dict, settings.DATABASES[DEFAULT_DB_ALIAS])
+    connection.close()
+    try:
+        with patch.dict(options, options=options.get("options", "") + PATIENT):
+            for each in both:
+                each["NAME"] = name
+            yield
+    finally:
+        connection.close()
+        for each in both:
+            each["NAME"] = own
+        ContentType.objects.clear_cache()  # which holds the ids of the scratch database
+
+
+def create() -> None:
+    """Make the database that new connections lead to, as Django's test runner does it."""
+    name = connection.settings_dict["NAME"]
+    with patch.dict(connection.settings_dict["TEST"], NAME=name):
+        connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
+
+
+def prefix(own: str, infix: str = "race") -> str:
     """Return the prefix of the names of `own`'s scratch databases.
 
     The checksum distinguishes services whose names begin alike. Names have at most 63 bytes.
     """
     start = own.encode("ascii", "ignore")[:30].decode()
-    return f"{start}_race_{zlib.crc32(own.encode()):08x}_"
+    return f"{start}_{infix}_{zlib.crc32(own.encode()):08x}_"
 
 
-def sweep(keeper: BaseDatabaseWrapper) -> None:
-    """Drop unused scratch databases; raise LabRefusal if the role may not create databases."""
+def check_role(keeper: BaseDatabaseWrapper) -> None:
+    """Raise LabRefusal if the role may not create databases."""
     with keeper.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")  # a DROP is slow on a busy machine
         cursor.execute(
@@ -70,11 +137,15 @@ def sweep(keeper: BaseDatabaseWrapper) -> None:
             "WHERE rolname = current_user"
         )
         allowed, role = cursor.fetchone()
-        if not allowed:
-            raise LabRefusal(
-                f"The role {role!r} may not create databases, and races need a separate one: "
-                f"ALTER ROLE {role} CREATEDB"
-            )
+    if not allowed:
+        raise LabRefusal(
+            f"The role {role!r} may not create databases, and races need a separate one: "
+            f"ALTER ROLE {role} CREATEDB"
+        )
+
+
+def sweep(keeper: BaseDatabaseWrapper) -> None:
+    """Drop unused scratch databases."""
     for name in scratch_databases(keeper):
         if is_free(keeper, name):
             with suppress(DatabaseError):  # another role owns it, and will drop it

@@ -16,11 +16,10 @@ urlpatterns = [
     path("races/<str:name>/", pages.race, name="race"),
     path(EXPLORATION, explorations.exploration, name="exploration"),
     path(f"{EXPLORATION}scheduler/", explorations.scheduler, name="scheduler"),
-    path("queue/", explorations.queue, name="queue"),
+    path("queue/", explorations.queue_of_locks, name="queue"),
     path("isolation/", pages.isolation, name="isolation"),
     path("museum/", pages.museum, name="museum"),
-    path("explore", pages.explore, name="explore"),
-    path("runs/<int:number>/", pages.batch, name="batch"),
+    path("change", explorations.change, name="change"),
 ]
 
 if settings.SHORTURL_LAB_LOAD:

@@ -46,9 +46,8 @@ try:
         DATABASE_URL,
         LOCAL,
         LOG_FORMAT,
+        SERVED_AT,
         SHORTURL_DELIVER,
-        SHORTURL_LAB,
-        SHORTURL_LAB_EXPLORE,
         SHORTURL_METRICS_TOKEN,
         WORKERS,
     )
@@ -184,6 +183,10 @@ def when_ready(server: Any) -> None:
     gc.collect()
     gc.freeze()
     port = server.LISTENERS[0].getsockname()[1]
+    if not DATABASE_URL:
+        with suppress(OSError):  # for commands that print a link
+            SERVED_AT.parent.mkdir(mode=0o700, exist_ok=True)
+            SERVED_AT.write_text(f"{os.getpid()} {port}")
     print(f"The URL shortener is at http://{HOST}:{port}/ – Ctrl-C stops it.", flush=True)
     if not validate_host(HOST, ALLOWED_HOSTS):
         names = ", ".join(ALLOWED_HOSTS)
@@ -202,15 +205,10 @@ def post_worker_init(worker: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi
         patches.accept_bursts(worker, backlog)
-    if SHORTURL_LAB and SHORTURL_LAB_EXPLORE and worker.age == 1:
-        from lab.recording import batches
-
-        batches.start_the_first()
-        connections.close_all()
     if SHORTURL_DELIVER:  # in each worker: when one ends, the others deliver
-        from shorturl.events.delivering import Deliverer
+        from shorturl.events.delivering import Deliverer, deliver_next
 
-        Thread(target=Deliverer().run, name="deliver", daemon=True).start()
+        Thread(target=Deliverer(deliver_next).run, name="deliver", daemon=True).start()
 
 
 def child_exit(server: Any, worker: Any) -> None:

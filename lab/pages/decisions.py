@@ -1,4 +1,4 @@
-"""The visitor as the scheduler: recorded schedules as a tree, taken one step at a time."""
+"""The visitor as the scheduler: explored schedules as a tree, taken one step at a time."""
 
 import re
 from collections.abc import Iterator
@@ -6,14 +6,14 @@ from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from lab.exceptions import NotFound
-from lab.models import RecordedSchedule, Recording
+from lab.exploring.explored import Explored, KeptSchedule
+from lab.exploring.jobs import SERIALIZABLE
 from lab.pages.equivalence import begun
-from lab.pages.schedules import RecordedExploration, pictures, read, sheet_of
-from lab.recording.jobs import SERIALIZABLE, Job
+from lab.pages.schedules import Chosen, choose, pictures, sheet_of
 from pginterleave.picture.history import prefix, waits
 
 MOST = 500  # the schedules that are searched for an equivalent one, at each step of the visitor
-# Said if partial-order reduction left schedules out, and the recording does not tell which.
+# Said if partial-order reduction left schedules out, and the exploration does not tell which.
 EQUIVALENT = "can go too, with the same result as if it went earlier or later"
 
 
@@ -30,39 +30,37 @@ class Choice(NamedTuple):
     state: str
 
 
-def reach(job: Job, taken: str) -> RecordedExploration | None:
-    """Return the recording of `job`, with a schedule that begins with `taken`.
+def reach(explored: Explored, taken: str) -> Chosen:
+    """Return a schedule that begins with `taken`: it ran, or is equivalent to one that ran.
 
-    The schedule ran, or is equivalent to one that ran. Returns None if `job` has no recording;
-    raises NotFound if no order begins with `taken`.
+    Raises NotFound if no order begins with `taken`.
     """
     try:
-        return read(job, taken, begins=True)
+        return choose(explored, taken, begins=True)
     except NotFound:
-        kept = read(job, "", begins=True) if "".join(each_step(taken)) == taken else None
-        found = kept and next(equivalents(kept.recording, taken), None)
-        if not kept or not found:
-            raise
-        schedule, ran = found
-        return kept._replace(schedule=schedule, ran=ran)
+        is_order = "".join(each_step(taken)) == taken
+        if is_order and (found := next(equivalents(explored, taken), None)):
+            return found
+        raise
 
 
-def equivalents(recording: Recording, taken: str) -> Iterator[tuple[RecordedSchedule, str]]:
-    """Yield schedules in an order that begins with `taken`, and the equivalent order that ran.
+def equivalents(explored: Explored, taken: str) -> Iterator[Chosen]:
+    """Yield schedules in an order that begins with `taken`, equivalent to an order that ran.
 
     Yields none if every schedule ran, or if a limit ended the search.
     """
-    serializable = recording.isolation == SERIALIZABLE
-    if recording.truncated or not recording.explored < recording.schedules:
+    serializable = explored.job.isolation == SERIALIZABLE
+    if explored.truncated or not explored.ran < explored.schedules:
         return
     wanted = each_step(taken)
-    for schedule in recording.recorded.all()[:MOST]:
+    for number in range(min(MOST, explored.ran)):
+        schedule = explored.schedule(number)
         named = zip(schedule.steps, each_step(schedule.order), strict=True)
-        recorded = [{**step, "name": name} for step, name in named]
-        if steps := begun(recorded, wanted, recording.initial, serializable=serializable):
-            ran, order = schedule.order, "".join(step["name"] for step in steps)
-            schedule.steps, schedule.order = steps, order
-            yield schedule, ran
+        steps = [{**step, "name": name} for step, name in named]
+        if found := begun(steps, wanted, explored.initial, serializable=serializable):
+            ran, order = schedule.order, "".join(step["name"] for step in found)
+            schedule.steps, schedule.order = found, order
+            yield Chosen(explored, number, schedule, ran)
 
 
 def each_step(order: str) -> list[str]:
@@ -73,14 +71,14 @@ def each_step(order: str) -> list[str]:
     return re.findall(r"\d[a-z]?", order)
 
 
-def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
+def choices(chosen: Chosen, taken: str) -> list[Choice]:
     """Return for each process whether it can go next after the steps `taken`, or why it cannot."""
     number, found = len(each_step(taken)), list[Choice]()
-    waiting = [each for each in waits(prefix(kept.schedule.steps, number)) if each.last > number]
-    for process in range(1, kept.recording.processes + 1):
+    waiting = [each for each in waits(prefix(chosen.schedule.steps, number)) if each.last > number]
+    for process in range(1, chosen.explored.job.processes + 1):
         ended = {f"{process}": process}
         ended |= {f"{process}{ascii_lowercase[each.process - 1]}": each.process for each in waiting}
-        ways = [name for name in ended if leads_on(kept, taken + name)]
+        ways = [name for name in ended if leads_on(chosen.explored, taken + name)]
         blocked = next((each for each in waiting if each.process == process), None)
         for name in ways:
             deadlock = f"closes a deadlock that ends process {ended[name]}"
@@ -90,41 +88,41 @@ def choices(kept: RecordedExploration, taken: str) -> list[Choice]:
             holders = " and ".join(map(str, blocked.waited_for))
             found.append(Choice(process, "", "", f"waits for process {holders}"))
         elif not ways:
-            left = f"{process}" in kept.schedule.order[len(taken) :]
-            unexplored = "was not explored from here" if kept.recording.truncated else EQUIVALENT
+            left = f"{process}" in chosen.schedule.order[len(taken) :]
+            unexplored = "was not explored from here" if chosen.explored.truncated else EQUIVALENT
             found.append(Choice(process, "", "", unexplored if left else "has ended"))
     return found
 
 
-def leads_on(kept: RecordedExploration, taken: str) -> bool:
+def leads_on(explored: Explored, taken: str) -> bool:
     """Return whether an order that begins with `taken` ran, or is equivalent to one that ran."""
     wanted = each_step(taken)
-    if not any(wanted[-1] in each.order for each in kept.orders):
+    if not any(wanted[-1] in each.order for each in explored.ends):
         return False
-    return any(each_step(each.order)[: len(wanted)] == wanted for each in kept.orders) or any(
-        equivalents(kept.recording, taken)
+    return any(each_step(each.order)[: len(wanted)] == wanted for each in explored.ends) or any(
+        equivalents(explored, taken)
     )
 
 
-def branch(kept: RecordedExploration, taken: str) -> dict[str, Any]:
+def branch(chosen: Chosen, taken: str) -> dict[str, Any]:
     """Return what the page shows after the steps `taken`; after the last one, also the verdict."""
-    recording, schedule, number = kept.recording, kept.schedule, len(each_step(taken))
-    sheet = sheet_of(recording, schedule, number)
+    explored, schedule, number = chosen.explored, chosen.schedule, len(each_step(taken))
+    sheet = sheet_of(explored, schedule, number)
     return {
         "taken": taken,
-        "ran": kept.ran or schedule.order,
+        "ran": chosen.ran or schedule.order,
         "before": "".join(each_step(taken)[:-1]),
         "ended": sheet.ended,
         "verdict": sheet.verdict,
         "told": " ".join(sheet.told[max(0, number - 1) :]),
-        "choices": [] if sheet.ended else choices(kept, taken),
+        "choices": [] if sheet.ended else choices(chosen, taken),
         "pictures": pictures(sheet, f"The steps taken so far: {taken or 'none'}"),
         "lines": current_lines(schedule, number),
         "held": sheet.held,
     }
 
 
-def current_lines(schedule: RecordedSchedule, taken: int) -> dict[int, str]:
+def current_lines(schedule: KeptSchedule, taken: int) -> dict[int, str]:
     at = {step["process"]: step["line"] for step in schedule.steps[:taken] if step["line"]}
     lines: dict[int, list[int]] = {}
     for process, line in sorted(at.items()):

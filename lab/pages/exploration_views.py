@@ -1,25 +1,23 @@
 """The pages of one exploration: a schedule as a picture, the scheduler, the queue of locks."""
 
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST
 
-from lab.models import Recording
+from lab.exceptions import NotFound
+from lab.exploring.explored import explored_in
+from lab.exploring.explorer import FEW
+from lab.exploring.jobs import READ_COMMITTED, Job, job_named, jobs_named, path_of, queue
+from lab.exploring.source import parts, source
+from lab.models import Exploration
 from lab.pages.decisions import branch, reach
-from lab.pages.requested import exploring, number_in, page
-from lab.pages.schedules import (
-    RecordedExploration,
-    around,
-    groups,
-    pictures,
-    read,
-    sheet_of,
-    shown,
-)
-from lab.recording.jobs import READ_COMMITTED, Job, job_named, jobs_named
-from lab.recording.source import digest, parts, source
+from lab.pages.requested import RELOAD, asked_for, is_operator, is_waiting, number_in, page
+from lab.pages.schedules import around, choose, groups, pictures, sheet_of, shown
+from lab.races.counts import COUNTS
 from pginterleave.picture.history import locks, waits
 from pginterleave.picture.wording import Step, words
 
@@ -32,54 +30,71 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
     which the others are hidden; `guess`, the visitor's prediction; `level`, the isolation level.
     """
     job = job_named(name, strategy, str(processes), request.GET.get("level", ""))
-    kept = read(job, request.GET.get("schedule", ""))
-    context = about(request, job, kept)
-    if kept:
-        hidden_after = number_in(request, "predict", most=len(kept.schedule.steps) - 1)
-        context |= {"orders": kept.orders, "schedule": kept.schedule, **around(kept)}
-        context |= shown(kept, hidden_after) | {"groups": groups(kept.orders, kept.schedule.order)}
+    context = about(request, job)
+    if found := context["explored"]:
+        chosen = choose(found, request.GET.get("schedule", ""))
+        hidden_after = number_in(request, "predict", most=len(chosen.schedule.steps) - 1)
+        context |= {"schedule": chosen.schedule, **around(chosen), **shown(chosen, hidden_after)}
+        context["groups"] = groups(found.ends, chosen.schedule.order)
         context["guess"] = request.GET.get("guess", "")[:100]
         context["parts"] = parts(job.strategy, told=hidden_after is None)
-    return render(request, "lab/exploration.html", context)
+    return answer(request, "lab/exploration.html", context)
 
 
 @page
 def scheduler(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Let the visitor choose the process that goes next after the steps `taken`."""
     job = job_named(name, strategy, str(processes), request.GET.get("level", ""))
-    return render(request, "lab/scheduler.html", board(request, job))
+    return answer(request, "lab/scheduler.html", board(request, job))
 
 
 def board(request: HttpRequest, job: Job) -> dict[str, Any]:
     """Return the context of the scheduler: the choices, the steps `taken`, and the source."""
-    taken = request.GET.get("taken", "")
-    kept = reach(job, taken)
-    context = about(request, job, kept)
-    if kept:
-        context |= branch(kept, taken) | {"schedule": kept.schedule}
+    context = about(request, job)
+    if context["explored"]:
+        taken = request.GET.get("taken", "")
+        chosen = reach(context["explored"], taken)
+        context |= branch(chosen, taken) | {"schedule": chosen.schedule}
         context["parts"] = parts(job.strategy, told=False, at=context["lines"])
     return context
 
 
 @page
-def queue(request: HttpRequest) -> HttpResponse:
+def queue_of_locks(request: HttpRequest) -> HttpResponse:
     """Show three processes that queue for a row, and their locks in PostgreSQL."""
-    (job,) = jobs_named("queue")
-    kept = read(job, "123", begins=True)  # each asks for the row before the first releases it
-    context = about(request, job, kept)
-    if kept:
-        schedule = kept.schedule
-        sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+    context = about(request, queue())
+    if found := context["explored"]:
+        # Each asks for the row before the first one releases it.
+        schedule = choose(found, "123", begins=True).schedule
+        sheet = sheet_of(found, schedule, len(schedule.steps))
         described = f"Schedule {schedule.order}, step by step; the tables below say the same"
         context |= {"schedule": schedule, "moments": moments(schedule.steps)}
         context["pictures"] = pictures(sheet, described)
-    return render(request, "lab/queue.html", context)
+    return answer(request, "lab/queue.html", context)
+
+
+@require_POST
+def change(request: HttpRequest) -> HttpResponse:
+    """Cancel the exploration `what`, or else forget it, so that its page asks for it again."""
+    if not is_operator(request):
+        return render(request, "403.html", status=HTTPStatus.FORBIDDEN)
+    try:
+        (job, *_) = jobs_named(request.POST.get("what", ""))
+    except NotFound as error:
+        raise Http404(str(error)) from error
+    found = Exploration.objects.filter(**job.where())
+    if "cancel" in request.POST:
+        # Its process sees this, and stops.
+        found.filter(summary__isnull=True, problem="").update(problem="It was cancelled.")
+    else:
+        found.delete()
+    return redirect(path_of(job))
 
 
 def moments(steps: list[Step]) -> list[dict[str, Any]]:
     """Return the locks that are held and waited for after each step of a schedule.
 
-    The first in the `queue` waits longest. `pg_locks` were recorded after the step; the row locks
+    The first in the `queue` waits longest. `pg_locks` were read after the step; the row locks
     follow from the steps, because PostgreSQL stores them in the rows.
     """
     return [
@@ -95,8 +110,10 @@ def moments(steps: list[Step]) -> list[dict[str, Any]]:
     ]
 
 
-def about(request: HttpRequest, job: Job, kept: RecordedExploration | None) -> dict[str, Any]:
+def about(request: HttpRequest, job: Job) -> dict[str, Any]:
+    """Return the context that is the same on all pages of an exploration, which it asks for."""
     standard = job.isolation == READ_COMMITTED
+    found, count = asked_for(request, job), COUNTS.get(str(job))
     return {
         "race": job.race,
         "strategy": job.strategy,
@@ -104,9 +121,17 @@ def about(request: HttpRequest, job: Job, kept: RecordedExploration | None) -> d
         "level": None if standard else job.isolation,
         "query": "" if standard else f"{urlencode({'level': job.isolation})}&",
         "job": job,
-        "recording": kept and kept.recording,
-        "failed": None if kept else Recording.objects.filter(**job.where()).first(),
-        "changed": kept and kept.recording.source not in ("", digest(job.strategy)),
+        "asked": found,
+        "explored": explored_in(found, job),
+        "total": count.schedules if count and count.schedules <= FEW else None,
+        "is_operator": is_operator(request),
         "source": source(job.strategy),
-        **exploring(request, None if kept else job),
     }
+
+
+def answer(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
+    """Render a page; until its exploration is complete, the browser loads it again."""
+    response = render(request, template, context)
+    if is_waiting(context["asked"]):
+        response["Refresh"] = str(RELOAD)
+    return response

@@ -1,4 +1,4 @@
-"""The results of the last load runs, each with the exploration of the same race."""
+"""The results of the last load runs, each with the count of the same race."""
 
 import json
 import time
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from django.conf import settings
 
-from lab.pages.tables import Recorded, RecordedCell
+from lab.pages.tables import Cell, Counted
 from lab.races import RACES
 
 REPORT = settings.BASE_DIR / "reports" / "races.json"
@@ -14,10 +14,10 @@ LONGEST = 120  # seconds between two results of a command that is still running
 
 
 class MeasuredLoad(NamedTuple):
-    """A load run, and the exploration of the same race."""
+    """A load run, and the count of the same race."""
 
     run: dict[str, Any]
-    cell: RecordedCell
+    cell: Cell
 
     @property
     def lost(self) -> str:
@@ -25,7 +25,7 @@ class MeasuredLoad(NamedTuple):
         return f"{self.run['lost']:,} of {self.run['of']:,}{share}"
 
 
-def last_run(recorded: Recorded) -> dict[str, Any] | None:
+def last_run(counted: Counted) -> dict[str, Any] | None:
     """Return the last report of `make races` with its `rows`, or None if there is none.
 
     `left` is the number of runs to come, and `live` says whether the command is still running.
@@ -36,7 +36,7 @@ def last_run(recorded: Recorded) -> dict[str, Any] | None:
             MeasuredLoad(run, cell)
             for run in report["runs"]
             if run["script"] in RACES
-            and (cell := recorded.cell(RACES[run["script"]], run["strategy"]))
+            and (cell := counted.cell(RACES[run["script"]], run["strategy"]))
         ]
         rows.sort(key=lambda row: (row.run["operation"], -row.run["share"], row.run["strategy"]))
         fastest = max((row.run["per_second"] for row in rows), default=1)

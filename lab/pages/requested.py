@@ -1,4 +1,4 @@
-"""What the pages share: 404s, the permission to explore, and the exploration in progress."""
+"""What the pages share: 404s, the operator of the lab, and how a page asks for an exploration."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -10,9 +10,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from lab.exceptions import NotFound
-from lab.models import Batch
-from lab.recording import batches
-from lab.recording.jobs import Job, jobs_named
+from lab.exploring import asked
+from lab.exploring.jobs import Job
+from lab.models import Exploration
+from shorturl.limits.client_address import client_address, hashed_network
+
+RELOAD = 1  # seconds
 
 View = Callable[..., HttpResponse]
 
@@ -32,24 +35,22 @@ def page(view: View) -> View:
     return wrapped
 
 
-def may_explore(request: HttpRequest) -> bool:
-    """Return whether the visitor may start an exploration: any visitor locally, else staff."""
+def is_operator(request: HttpRequest) -> bool:
+    """Return whether the visitor may cancel and repeat explorations, and ask for any number."""
     return settings.LOCAL or request.user.is_staff
 
 
-def exploring(request: HttpRequest, job: Job | None = None) -> dict[str, Any]:
-    """Return the running batch of a page (`goes_on`, or None) and whether a visitor `may_explore`.
+def asked_for(request: HttpRequest, job: Job) -> Exploration:
+    """Return the exploration of `job`; if it has no result yet, see that a process explores it."""
+    network = hashed_network(client_address(request), settings.SECRET_KEY)
+    found = asked.asked_for(job, "" if is_operator(request) else network)
+    if is_waiting(found):
+        asked.start(found)
+    return found
 
-    On the page of the exploration `job`, `goes_on` is only a batch that contains it. That batch
-    then explores it next.
-    """
-    newest = Batch.objects.order_by("-pk").first()
-    goes_on = newest and not batches.is_over(newest)
-    if newest and goes_on and job:
-        goes_on = str(job) in map(str, jobs_named(newest.what))
-        if goes_on and may_explore(request):
-            Batch.objects.filter(pk=newest.pk).update(wanted=str(job))
-    return {"goes_on": newest if goes_on else None, "may_explore": may_explore(request)}
+
+def is_waiting(found: Exploration) -> bool:
+    return not (found.summary or found.problem)
 
 
 def number_in(request: HttpRequest, name: str, *, most: int) -> int | None:

@@ -1,88 +1,52 @@
-"""The page of an exploration: its query, and a schedule as a picture and as a table."""
+"""The page of an exploration: a schedule as a picture and as a table."""
 
 from typing import Any, NamedTuple
 
-from django.contrib.postgres.aggregates import JSONBAgg
-from django.db.models import OuterRef, Q, Subquery
-from django.db.models.functions import JSONObject
 from django.utils.safestring import SafeString, mark_safe
 
 from lab.exceptions import NotFound
-from lab.models import RecordedSchedule, Recording
-from lab.races import EVERY_RACE
-from lab.recording.jobs import READ_COMMITTED, Job
+from lab.exploring.explored import Ended, Explored, KeptSchedule
+from lab.exploring.jobs import READ_COMMITTED
 from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, verdict
 from pginterleave.picture.conflicts import marks
 from pginterleave.picture.history import prefix
 from pginterleave.picture.layout import drawings, svg
 
-FIELDS = ("number", "order", "violation", "raises", "steps", "second_tries", "outcomes")
 # The list of schedules on a laptop. In characters: a line, the outcome, the frame of a schedule and
 # the button for more. Then the number of lines.
 LINE, OUTCOME, AROUND, MORE, LINES = 140, 30, 3, 10, 3
 
 
-class Ended(NamedTuple):
-    order: str
-    verdict: HowItEnds
+class Chosen(NamedTuple):
+    """An exploration, and the schedule to show with its number from 0.
 
-
-class RecordedExploration(NamedTuple):
-    """A recording, the order and verdict of each schedule, and the schedule to show.
-
-    If the schedule to show did not run, `ran` is the equivalent order that did.
+    If the schedule did not run, `ran` is the equivalent order that did, and has the number.
     """
 
-    recording: Recording
-    orders: list[Ended]
-    schedule: RecordedSchedule
+    explored: Explored
+    number: int
+    schedule: KeptSchedule
     ran: str = ""
 
 
-def read(job: Job, order: str, *, begins: bool = False) -> RecordedExploration | None:
-    """Return the recording of `job` with the schedule `order`; None if no schedule was recorded.
+def choose(explored: Explored, order: str, *, begins: bool = False) -> Chosen:
+    """Return the schedule `order`; without an order, the counterexample, or else the first one.
 
-    Without an order, the schedule is the counterexample, or else the first one. `begins` asks for
-    the first schedule that begins with `order`. Raises NotFound for an order that was not run.
-
-    One statement reads everything: between two statements, a new recording could replace this one
-    and its schedules.
+    `begins` asks for the first schedule that begins with `order`. Raises NotFound for an order that
+    was not run.
     """
-    unknown = NotFound(f"There is no recorded schedule {order[:50]!r}.")
-    if order and not order.isalnum():  # it may contain a NUL, which PostgreSQL refuses
-        raise unknown
-    schedules = RecordedSchedule.objects.filter(recording=OuterRef("pk")).order_by()
-    short = JSONObject(order="order", violation="violation", raises="raises")
-    listed = JSONBAgg(short, order_by="number")
-    wanted = Q(order=order) if order else Q(order=OuterRef("counterexample")) | Q(number=0)
-    if begins:
+    wanted = order or explored.counterexample
+    for number, (each, _) in enumerate(explored.ends):
         # A letter belongs to the digit before it.
-        chosen = schedules.filter(order__regex=f"^{order}(?![a-z])").order_by("number")[:1]
-    else:
-        chosen = schedules.filter(wanted).order_by("-number")[:1]
-    recording = (
-        Recording.objects.filter(**job.where())
-        .annotate(
-            listed=Subquery(schedules.values("recording").annotate(all=listed).values("all")),
-            chosen=Subquery(chosen.values(json=JSONObject(**{name: name for name in FIELDS}))),
-        )
-        .first()
-    )
-    if recording is None:
-        return None
-    if recording.chosen is None:
-        if recording.schedules:
-            raise unknown
-        return None
-    orders = [
-        Ended(each["order"], verdict(each["violation"], raises=each["raises"]))
-        for each in recording.listed
-    ]
-    return RecordedExploration(recording, orders, RecordedSchedule(**recording.chosen))
+        after = each.removeprefix(order)[:1]
+        is_begun = begins and each.startswith(order) and not after.isalpha()
+        if is_begun or each == wanted or not wanted:
+            return Chosen(explored, number, explored.schedule(number))
+    raise NotFound(f"There is no explored schedule {order[:50]!r}.")
 
 
-def around(shown: RecordedExploration) -> dict[str, Any]:
-    orders, number = shown.orders, shown.schedule.number
+def around(shown: Chosen) -> dict[str, Any]:
+    orders, number = shown.explored.ends, shown.number
     following = orders[number + 1 :] + orders[:number]
     violating = (each.order for each in following if each.verdict.kind != HOLDS)
     return {
@@ -130,15 +94,15 @@ def groups(orders: list[Ended], current: str) -> list[Group]:
     return grouped
 
 
-def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]:
+def shown(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
     """Return a schedule as a picture and as the rows of a table.
 
     The steps after number `hidden_after` are hidden, unless it is None.
     """
-    recording, schedule = kept.recording, kept.schedule
+    explored, schedule = chosen.explored, chosen.schedule
     taken = len(schedule.steps) if hidden_after is None else hidden_after
     hidden = "".join(str(step["process"]) for step in schedule.steps[taken:])
-    sheet = sheet_of(recording, schedule, taken, hidden)
+    sheet = sheet_of(explored, schedule, taken, hidden)
     return {
         "pictures": pictures(
             sheet, f"Schedule {schedule.order}, step by step; the table below says the same"
@@ -147,7 +111,7 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
         "verdict": sheet.verdict,
         "predict": hidden_after,
         "held": sheet.held,
-        "last": schedule.whole[-1]["observed"] if schedule.steps else recording.initial,
+        "last": schedule.whole[-1]["observed"] if schedule.steps else explored.initial,
         "halfway": len(schedule.steps) // 2,
         "raised": [
             (process, outcome)
@@ -157,24 +121,21 @@ def shown(kept: RecordedExploration, hidden_after: int | None) -> dict[str, Any]
     }
 
 
-def sheet_of(
-    recording: Recording, schedule: RecordedSchedule, taken: int, hidden: str = ""
-) -> Sheet:
+def sheet_of(explored: Explored, schedule: KeptSchedule, taken: int, hidden: str = "") -> Sheet:
     """Return the sheet of the first `taken` steps; if these are all, also of the second tries.
 
     `hidden` names the processes of the following steps in their order, if the page shows it.
     """
-    race = EVERY_RACE[recording.race]
     ended = taken == len(schedule.steps)
     return Sheet(
         schedule.whole,
         schedule.whole if ended else prefix(schedule.steps, taken),
-        recording.processes,
-        recording.initial,
-        verdict(schedule.violation, raises=schedule.raises, due=race.must_hold),
+        explored.job.processes,
+        explored.initial,
+        verdict(schedule.violation, raises=schedule.raises, due=explored.job.race.must_hold),
         schedule.outcomes,
         hidden,
-        snapshots=recording.isolation != READ_COMMITTED,
+        snapshots=explored.job.isolation != READ_COMMITTED,
     )
 
 

@@ -1,52 +1,47 @@
-"""Recordings as tables for the pages, with a row for each strategy."""
+"""Counts as tables for the pages, with a row for each strategy."""
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
-from django.urls import reverse
-
-from lab.models import Recording
+from lab.exploring.asked import explored_here
+from lab.exploring.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job, path_of
 from lab.races import EVERY_RACE, OPERATIONS
+from lab.races.counts import COUNTS, Count
 from lab.races.race_definition import Race
-from lab.recording.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
 from shorturl.strategies.strategy import Strategy
 
 
-class RecordedCell(NamedTuple):
+class Cell(NamedTuple):
+    """An exploration with its count, if that is `known`, and whether it was made `here`."""
+
     job: Job
-    recording: Recording | None  # None: not explored yet
+    known: Count | None
+    here: bool
 
     @property
     def url(self) -> str:
-        job = self.job
-        path = reverse("lab:exploration", args=[job.race.name, job.strategy.name, job.processes])
-        standard = job.isolation == READ_COMMITTED
-        return path if standard else f"{path}?{urlencode({'level': job.isolation})}"
+        return path_of(self.job)
 
 
 class Table(NamedTuple):
     title: str
     columns: list[str]
-    rows: list[
-        tuple[Strategy[Any], list[RecordedCell | None]]
-    ]  # None: the race does not have the strategy
+    rows: list[tuple[Strategy[Any], list[Cell | None]]]  # None: the race has no such strategy
 
 
-class Recorded:
-    def __init__(self, recordings: Iterable[Recording]) -> None:
-        self._found = {
-            (each.race, each.strategy, each.processes, each.isolation): each for each in recordings
-        }
+class Counted:
+    """The counts of counts.json, which of them were explored here, and tables of both."""
+
+    def __init__(self) -> None:
+        self._here = explored_here()
 
     def cell(
         self, race: Race, strategy: str, processes: int = 0, level: str = READ_COMMITTED
-    ) -> RecordedCell | None:
+    ) -> Cell | None:
         """Return the cell, or None without the strategy; 0 is the smallest number of processes."""
         if strategy not in race.strategies:
             return None
         job = Job(race, race.strategies[strategy], processes or race.counts[0], level)
-        return RecordedCell(job, self._found.get(tuple(job.where().values())))
+        return Cell(job, COUNTS.get(str(job)), str(job) in self._here)
 
     def matrix(self, operation: str) -> Table:
         title, strategies, races = OPERATIONS[operation]

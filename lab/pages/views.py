@@ -1,42 +1,30 @@
-"""The lab's pages: they show the explorations of this machine, and start explorations."""
+"""The lab's pages of several explorations: they show the counts of lab/races/counts.json."""
 
-from contextlib import suppress
-from http import HTTPStatus
-from typing import Any
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
 
-from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_POST
-
-from lab.exceptions import AlreadyExploring, NotFound
-from lab.models import Batch, Recording
+from lab.exploring.jobs import job_named, race_named
+from lab.exploring.source import diff, source
 from lab.pages import measured
-from lab.pages.exploration_views import board
-from lab.pages.requested import exploring, may_explore, page
-from lab.pages.tables import Recorded, RecordedCell
-from lab.races import EVERY_RACE, OPERATIONS, RACES
+from lab.pages.exploration_views import answer, board
+from lab.pages.requested import page
+from lab.pages.tables import Counted
+from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.museum import MUSEUM
-from lab.recording import batches
-from lab.recording.jobs import ISOLATED, READ_COMMITTED, jobs_named, race_named
-from lab.recording.source import diff, source
 from shorturl.strategies.strategy import Verdict
 
 
 @page
 def index(request: HttpRequest) -> HttpResponse:
     """Show a game with the goal to lose a hit, the matrix, the races, and the last load test."""
-    (game,) = jobs_named("lost_update/naive")
-    recorded = Recorded(Recording.objects.all())
+    counted = Counted()
     context = {
-        **board(request, game),
+        **board(request, job_named("lost_update", "naive")),
         "races": [each for name, each in EVERY_RACE.items() if name not in MUSEUM],
-        "tables": [recorded.matrix(operation) for operation in OPERATIONS],
-        "newest": newest(race__in=RACES, isolation=READ_COMMITTED),
-        "load": measured.last_run(recorded),
-        "last_run": Batch.objects.order_by("-pk").first(),
-        **exploring(request),
+        "tables": [counted.matrix(operation) for operation in OPERATIONS],
+        "load": measured.last_run(counted),
     }
-    return render(request, "lab/index.html", context)
+    return answer(request, "lab/index.html", context)
 
 
 @page
@@ -59,8 +47,7 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "race": found,
         "exhibit": MUSEUM.get(name),
-        "table": Recorded(Recording.objects.filter(race=name)).of_race(found),
-        **exploring(request),
+        "table": Counted().of_race(found),
         "choices": [("left", sides[0].name), ("right", sides[1].name)],
         "paths": [each.path for each in sources],
         "diff": diff(*sources),
@@ -71,45 +58,12 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
 @page
 def isolation(request: HttpRequest) -> HttpResponse:
     """Show what the isolation levels change: race × strategy × level."""
-    tables = Recorded(Recording.objects.filter(race__in=ISOLATED)).isolation()
-    shown = {"tables": tables, "newest": newest(race__in=ISOLATED), **exploring(request)}
-    return render(request, "lab/isolation.html", shown)
+    return render(request, "lab/isolation.html", {"tables": Counted().isolation()})
 
 
 @page
 def museum(request: HttpRequest) -> HttpResponse:
     """Show the museum: races of real URL shorteners."""
-    recorded = Recorded(Recording.objects.filter(race__in=MUSEUM))
-    exhibits = [(exhibit, recorded.of_race(exhibit)) for exhibit in MUSEUM.values()]
-    shown = {"exhibits": exhibits, "newest": newest(race__in=MUSEUM), **exploring(request)}
-    return render(request, "lab/museum.html", shown)
-
-
-@require_POST
-def explore(request: HttpRequest) -> HttpResponse:
-    """Start to explore `what`, an argument of the command `record`."""
-    if not may_explore(request):
-        return render(request, "403.html", status=HTTPStatus.FORBIDDEN)
-    what = request.POST.get("what", "")
-    try:
-        jobs = jobs_named(what)
-        return redirect("lab:batch", batches.start(what, len(jobs)).pk)
-    except NotFound as error:
-        raise Http404(str(error)) from error
-    except AlreadyExploring:
-        newest = Batch.objects.order_by("-pk").first()
-        return redirect("lab:batch", newest.pk) if newest else redirect("lab:index")
-
-
-@page
-def batch(request: HttpRequest, number: int) -> HttpResponse:
-    found = get_object_or_404(Batch, pk=number)
-    cell = None
-    with suppress(NotFound):  # the catalogue no longer has it
-        cell = RecordedCell(jobs_named(found.what)[0], None) if "/" in found.what else None
-    context = {"batch": found, "lost": batches.is_lost(found), "cell": cell}
-    return render(request, "lab/batch.html", context)
-
-
-def newest(**where: Any) -> Recording | None:
-    return Recording.objects.filter(**where).order_by("-recorded_at").first()
+    counted = Counted()
+    exhibits = [(exhibit, counted.of_race(exhibit)) for exhibit in MUSEUM.values()]
+    return render(request, "lab/museum.html", {"exhibits": exhibits})

@@ -1,6 +1,8 @@
 """`manage.py race`: what it prints, and how it ends."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -51,10 +53,18 @@ def test_show_draws_the_schedule_that_is_asked_for() -> None:
 
 def test_matrix_prints_each_cell_as_soon_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "RACES", {"toctou": RACES["toctou"]})
-    printed, said = StringIO(), StringIO()
-    call_command("race", "matrix", stdout=printed, stderr=said)
-    assert "\ntoctou × naive: 4 / 4\n" in said.getvalue()
-    assert "| naive | **4 / 4** |" in printed.getvalue()
+    said = StringIO()
+    forms = [[], ["--markdown"], ["--json"]]
+    printed = [StringIO() for _ in forms]
+    for arguments, stdout in zip(forms, printed, strict=True):
+        call_command("race", "matrix", *arguments, stdout=stdout, stderr=said)
+    text, markdown, data = (each.getvalue() for each in printed)
+    assert "\ntoctou × naive: ⊘ 4 / 4\n" in said.getvalue()
+    assert re.search(r"^naive +⊘ 4 / 4$", text, re.MULTILINE)
+    assert re.search(r"^on_conflict +✓ 0 / 4$", text, re.MULTILINE)
+    assert "| naive | **4 / 4** |" in markdown
+    counts = {"schedules": 4, "violating": 4, "complete": True, "refused": 4}
+    assert json.loads(data)[0] == {"race": "toctou", "strategy": "naive", **counts}
 
 
 class Terminal(StringIO):

@@ -11,8 +11,18 @@ from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import OperationalError
 
+from lab import scratch_database as module
 from lab.exceptions import LabRefusal
-from lab.scratch_database import drop, is_free, prefix, scratch_database, scratch_databases, sweep
+from lab.scratch_database import (
+    check_role,
+    drop,
+    is_free,
+    kept_scratch_database,
+    prefix,
+    scratch_database,
+    scratch_databases,
+    sweep,
+)
 from project.docs import ROOT
 from shorturl.models import ShortUrl
 
@@ -89,7 +99,33 @@ def test_a_role_that_may_not_create_databases_is_told(host: BaseDatabaseWrapper)
     with host.cursor() as cursor:
         cursor.execute("SET ROLE pg_read_all_data")
     with pytest.raises(LabRefusal, match="ALTER ROLE pg_read_all_data CREATEDB"):
-        sweep(host)
+        check_role(host)
+
+
+@pytest.mark.exhaustive
+def test_a_kept_one_is_used_again_until_a_migration_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half a database, which a killed process has left, is made again."""
+    name = prefix(connection.settings_dict["NAME"], "kept")
+
+    def keeps(key: str) -> bool:
+        with kept_scratch_database() as used:
+            assert used == name
+            _, is_new = ShortUrl.objects.get_or_create(key=key, target_url="https://a.example/")
+            return not is_new
+
+    try:
+        assert [keeps("a"), keeps("a")] == [False, True]
+        sweep(connection)
+        monkeypatch.setattr(module, "migrations_digest", lambda: "of tomorrow")
+        assert [keeps("a"), keeps("a")] == [False, True]
+        with connection.cursor() as cursor:  # as if it was killed while it made the tables
+            cursor.execute(f'COMMENT ON DATABASE "{name}" IS NULL')
+        assert not keeps("a")
+        assert not ShortUrl.objects.exists()
+    finally:
+        drop(connection, name)
 
 
 # Explores in a scratch database beside the test's database, where no other test creates one.

@@ -10,8 +10,10 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 from django.template.loader import render_to_string
 
-from lab.pages.schedules import read, shown
-from lab.recording.jobs import Job, job_named
+from lab.exploring.asked import asked_for
+from lab.exploring.explored import explored_in
+from lab.exploring.jobs import Job, job_named
+from lab.pages.schedules import choose, shown
 
 STYLES = ("shorturl/shorturl.css", "lab/lab.css", "pginterleave/picture.css")
 QUESTION = re.compile(r"\*\*Ask:\*\*(?P<question>.*?)\*\*Open:\*\*(?P<open>.*?)\n\s*\n", re.DOTALL)
@@ -41,9 +43,9 @@ class Command(BaseCommand):
             for question in [" ".join(part["question"].replace("`", "").split())]
             for *names, schedule, after in PREDICTED.findall(part["open"])
         ]
-        missing = dict.fromkeys(str(each.job) for each in asked if not read(each.job, ""))
-        if missing:
-            call_command("record", *missing, stdout=self.stdout)
+        found = {str(each.job): explored_in(asked_for(each.job), each.job) for each in asked}
+        if missing := [job for job, result in found.items() if not result]:
+            call_command("explore", *missing, stdout=self.stdout)
         context = {
             "styles": [Path(str(find(each))).read_text(encoding="utf-8") for each in STYLES],
             "questions": [self._picture(each, answered=False) for each in asked],
@@ -55,9 +57,10 @@ class Command(BaseCommand):
         self.stdout.write(f"{path}: {len(asked)} predictions, and their answers. Print it.")
 
     def _picture(self, asked: Prediction, *, answered: bool) -> dict[str, Any]:
-        kept = read(asked.job, asked.schedule)
-        assert kept
-        picture = shown(kept, None if answered else asked.after)
-        return {"asked": asked, "schedule": kept.schedule} | {
+        found = explored_in(asked_for(asked.job), asked.job)
+        assert found
+        chosen = choose(found, asked.schedule)
+        picture = shown(chosen, None if answered else asked.after)
+        return {"asked": asked, "schedule": chosen.schedule} | {
             name: picture[name] for name in ("pictures", "held", "last", "raised", "verdict")
         }

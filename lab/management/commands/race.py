@@ -1,5 +1,6 @@
 """`manage.py race`: list, explore and show races."""
 
+import json
 import os
 import sys
 from argparse import ArgumentTypeError
@@ -12,16 +13,16 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from lab.exceptions import LabRefusal, NotFound
-from lab.races import RACES, matrix
+from lab.exploring.jobs import counted, race_named
+from lab.races import RACES, counts, matrix
 from lab.races.museum import MUSEUM
 from lab.races.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.races.write_skew import WRITE_SKEW
-from lab.recording.jobs import race_named
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies.strategy import Strategy
 
-ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds")
+ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form")
 
 
 class OneLineParser(CommandParser):
@@ -68,7 +69,15 @@ class Command(BaseCommand):
             "--schedule",
             help="such as 1212; default: the counterexample, or else the first schedule",
         )
-        table = action(self.run_matrix, "Print strategies × races: violating / all schedules.")
+        table = action(
+            self.run_matrix,
+            "Print strategies × races: violating / all schedules; ✗ wrong, ⊘ refused.",
+        )
+        form = table.add_mutually_exclusive_group()
+        for name, text in (("json", "a list of the cells"), ("markdown", "tables for a document")):
+            form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
+        count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
+        count.add_argument("race", nargs="?", type=race_named, help="default: all races")
         for each in (explore, show, table):
             each.add_argument("--processes", type=limit, help="default: the race's smallest number")
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
@@ -144,7 +153,8 @@ class Command(BaseCommand):
                 result = race.explore(one, count, **limits)
                 worst = result.counterexample
                 schedule = worst.order if worst else result.orders[0]
-                title = f"{counts(result)}; {'the shortest' if worst else 'the first'}: {schedule}"
+                which = "the shortest" if worst else "the first"
+                title = f"{counted_as(result)}; {which}: {schedule}"
             shown = race.run(one, count, schedule)
         self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
@@ -155,7 +165,7 @@ class Command(BaseCommand):
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, processes: int | None, **limits: int) -> None:
+    def run_matrix(self, processes: int | None, form: str | None, **limits: int) -> None:
         counts = {count for race in RACES.values() for count in race.counts}
         if processes and processes not in counts:
             there_are = ", ".join(map(str, sorted(counts)))
@@ -164,8 +174,25 @@ class Command(BaseCommand):
             cells = []
             for cell in matrix.cells(processes, **limits):
                 cells.append(cell)
-                self._say(f"{cell.race} × {cell.strategy}: {cell}")
-        self.stdout.write(matrix.markdown(cells))
+                self._say(f"{cell.race} × {cell.strategy}: {cell.marked()}")
+        if form == "json":
+            self.stdout.write(json.dumps([cell._asdict() for cell in cells], indent=1))
+            return
+        self.stdout.write(matrix.markdown(cells) if form else matrix.text(cells))
+
+    def run_counts(self, race: Race | None) -> None:
+        found = dict(counts.COUNTS)
+        with self._scratch():
+            for job in counted():
+                if race in (None, job.race):
+                    result = counts.explore(job)
+                    self._say(f"{job}: {result}")
+                    found.pop(f"{job}", None)
+                    if result.complete:
+                        found[f"{job}"] = counts.Count(
+                            result.violating, result.schedules, result.raising
+                        )
+        counts.write({job: found[job] for job in map(str, counted()) if job in found})
 
     def _draw(self, schedule: Schedule) -> str:
         """Draw the schedule; on a terminal, fit it to the width, down to 24 columns a lane."""
@@ -182,7 +209,7 @@ class Command(BaseCommand):
         self.stderr.write(text, style_func=str)  # no colour, because it is not an error
 
 
-def counts(result: Exploration) -> str:
+def counted_as(result: Exploration) -> str:
     if result.truncated:
         return str(result)
     return f"{result.violating} of {result.schedules} schedules violate the invariant"
@@ -190,7 +217,7 @@ def counts(result: Exploration) -> str:
 
 def describe(result: Exploration) -> str:
     """Return the counts, and the counterexample if there is one."""
-    text = counts(result)
+    text = counted_as(result)
     if worst := result.counterexample:
         text += f", for example {worst.order}: {worst.violation}"
     return text

@@ -8,7 +8,7 @@ from lab.conftest import Kept
 from pginterleave.picture.conflicts import conflicts, dependencies, marks
 from pginterleave.picture.wording import Step
 
-pytestmark = pytest.mark.django_db  # the recordings need a database
+pytestmark = pytest.mark.django_db  # the explorations need a database
 
 OUT_OF_DATE = "changes no row: what it read is out of date"
 

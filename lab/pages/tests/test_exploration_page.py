@@ -4,30 +4,25 @@ import pytest
 from django.test import Client
 
 from lab.conftest import NAIVE, RIGHT, Kept, get
-from lab.models import Recording
-from lab.pages.schedules import Ended, groups
+from lab.exploring.explored import Ended
+from lab.pages.schedules import groups
 from pginterleave.picture.cells import verdict
 
 pytestmark = pytest.mark.django_db
 
 
-def test_an_exploration_that_has_not_run(client: Client) -> None:
+def test_a_strategy_that_violates_the_invariant(client: Client, stored: dict[str, Kept]) -> None:
+    kept = stored["lost_update/naive"]
     page = get(client, NAIVE)
-    assert "This has not been explored on this machine yet." in page
-    assert 'name="what" value="lost_update/naive/2/read-committed"' in page
-    assert "<svg" not in page
-    assert "yet under serializable." in get(client, f"{NAIVE}?level=serializable")
-
-
-def test_a_strategy_that_violates_the_invariant(client: Client, recorded: dict[str, Kept]) -> None:
-    kept = recorded["lost_update/naive"]
-    page = get(client, NAIVE)
-    shown = kept.schedule(kept.recording.counterexample)
+    shown = kept.schedule(kept.explored.counterexample)
     assert '<p class="verdict-box wrong" id="verdict">' in page
     assert "</span> Violated: hits = 1, not 2</b>" in page
-    count = f"{kept.recording.violating} of {kept.recording.schedules}"
+    count = f"{kept.explored.violating} of {kept.explored.schedules}"
     assert f"{count} schedules violate the invariant" in page
-    assert f"Schedule <b>{shown.order}</b>, {shown.number + 1} of {len(kept.schedules)}" in page
+    assert (
+        f"Schedule <b>{shown.order}</b>, {kept.schedules.index(shown) + 1} of {len(kept.schedules)}"
+        in page
+    )
     for mark in ("lost update: overwritten by step", "overwrites step", "rests on the stale read"):
         assert f'<p class="mark">{mark}' in page
     assert page.count('class="conflict stale"') == 2  # in a wide and in a narrow picture
@@ -40,11 +35,11 @@ def test_a_strategy_that_violates_the_invariant(client: Client, recorded: dict[s
         assert page.count(f'id="L{step["line"]}"') == 1
 
 
-def test_all_schedules_are_grouped_by_outcome(client: Client, recorded: dict[str, Kept]) -> None:
-    kept = recorded["lost_update/naive"]
+def test_all_schedules_are_grouped_by_outcome(client: Client, stored: dict[str, Kept]) -> None:
+    kept = stored["lost_update/naive"]
     page = get(client, NAIVE).split('aria-label="Schedules"')[1].split("<nav")[0]
     violating, holding = page.split("</div>")[:2]
-    assert f"<b>{kept.recording.violating} <span" in violating
+    assert f"<b>{kept.explored.violating} <span" in violating
     assert "hits = 1, not 2</b>" in violating
     assert "the invariant holds</b>" in holding
     for schedule in kept.schedules:
@@ -71,7 +66,7 @@ def test_many_schedules_are_listed_in_part() -> None:
     assert few.verdict.text == "the invariant holds"
 
 
-def test_a_strategy_that_holds(client: Client, recorded: dict[str, Kept]) -> None:
+def test_a_strategy_that_holds(client: Client, stored: dict[str, Kept]) -> None:
     page = get(client, RIGHT)
     assert "0 of" in page
     assert "</span> The invariant holds</b>" in page
@@ -79,8 +74,8 @@ def test_a_strategy_that_holds(client: Client, recorded: dict[str, Kept]) -> Non
         assert no not in page
 
 
-def test_the_schedule_that_is_asked_for(client: Client, recorded: dict[str, Kept]) -> None:
-    *_, before, last = kept = recorded["lost_update/naive"].schedules
+def test_the_schedule_that_is_asked_for(client: Client, stored: dict[str, Kept]) -> None:
+    *_, before, last = kept = stored["lost_update/naive"].schedules
     page = get(client, f"{NAIVE}?schedule={kept[0].order}")
     assert f"Schedule <b>{kept[0].order}</b>, 1 of {len(kept)}" in page
     assert "</span> The invariant holds</b>" in page
@@ -92,47 +87,34 @@ def test_the_schedule_that_is_asked_for(client: Client, recorded: dict[str, Kept
     assert f'<a href="?schedule={first.order}">next violation</a>' in page
 
 
-def test_a_wait_and_an_exception_are_shown(client: Client, recorded: dict[str, Kept]) -> None:
-    shown = recorded["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
+def test_a_wait_and_an_exception_are_shown(client: Client, stored: dict[str, Kept]) -> None:
+    shown = stored["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
     path = f"/lab/races/lost_update/select_for_update/2/?schedule={shown.order}"
     rows = get(client, path).split("<tbody>")[1].split("</tr>")
     assert [each.count("waits for process 1</p>") for each in rows[:4]] == [0, 1, 0, 0]
     assert [each.count('class="waiting"') for each in rows[:4]] == [0, 0, 1, 0]
     assert [each.count("resumes step 2</p>") for each in rows[:4]] == [0, 0, 0, 1]
-    shown = recorded["toctou/check_first"].first("1S 2S 1I 2I")
+    shown = stored["toctou/check_first"].first("1S 2S 1I 2I")
     page = get(client, f"/lab/races/toctou/check_first/2/?schedule={shown.order}")
     assert "Process 2 raises IntegrityError: duplicate key value" in page
     assert "Process 1 raises" not in page
     assert '<p class="returned error">!! ' in page
 
 
-def test_a_recording_of_an_older_source(client: Client, recorded: dict[str, Kept]) -> None:
-    page = get(client, NAIVE)
-    assert "has changed since" not in page
-    Recording.objects.update(source="of an older file")
-    page = get(client, NAIVE)
-    assert "<code>shorturl/strategies/resolving/naive.py</code> has changed since." in page
-    assert page.count("Explore it again") == 1
-    assert page.index("Explore it again") < page.index("<svg")
-    Recording.objects.update(source="")  # unknown
-    assert "has changed since" not in get(client, NAIVE)
-
-
-def test_another_isolation_level(client: Client, recorded: dict[str, Kept]) -> None:
-    kept = recorded["lost_update/naive/2/serializable"]
+def test_another_isolation_level(client: Client, stored: dict[str, Kept]) -> None:
+    kept = stored["lost_update/naive/2/serializable"]
     page = get(client, f"{NAIVE}?level=serializable")
     assert "2 processes, serializable, explored in" in page
     for schedule in kept.schedules:
         assert f'<a href="?level=serializable&amp;schedule={schedule.order}"' in page
     assert 'value="lost_update/naive/2/serializable"' in page
-    order = kept.recording.counterexample
+    order = kept.explored.counterexample
     predict = get(client, f"{NAIVE}?level=serializable&schedule={order}&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
-    assert "has not been explored" in get(client, f"{NAIVE}?level=repeatable+read")
 
 
-def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -> None:
-    shown = recorded["lost_update/naive"].first("1S 2S 1U 2U")
+def test_predict_hides_what_follows(client: Client, stored: dict[str, Kept]) -> None:
+    shown = stored["lost_update/naive"].first("1S 2S 1U 2U")
     whole = get(client, f"{NAIVE}?schedule={shown.order}")
     page = get(client, f"{NAIVE}?schedule={shown.order}&predict=2")
     for secret in ("UPDATE", "→ 1 row", "hits = 1", "box wrong", 'class="mark"', "stale read"):
@@ -148,6 +130,7 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
     assert "Now: hits = 0." in page
     assert "two hits, counted once" in whole  # the docstring, which reveals the result
     assert "two hits, counted once" not in page
+    assert '<details class="as-table">' in page  # closed: its SQL gives the answer away
     assert "short_url.save()" in page
     assert 'class="schedules"' not in page  # which reveals the schedules that violate the invariant
     assert 'id="verdict"' not in page
@@ -158,8 +141,8 @@ def test_predict_hides_what_follows(client: Client, recorded: dict[str, Kept]) -
     assert page.count("takes its next step: ?") == len(shown.steps)
 
 
-def test_a_guess_reveals(client: Client, recorded: dict[str, Kept]) -> None:
-    order = recorded["lost_update/naive"].first("1S 2S 1U 2U").order
+def test_a_guess_reveals(client: Client, stored: dict[str, Kept]) -> None:
+    order = stored["lost_update/naive"].first("1S 2S 1U 2U").order
     page = get(client, f"{NAIVE}?schedule={order}&guess=hits+%3D+2%3Cb%3E")
     assert "You predicted: hits = 2&lt;b&gt;. The rows contain: hits = 1." in page
     assert "Violated: hits = 1, not 2" in page

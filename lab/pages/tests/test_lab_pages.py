@@ -5,21 +5,19 @@ import os
 import re
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, call
+from unittest.mock import Mock
 
 import pytest
 from django.test import Client
-from django.utils import timezone
 from django.utils.html import escape
 from pytest_django.asserts import assertContains
 
 from lab.conftest import NAIVE, RIGHT, Kept, get
-from lab.models import Batch, Recording
+from lab.exploring.jobs import ISOLATED
+from lab.models import Exploration
 from lab.pages import measured
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
-from lab.recording import batches
-from lab.recording.jobs import ISOLATED, jobs_named
 from shorturl.strategies.strategy import Verdict
 
 pytestmark = pytest.mark.django_db
@@ -33,78 +31,41 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def started(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    started = Mock()
-    monkeypatch.setattr(batches, "start", started)
+def no_process(started: Mock) -> Mock:
     return started
 
 
-def test_what_is_not_explored_is_explored_when_the_service_starts(
-    started: Mock, recorded: dict[str, Kept]
-) -> None:
-    batches.start_the_first()
-    Batch.objects.create(what="all", problem="No database.", ended_at=timezone.now())
-    Recording.objects.all().delete()
-    batches.start_the_first()  # a failed batch is not repeated
-    started.assert_not_called()
-    Batch.objects.create(what="all", problem="Interrupted (SystemExit).", ended_at=timezone.now())
-    batches.start_the_first()  # the service was stopped in the middle
-    Batch.objects.all().delete()
-    batches.start_the_first()
-    assert started.call_args_list == [call("all", len(jobs_named("all")), "--missing")] * 2
-
-
-def test_every_page_that_waits_for_an_exploration_shows_its_progress(client: Client) -> None:
-    batch = Batch.objects.create(what="matrix", total=70, done=3)
-    said = "<b>The races are being explored</b>: 3 of 70."
-    for page in "", "isolation/", "museum/", "races/lost_update/", "races/lost_update/naive/2/":
-        shown = get(client, f"/lab/{page}")
-        assert said in shown, page
-        assert "lab/batch.js" in shown
-    for page in "queue/", "races/lost_update/naive/3/":  # which are not in the matrix
-        shown = get(client, f"/lab/{page}")
-        assert "This has not been explored" in shown, page
-        assert "lab/batch.js" not in shown
-    Batch.objects.filter(pk=batch.pk).update(what="all")
-    assert said in get(client, "/lab/queue/")
-    assert Batch.objects.get().wanted == "lost_update/select_for_update/3/read-committed"
-
-
-def test_index_before_any_exploration(client: Client) -> None:
+def test_index_shows_every_count_before_any_exploration(client: Client) -> None:
     page = get(client, "/lab/")
-    assert "Nothing has been explored on this machine yet." in page
     assert "There has been no load test yet" in page
-    assert "schedules violate the invariant</span>" not in page
-    assert f'href="{NAIVE}">not explored</a>' in page
-    assert "The last run" not in page
     assert 'href="/lab/races/write_skew/"' in page
     for race in RACES.values():
         assert f'href="/lab/races/{race.name}/"' in page
         assert escape(race.situation) in page
         assert escape(race.must_hold) in page
-
-
-def test_index_shows_what_was_explored(client: Client, recorded: dict[str, Kept]) -> None:
-    batch = Batch.objects.create(what="matrix")
-    page = get(client, "/lab/")
-    shown = Recording.objects.filter(race__in=RACES, isolation="read committed")
-    newest = shown.latest("recorded_at")  # not always the newest recording of all
-    assert f"{newest.recorded_at:%Y-%m-%d %H:%M}" in page
-    assert newest.postgresql in page
+    assert page.count('class="count') == sum(len(race.strategies) for race in RACES.values())
+    assert ">open</a>" not in page
     violating = '<a class="count wrong" href="{}"><span aria-hidden="true">✗</span> 12 / 14'
     assert violating.format(NAIVE) in page
     refused = '<a class="count refused" href="{}"><span aria-hidden="true">⊘</span> 12 / 14'
     assert refused.format("/lab/races/toctou/check_first/2/") in page
     assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 4' in page
-    assert f'<a href="/lab/runs/{batch.pk}/">The last run</a>' in page
-    right = Recording.objects.filter(strategy="update_returning")
-    right.update(truncated="max_schedules=2 reached")
-    assert '<span aria-hidden="true">?</span> not proven</a>' in get(client, "/lab/")
-    assert "truncated: max_schedules=2 reached, so nothing is proven" in get(client, RIGHT)
+
+
+def test_a_cell_says_whether_it_was_explored_here(client: Client, stored: dict[str, Kept]) -> None:
+    here, more = "explored on this machine</span>", "12 / 14"
+    path = "/lab/races/lost_update/"
+    assert (get(client, path).count(here), get(client, "/lab/museum/").count(here)) == (6, 2)
+    cell = get(client, path).split(f'href="{NAIVE}"')[1].split("</td>")[0]
+    assert (here in cell, more in cell) == (True, True)
+    Exploration.objects.update(digest="of what was before")
+    assert here not in get(client, path)
+    Exploration.objects.filter(race="lost_update").update(race="of_the_past")
+    assert here not in get(client, path)
 
 
 def test_index_shows_the_last_load_run(
-    client: Client, report: Path, recorded: dict[str, Kept]
+    client: Client, report: Path, stored: dict[str, Kept]
 ) -> None:
     keys = ("script", "strategy", "operation", "lost", "of", "share", "per_second")
     runs = [
@@ -138,7 +99,7 @@ def test_index_ignores_an_unreadable_report(client: Client, report: Path, text: 
     assert "There has been no load test yet" in get(client, "/lab/")
 
 
-def test_a_race_shows_two_strategies_as_a_diff(client: Client, recorded: dict[str, Kept]) -> None:
+def test_a_race_shows_two_strategies_as_a_diff(client: Client) -> None:
     page = get(client, "/lab/races/lost_update/?left=naive&right=f_expression")
     assert "From <code>shorturl/strategies/resolving/naive.py</code>" in page
     assert "to <code>shorturl/strategies/resolving/f_expression.py</code>" in page
@@ -152,7 +113,9 @@ def test_a_race_shows_two_strategies_as_a_diff(client: Client, recorded: dict[st
     assert "2 processes</th><th" in page
     assert "3 processes</th>" in page
     assert f'href="{NAIVE}"' in page
-    assert 'href="/lab/races/lost_update/naive/3/">not explored</a>' in page
+    assert (
+        'href="/lab/races/lost_update/naive/3/"><span aria-hidden="true">✗</span> 630 / 6' in page
+    )
 
 
 @pytest.mark.parametrize("name", EVERY_RACE)
@@ -185,31 +148,26 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
         "races/lost_update/naive/2/?schedule=%00",
         "races/lost_update/naive/2/?predict=6",
         "races/lost_update/naive/2/?predict=²",
-        "runs/1/",
     ],
 )
-def test_pages_that_do_not_exist(client: Client, recorded: dict[str, Kept], path: str) -> None:
+def test_pages_that_do_not_exist(client: Client, stored: dict[str, Kept], path: str) -> None:
     response = client.get(f"/lab/{path}")
     assertContains(response, "Show the races", status_code=404)
     assert b"short URL" not in response.content
 
 
-def test_isolation_has_a_column_for_each_level(client: Client, recorded: dict[str, Kept]) -> None:
+def test_isolation_has_a_column_for_each_level(client: Client) -> None:
     page = get(client, "/lab/isolation/")
     for level in ("read committed", "repeatable read", "serializable"):
         assert page.count(f'<th scope="col">{level}</th>') == len(ISOLATED)
     assert f'<a class="count wrong" href="{NAIVE}">' in page
     assert f'<a class="count wrong" href="{NAIVE}?level=serializable">' in page
-    assert f'href="{NAIVE}?level=repeatable+read">not explored</a>' in page
-    assert 'name="what" value="isolation"' in page
+    assert f'<a class="count wrong" href="{NAIVE}?level=repeatable+read">' in page
 
 
-def test_museum_shows_each_exhibit_with_its_source(
-    client: Client, recorded: dict[str, Kept]
-) -> None:
+def test_museum_shows_each_exhibit_with_its_source(client: Client, stored: dict[str, Kept]) -> None:
     page = get(client, "/lab/museum/")
     for name in MUSEUM:
         assert f'<a href="/lab/races/{name}/">{name}</a>' in page
     count = '"/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 12 / 14'
     assert count in page
-    assert 'name="what" value="museum"' in page

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lab.conftest import Kept
-from lab.models import RecordedSchedule
+from lab.exploring.explored import KeptSchedule
 from lab.pages.schedules import sheet_of
 from pginterleave.picture.cells import Sheet, verdict
 from pginterleave.picture.grid import DENSE, FULL, NARROW, WIDE, Size
@@ -13,10 +13,10 @@ from pginterleave.picture.history import locks, prefix, transactions, waits
 from pginterleave.picture.layout import Path, Rect, draw
 from pginterleave.picture.wording import words
 
-pytestmark = pytest.mark.django_db  # the recordings need a database
+pytestmark = pytest.mark.django_db  # the explorations need a database
 
 
-def number_of(schedule: RecordedSchedule, process: int, kind: str) -> int:
+def number_of(schedule: KeptSchedule, process: int, kind: str) -> int:
     return 1 + [(each["process"], each["kind"]) for each in schedule.steps].index((process, kind))
 
 
@@ -57,7 +57,7 @@ def test_a_step_in_a_few_words(
     explored: dict[str, Kept], what: str, statements: str, expected: str
 ) -> None:
     kept = explored[what]
-    steps = kept.first(statements, violating=bool(kept.recording.violating)).steps
+    steps = kept.first(statements, violating=bool(kept.explored.violating)).steps
     said = zip(steps, words(steps), strict=True)
     texts = [f"{step['process']} {text}" for step, text in said]
     assert "; ".join(each for each in texts if each[2:] not in ("commit", "rollback")) == expected
@@ -117,7 +117,7 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due(
 ) -> None:
     kept = explored["lost_update/atomic_only"]
     schedule = kept.first("1S 1U 2S 2U")
-    sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+    sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
     assert sheet.told[1:3] == [
         "Process 1 writes hits = 1.",
         "Process 2 reads hits = 0, although process 1 has written hits = 1.",
@@ -125,7 +125,7 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due(
     told = {text.text: text.style for text in draw(sheet, WIDE).texts}
     assert told["✗ hits = 1, not 2"] == "verdict wrong"
     assert "Due: All are redirected, and every hit is counted." in told
-    begun = sheet_of(kept.recording, schedule, 3)
+    begun = sheet_of(kept.explored, schedule, 3)
     assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
 
 
@@ -133,7 +133,7 @@ def test_the_rows_have_versions(explored: dict[str, Kept]) -> None:
     """A write ends one version and creates the next."""
     kept = explored["lost_update/naive"]
     schedule = kept.schedule("122211")
-    told = [f"{each}".split("\u00a0", 2)[2] for row in sheet_of(kept.recording, schedule, 6).rows
+    told = [f"{each}".split("\u00a0", 2)[2] for row in sheet_of(kept.explored, schedule, 6).rows
             for each in row.versions]  # fmt: skip
     assert [re.sub(r"\d{2,}", "?", each.replace("\u00a0", " ")) for each in told] == [
         "? xmax P2", "P2 xmax –", "P2 xmax P1", "P1 xmax –",
@@ -144,7 +144,7 @@ def test_a_version_stands_below_the_arrow_of_the_read_that_locks_it(
     explored: dict[str, Kept],
 ) -> None:
     kept = explored["lost_update/select_for_update"]
-    drawing = draw(sheet_of(kept.recording, kept.schedules[0], 1), FULL)
+    drawing = draw(sheet_of(kept.explored, kept.schedules[0], 1), FULL)
     (arrow,) = [each for each in drawing.below if each.style == "flow" and isinstance(each, Path)]
     height = float(arrow.d.split()[-1])
     versions = [text.y - FULL.small for text in drawing.texts if text.style == "version"]
@@ -154,7 +154,7 @@ def test_a_version_stands_below_the_arrow_of_the_read_that_locks_it(
 def test_a_process_with_an_error_is_refused(explored: dict[str, Kept]) -> None:
     kept = explored["toctou/check_first"]
     schedule = kept.first("1S 2S 1I 2I")
-    drawing = draw(sheet_of(kept.recording, schedule, len(schedule.steps)), WIDE)
+    drawing = draw(sheet_of(kept.explored, schedule, len(schedule.steps)), WIDE)
     assert drawing.kind == "refused"
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
 
@@ -163,7 +163,7 @@ def test_the_victim_of_a_deadlock_has_its_cycle(explored: dict[str, Kept]) -> No
     kept = explored["crossed_locks/update_returning"]
     for order, victim in ("121212", 4), ("1212a12", 3):
         schedule = kept.schedule(order)
-        sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+        sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
         first, second = sheet.conflicts
         assert (first.kind, first.source, first.target) == ("cycle", victim, 7 - victim)
         assert (second.source, second.target) == (7 - victim, victim)
@@ -183,10 +183,10 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
             (victim, 7), (victim, 8), (victim, 9)
         ]  # fmt: skip
         assert f"xmin\u00a0P{victim} " in schedule.whole[-1]["versions"][-1]
-        sheet = sheet_of(kept.recording, schedule, 6)
+        sheet = sheet_of(kept.explored, schedule, 6)
         assert sheet.told[6].startswith(f"Process {victim} tries again, after all have ended, and")
         assert sheet.held == "a: 2, b: 2"
-        begun = sheet_of(kept.recording, schedule, 5)
+        begun = sheet_of(kept.explored, schedule, 5)
         assert not begun.ended
         assert len(begun.rows) == 6  # with that of the open transaction
     serial = kept.schedule("111222")
@@ -196,7 +196,7 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
 def test_the_pivot_of_a_write_skew_tries_again(explored: dict[str, Kept]) -> None:
     kept = explored["write_skew/with_a_retry/2/serializable"]
     schedule = kept.first("1S 2S 1U 2U 2S", violating=False)
-    sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+    sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
     write, again = number_of(schedule, 2, "UPDATE"), len(schedule.steps) - 1
     assert sheet.told[write - 1].endswith(
         "PostgreSQL ends it as the pivot of a write skew, "
@@ -213,7 +213,7 @@ def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(
 ) -> None:
     for kept in explored.values():
         for schedule in kept.schedules:
-            sheet = sheet_of(kept.recording, schedule, len(schedule.steps))
+            sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
             drawing = draw(sheet, size)
             for shape in [*drawing.below, *drawing.above]:
                 if isinstance(shape, Rect):

@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
-from lab.recording.jobs import LEVELS
+from lab.exploring.jobs import LEVELS
 from lab.scratch_database import scratch_database
 from pginterleave import Outcome, explore
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from django.db import connection
-from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
 from lab.conftest import NAIVE, RIGHT, Kept
-from lab.models import Batch, RecordedSchedule, Recording
+from lab.exploring import asked
+from lab.exploring.explored import KeptSchedule
+from lab.models import Exploration
 from lab.pages import measured
-from lab.recording import batches
-from lab.scratch_database import scratch_databases
+from lab.scratch_database import drop, prefix
 from shorturl.tests.browser.conftest import NewPage
 
 
@@ -27,15 +27,13 @@ def as_table(page: Page) -> Locator:
     return page.locator(".lanes tbody tr:visible")
 
 
-def counterexample(strategy: str) -> RecordedSchedule:
-    recording = Recording.objects.get(
-        race="lost_update", strategy=strategy, isolation="read committed"
-    )
-    return recording.recorded.filter(order=recording.counterexample).get()
+def counterexample(stored: dict[str, Kept], strategy: str) -> KeptSchedule:
+    kept = stored[f"lost_update/{strategy}"]
+    return kept.schedule(kept.explored.counterexample)
 
 
-def shows_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
-    """Check that the first `number` steps are shown as recorded, and no others."""
+def shows_steps(page: Page, schedule: KeptSchedule, number: int) -> None:
+    """Check that the first `number` steps are shown as stored, and no others."""
     picture = page.locator(".picture:visible")
     taken = picture.locator("rect.step:not(.later)").evaluate_all(
         "rects => rects.map((rect) => Number(rect.dataset.step))"
@@ -57,8 +55,8 @@ def shows_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
     ]
 
 
-def test_through_the_steps_of_an_exploration(page: Page, recorded: dict[str, Kept]) -> None:
-    schedule = counterexample("naive")
+def test_through_the_steps_of_an_exploration(page: Page, stored: dict[str, Kept]) -> None:
+    schedule = counterexample(stored, "naive")
     last = len(schedule.steps)
     page.goto(NAIVE)
     page.get_by_text("as a table").click()
@@ -104,7 +102,7 @@ def test_through_the_steps_of_an_exploration(page: Page, recorded: dict[str, Kep
         shows_steps(page, schedule, number)
 
 
-def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, recorded: dict[str, Kept]) -> None:
+def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, stored: dict[str, Kept]) -> None:
     """A laptop shows all of it, with the verdict and the line of code that loses the hit."""
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(NAIVE)
@@ -127,45 +125,36 @@ def nothing_runs_after(transactional_db: None) -> Iterator[None]:
     """Wait for the exploration's end before the tables are emptied, even if the test fails."""
     yield
     with connection.cursor() as cursor:  # an exploration holds this lock until it is done
-        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [batches.LOCK] * 2)
+        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [asked.LOCK] * 2)
+    drop(connection, prefix(connection.settings_dict["NAME"], "kept"))
 
 
 @pytest.mark.exhaustive
-def test_an_exploration_is_started_and_shown(page: Page, nothing_runs_after: None) -> None:
-    """Another process runs it, and records it in the database of this test."""
+def test_a_page_explores_itself(new_page: NewPage, nothing_runs_after: None) -> None:
+    """Another process explores, in the database of this test; the page needs no JavaScript."""
+    page = new_page(java_script_enabled=False)
     page.goto(RIGHT)
-    page.get_by_role("button", name="Explore it").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Explored")
-    page.get_by_role("link", name="Show it").click()
-    kept = Recording.objects.get()
-    count = f"{kept.violating} of {kept.schedules} schedules violate the invariant"
-    expect(page.get_by_text(count)).to_be_visible()
+    expect(page.get_by_text("0 of 4 schedules violate the invariant")).to_be_visible(timeout=60_000)
     expect(page.locator("#verdict")).to_contain_text("The invariant holds")
-    assert Batch.objects.get().done == 1
-    assert scratch_databases(connection) == []
+    assert Exploration.objects.get().summary
 
 
-def test_a_run_is_followed(new_page: NewPage, page: Page, another_exploration: None) -> None:
-    """With JavaScript the page updates itself; without it, the page has a link."""
-    Batch.objects.create(what="matrix", total=70)
-    plain = new_page(java_script_enabled=False)
-    plain.goto(f"{RIGHT}?level=serializable")  # which is not in the matrix
-    plain.get_by_role("button", name="Explore it").click()
-    page.goto(plain.url)
-    for each in (page, plain):
-        expect(each.get_by_text("Starting.")).to_be_visible()
-    Batch.objects.update(done=3, current="toctou/naive: 5 schedules")
-    expect(page.get_by_text("matrix: 3 of 70.")).to_be_visible()
-    expect(page.get_by_text("toctou/naive: 5 schedules")).to_be_visible()
-    expect(page.get_by_role("progressbar")).to_have_attribute("value", "3")
-    Batch.objects.update(done=70, ended_at=timezone.now())
-    plain.get_by_role("link", name="Refresh").click()
-    for each in (page, plain):
-        expect(each.get_by_role("heading", level=1)).to_have_text("Explored")
+def test_an_exploration_is_followed_and_cancelled(
+    new_page: NewPage, another_exploration: None
+) -> None:
+    page = new_page(java_script_enabled=False)
+    page.goto(RIGHT)
+    expect(page.get_by_text("or when another exploration has ended")).to_be_visible()
+    Exploration.objects.update(ran=2)
+    expect(page.get_by_text("2 of 4 schedules have run")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Not explored: It was cancelled.")).to_be_visible()
+    page.get_by_role("button", name="Explore it again").click()
+    expect(page.get_by_text("or when another exploration has ended")).to_be_visible()
 
 
 def test_the_runs_of_make_races_appear_as_they_end(
-    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: dict[str, Kept]
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: dict[str, Kept]
 ) -> None:
     monkeypatch.setattr(measured, "REPORT", tmp_path / "races.json")
 
@@ -183,11 +172,11 @@ def test_the_runs_of_make_races_appear_as_they_end(
     expect(section.get_by_text("to come")).to_have_count(0)
 
 
-def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> None:
+def test_without_javascript(new_page: NewPage, stored: dict[str, Kept]) -> None:
     page = new_page(java_script_enabled=False)
     page.goto("/lab/")
     page.locator(f"a[href='{NAIVE}']").first.click()
-    schedule = counterexample("naive")
+    schedule = counterexample(stored, "naive")
     expect(shown(page)).to_have_count(len(schedule.steps))
     expect(page.locator(".picture:visible .conflict")).to_have_count(2)
     expect(page.locator("#verdict")).to_be_visible()
@@ -210,12 +199,12 @@ def test_without_javascript(new_page: NewPage, recorded: dict[str, Kept]) -> Non
         expect(page.get_by_role("table")).not_to_have_count(0)
 
 
-def test_the_visitor_is_the_scheduler(new_page: NewPage, recorded: dict[str, Kept]) -> None:
+def test_the_visitor_is_the_scheduler(new_page: NewPage, stored: dict[str, Kept]) -> None:
     """By keys, and without JavaScript by links; a waiting process cannot be chosen."""
     page = new_page()
     page.goto(NAIVE)
     page.get_by_role("link", name="you are the scheduler").click()
-    schedule = recorded["lost_update/naive"].first("1S 2S 1U 2U")
+    schedule = stored["lost_update/naive"].first("1S 2S 1U 2U")
     keys = ["1", "ArrowLeft", *schedule.order]
     for key, taken in zip(keys, (1, 0, *range(1, len(schedule.order) + 1)), strict=True):
         expect(page.locator(".keys")).to_be_visible()  # then the script listens
@@ -235,7 +224,7 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage, recorded: dict[str, Kep
 
 # Scrolling is smooth and takes a moment. Waiting for it with wait_for_function() would evaluate a
 # string in the page, which its policy forbids.
-def test_keyboard_only(page: Page, recorded: dict[str, Kept]) -> None:
+def test_keyboard_only(page: Page, stored: dict[str, Kept]) -> None:
     """Reach a cell of the matrix, step, predict and reveal; each focused element is visible."""
 
     def tab_to(stop: Locator) -> None:
@@ -251,7 +240,7 @@ def test_keyboard_only(page: Page, recorded: dict[str, Kept]) -> None:
     tab_to(page.locator(f"a[href='{NAIVE}']").first)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(NAIVE))
-    schedule = counterexample("naive")
+    schedule = counterexample(stored, "naive")
     tab_to(page.get_by_role("group", name="Schedules").get_by_role("link").first)
     forward = page.get_by_role("button", name="Forward")
     tab_to(forward)

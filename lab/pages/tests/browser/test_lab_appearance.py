@@ -1,11 +1,12 @@
 """The appearance of the lab's pages, and their accessibility by axe-core."""
 
 import pytest
-from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from lab.conftest import Kept
-from lab.models import Batch
+from lab.exploring.asked import asked_for
+from lab.exploring.jobs import job_named
+from lab.models import Exploration
 from shorturl.tests.browser.conftest import barriers, fits
 
 EXPLORATION = "/lab/races/lost_update/{}/2/"
@@ -16,23 +17,22 @@ PATHS = [
     EXPLORATION.format("naive") + "?guess=" + "hits" * 25,
     EXPLORATION.format("select_for_update"),
     EXPLORATION.format("atomic_only"),
-    EXPLORATION.format("compare_and_swap"),  # was not explored
+    EXPLORATION.format("compare_and_swap"),  # is being explored
+    EXPLORATION.format("repeatable_read"),  # has failed
     "/lab/races/toctou/check_first/2/",  # with an error
     EXPLORATION.format("atomic_only") + "scheduler/?taken=12",
     EXPLORATION.format("select_for_update") + "scheduler/?taken=121122",
     "/lab/queue/",
     "/lab/isolation/",
     "/lab/museum/",
-    "/lab/runs/1/",
-    "/lab/runs/2/",
 ]
 
 
 @pytest.fixture(autouse=True)
-def everything(recorded: dict[str, Kept]) -> None:
-    now = timezone.now()
-    Batch.objects.create(pk=1, what="matrix", total=70, done=3, current="toctou/naive: 5 schedules")
-    Batch.objects.create(pk=2, what="museum", total=18, problem="Too much of it.", ended_at=now)
+def everything(stored: dict[str, Kept], another_exploration: None) -> None:
+    asked_for(job_named("lost_update", "compare_and_swap"))
+    asked_for(job_named("lost_update", "repeatable_read"))
+    Exploration.objects.filter(strategy="repeatable_read").update(problem="Too much of it.")
 
 
 def readable(page: Page) -> None:
