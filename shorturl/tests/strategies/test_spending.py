@@ -8,8 +8,10 @@ import pytest
 from django.db import DataError, connection, transaction
 from django.db.models import Sum
 
+from pginterleave.pytest_plugin import Interleave
 from shorturl.limits.quotas import reserve
 from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.strategies.spending import f_expression
 from shorturl.strategies.spending.table import STRATEGIES, Spend
 from shorturl.strategies.strategy import Strategy, Verdict
 from shorturl.tests.callers import each
@@ -110,3 +112,8 @@ def test_a_session_that_is_killed_gives_back_what_it_has_reserved() -> None:
             STRATEGIES[name].function(name, killed, limit=1, period=PERIOD)
         connection.close()
         assert spent(name) == left
+
+
+def test_two_begin_a_period_with_f_expression(interleave: Interleave) -> None:
+    """Far below the limit it counts both; the races show what goes wrong at the limit."""
+    interleave(partial(f_expression.spend, "one", lambda: "made", limit=9, period=PERIOD))
