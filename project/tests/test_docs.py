@@ -15,7 +15,8 @@ RECIPE = re.search(r"cogapp .*-p \"(.+)\" \\\n\s+(.+)\n", (ROOT / "Makefile").re
 assert RECIPE
 PROLOGUE, PATTERNS = RECIPE.groups()
 DOCUMENTS = [path for pattern in PATTERNS.split() for path in sorted(ROOT.glob(pattern))]
-MATRIX = 'cog.outl(shown("manage.py race matrix"))'  # it takes minutes; test_races.py compares it
+# It takes minutes. test_races.py compares it.
+MATRIX = 'cog.outl(shown("manage.py race matrix --markdown"))'
 
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 
