@@ -1,59 +1,38 @@
-"""Strategies × races: the violating schedules of each pair, out of all."""
+"""Strategies × races: the violating schedules of each pair, out of all, as Markdown."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
-
+from lab.exploring.jobs import Job
 from lab.markdown import table
-from lab.races import OPERATIONS, RACES
+from lab.races import OPERATIONS
+from lab.races.counts import COUNTS
+from lab.races.race_definition import Race
 
 
-class MatrixCell(NamedTuple):
-    race: str
-    strategy: str
-    schedules: int
-    violating: int
-    complete: bool  # False: the search was truncated, so 0 violating schedules prove nothing
+def markdown(processes: int | None = None) -> str:
+    """Return a table for each operation, with the counts of lab/races/counts.json.
 
-    def __str__(self) -> str:
-        count = f"{self.violating} / {self.schedules}"
-        return count if self.complete else f"{count} …"
-
-
-def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
-    """Explore every race with each of its strategies, and yield the cells.
-
-    With `processes`, only the races with this number in their counts are explored; by default,
-    each race with its smallest number. `limits` are those of pginterleave.explore().
+    By default each race has its smallest number of processes. With `processes`, only the races that
+    are explored with this number are shown.
     """
-    for race in RACES.values():
-        count = processes or race.counts[0]
-        if count in race.counts:
-            for strategy in race.strategies.values():
-                result = race.explore(strategy, count, reduce=True, **limits)
-                yield MatrixCell(
-                    race=race.name,
-                    strategy=strategy.name,
-                    schedules=result.schedules,
-                    violating=result.violating,
-                    complete=result.complete,
-                )
-
-
-def markdown(cells: list[MatrixCell]) -> str:
-    found = {(each.strategy, each.race): each for each in cells}
     tables = []
-    for operation, (_, strategies, races) in OPERATIONS.items():
-        columns = [race.name for race in races if any(race.name == name for _, name in found)]
-        rows = {name: [found.get((name, race)) for race in columns] for name in strategies}
-        lines = [[name, *map(_violating_in_bold, row)] for name, row in rows.items() if any(row)]
-        if columns:
-            tables.append(table([operation, *columns], lines))
-            noted = [one for name, one in strategies.items() if one.note and any(rows[name])]
-            tables += [f"{one.name}: {one.note}" for one in noted]
+    for operation, (_, strategies, every) in OPERATIONS.items():
+        races = [race for race in every if processes in (None, *race.counts)]
+        if races:
+            rows = {
+                each: [_cell(race, each.name, processes) for race in races]
+                for each in strategies.values()
+                if any(each.name in race.strategies for race in races)
+            }
+            lines = [[each.name, *cells] for each, cells in rows.items()]
+            tables.append(table([operation, *(race.name for race in races)], lines))
+            tables += [f"{each.name}: {each.note}" for each in rows if each.note]
     return "\n\n".join(tables)
 
 
-def _violating_in_bold(cell: MatrixCell | None) -> str:
-    if cell is None:
+def _cell(race: Race, strategy: str, processes: int | None) -> str:
+    if strategy not in race.strategies:
         return "–"
-    return f"**{cell}**" if cell.violating else str(cell)
+    job = Job(race, race.strategies[strategy], processes or race.counts[0])
+    count = COUNTS.get(str(job))
+    if count is None:
+        return "…"
+    return f"**{count}**" if count.violating else str(count)

@@ -21,7 +21,7 @@ from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies.strategy import Strategy
 
-ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds")
+ARGUMENTS = ("race", "races", "strategy", "schedule", "processes", "max_schedules", "max_seconds")
 
 
 class OneLineParser(CommandParser):
@@ -40,7 +40,7 @@ def limit(text: str) -> int:
 
 
 class Command(BaseCommand):
-    """Works in a scratch database, which it creates and drops."""
+    """Works in the lab's scratch database."""
 
     help = "Explore races: run every schedule of the processes' SQL statements; count violations."
 
@@ -68,11 +68,14 @@ class Command(BaseCommand):
             "--schedule",
             help="such as 1212; default: the counterexample, or else the first schedule",
         )
-        table = action(self.run_matrix, "Print strategies × races: violating / all schedules.")
         count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
-        count.add_argument("race", nargs="?", type=race_named, help="default: all races")
-        for each in (explore, show, table):
-            each.add_argument("--processes", type=limit, help="default: the race's smallest number")
+        count.add_argument("races", nargs="*", type=race_named, help="default: all races")
+        table = action(self.run_matrix, "Print strategies × races, with the counts of that file.")
+        smallest = "default: the race's smallest number"
+        numbers = sorted({count for race in RACES.values() for count in race.counts})
+        table.add_argument("--processes", type=int, choices=numbers, help=smallest)
+        for each in (explore, show):
+            each.add_argument("--processes", type=limit, help=smallest)
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
             each.add_argument(
                 "--max-seconds", type=limit, default=MAX_SECONDS, help="for each search"
@@ -86,9 +89,7 @@ class Command(BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except KeyboardInterrupt:
-            raise CommandError(
-                "Interrupted; the scratch database is dropped.", returncode=130
-            ) from None
+            raise CommandError("Interrupted.", returncode=130) from None
         except (InterleaveError, LabRefusal) as error:
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
@@ -158,25 +159,16 @@ class Command(BaseCommand):
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, processes: int | None, **limits: int) -> None:
-        counts = {count for race in RACES.values() for count in race.counts}
-        if processes and processes not in counts:
-            there_are = ", ".join(map(str, sorted(counts)))
-            raise CommandError(f"There is a matrix for {there_are} processes.", returncode=2)
-        with self._scratch():
-            cells = []
-            for cell in matrix.cells(processes, **limits):
-                cells.append(cell)
-                self._say(f"{cell.race} × {cell.strategy}: {cell}")
-        self.stdout.write(matrix.markdown(cells))
+    def run_matrix(self, processes: int | None) -> None:
+        self.stdout.write(matrix.markdown(processes))
 
-    def run_counts(self, race: Race | None) -> None:
+    def run_counts(self, races: list[Race]) -> None:
         found = dict(counts.COUNTS)
         with self._scratch():
             for job in counted():
-                if race in (None, job.race):
+                if not races or job.race in races:
                     result = counts.explore(job)
-                    self._say(f"{job}: {result}")
+                    self._say(f"{job}: {counted_as(result)}")
                     found.pop(f"{job}", None)
                     if result.complete:
                         found[f"{job}"] = counts.Count(
@@ -192,8 +184,7 @@ class Command(BaseCommand):
         return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
 
     def _scratch(self) -> AbstractContextManager[str]:
-        self._say("Working in a scratch database, which is dropped at the end.")
-        return scratch_database()
+        return scratch_database(lambda: self._say("Another exploration is running."))
 
     def _say(self, text: str) -> None:
         self.stderr.write(text, style_func=str)  # no colour, because it is not an error
