@@ -13,6 +13,7 @@ from io import StringIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -80,6 +81,17 @@ def choice(name: str, *, default: str, choices: tuple[str, ...]) -> str:
     return value
 
 
+def url(name: str, *, schemes: tuple[str, ...] = ("https", "http")) -> str:
+    """Return the URL `name`, or ""; raise ImproperlyConfigured for another scheme or no address."""
+    value = text(name)
+    with suppress(ValueError):  # an invalid IPv6 address
+        parts = urlsplit(value)
+        if not value or (parts.scheme in schemes and (parts.hostname or parts.path)):
+            return value
+    listed = " or ".join(f"{scheme}:" for scheme in schemes)
+    raise invalid(name, f"={value!r} is not a URL with {listed}", "https://example.com/page")
+
+
 def required(name: str, example: str) -> str:
     """Return the variable `name`; raise ImproperlyConfigured if it is not set."""
     if value := text(name):
@@ -122,6 +134,15 @@ def local_secret_key(path: Path) -> str:
     except OSError as error:
         problem = f" of a local run cannot be stored: {error}. Set it"
         raise invalid("SECRET_KEY", problem, KEY_EXAMPLE) from error
+
+
+def port_of_the_service(path: Path) -> str:
+    """Return the port in the file `path`, which a local service writes; 8000 if none runs."""
+    with suppress(OSError, ValueError):
+        process, port = path.read_text().split()
+        os.kill(int(process), 0)  # whether it runs
+        return port
+    return "8000"
 
 
 def secret_key() -> str:

@@ -46,6 +46,7 @@ try:
         DATABASE_URL,
         LOCAL,
         LOG_FORMAT,
+        SERVED_AT,
         SHORTURL_DELIVER,
         SHORTURL_METRICS_TOKEN,
         WORKERS,
@@ -182,6 +183,10 @@ def when_ready(server: Any) -> None:
     gc.collect()
     gc.freeze()
     port = server.LISTENERS[0].getsockname()[1]
+    if not DATABASE_URL:
+        with suppress(OSError):  # for commands that print a link
+            SERVED_AT.parent.mkdir(mode=0o700, exist_ok=True)
+            SERVED_AT.write_text(f"{os.getpid()} {port}")
     print(f"The URL shortener is at http://{HOST}:{port}/ – Ctrl-C stops it.", flush=True)
     if not validate_host(HOST, ALLOWED_HOSTS):
         names = ", ".join(ALLOWED_HOSTS)

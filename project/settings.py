@@ -22,16 +22,20 @@ from project.environment import (
     email,
     flag,
     hosts,
+    invalid,
     local_secret_key,
     number,
+    port_of_the_service,
     read_env_file,
     required,
     secret_key,
     text,
+    url,
 )
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1,localhost,[::1]"
+NAME_MAX = 40  # characters beside the links of the header
 QUOTA_MAX = 1_000_000_000  # twice as many still fit into a counter
 
 read_env_file(BASE_DIR / ".env")
@@ -111,6 +115,16 @@ if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
 
 # Whether the service also delivers events, as `manage.py deliver` does.
 SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
+
+# --- The operator's own ---------------------------------------------------------------------------
+
+SHORTURL_NAME = text("SHORTURL_NAME", default="shorturl")
+if len(SHORTURL_NAME) > NAME_MAX:
+    raise invalid("SHORTURL_NAME", f" is longer than {NAME_MAX} characters", "links")
+SHORTURL_LOGO = text("SHORTURL_LOGO")
+SHORTURL_HOME_REDIRECT = url("SHORTURL_HOME_REDIRECT")
+SHORTURL_IMPRINT_URL = url("SHORTURL_IMPRINT_URL")
+SHORTURL_ABUSE_URL = url("SHORTURL_ABUSE_URL", schemes=("https", "http", "mailto"))
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
@@ -271,7 +285,8 @@ AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "index"
-LOGOUT_REDIRECT_URL = "index"
+# form-action in the Content-Security-Policy refuses a form that ends at another site.
+LOGOUT_REDIRECT_URL = "login" if SHORTURL_HOME_REDIRECT else "index"
 
 LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
@@ -279,7 +294,10 @@ USE_I18N = False
 
 # The host and port of SHORTURL_ORIGIN.
 _host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
-_port = f":{text('PORT', default='8000')}" if LOCAL else ""
+# The process and port of a local service that uses the embedded PostgreSQL.
+SERVED_AT = BASE_DIR / ".local" / "served-at"
+_served_at = "8000" if DATABASE_URL else port_of_the_service(SERVED_AT)
+_port = f":{text('PORT', default=_served_at)}" if LOCAL else ""
 
 # Without it no e-mail can be sent, and no page offers to reset a password.
 EMAIL_URL = text("EMAIL_URL", default="consolemail://" if LOCAL else "")
@@ -307,6 +325,10 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 
 HTTPS = flag("HTTPS", default=not LOCAL)
 SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
+if SHORTURL_HOME_REDIRECT.rstrip("/") == SHORTURL_ORIGIN:
+    raise invalid(
+        "SHORTURL_HOME_REDIRECT", " is the page that redirects there", "https://example.com/page"
+    )
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS

@@ -200,6 +200,8 @@ class ApiTokenAdmin(CheckedAdmin):
 
 
 admin.site.unregister([User, Group])
+# Beside it a list of short URLs would not fit into a window of 1280 pixels.
+admin.site.enable_nav_sidebar = False
 
 
 @admin.register(User)

@@ -1,4 +1,4 @@
-"""System checks of the countries of visits, and of the quotas of visitors."""
+"""System checks of the logo, of the countries of visits, and of the quotas of visitors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,18 @@ from django.conf import settings
 from django.core import checks
 from django.core.checks import CheckMessage, Error, register
 
+from shorturl.pages import logo
 from shorturl.visits import geoip
+
+
+@register()
+def check_logo(**kwargs: Any) -> Iterator[CheckMessage]:
+    if reason := logo.problem():
+        yield Error(
+            f"SHORTURL_LOGO={settings.SHORTURL_LOGO!r} {reason}.",
+            hint="Name the file of a square image, or leave it empty.",
+            id="shorturl.E005",
+        )
 
 
 @register()

@@ -48,11 +48,12 @@ class Failures:
 
 
 def noted(count: Callable[P, T]) -> Callable[P, T]:
-    """Note whether a function that counts hits has failed or counted, for failing()."""
+    """Read the bans before a function that counts hits, and note its failures for failing()."""
 
     @wraps(count)
     def noting(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
+            bans.refresh()
             counted = count(*args, **kwargs)
         except Exception as error:
             if is_outage(error) and not is_busy(error) and not missing_node(error):
@@ -89,7 +90,6 @@ def remember(key: str, hit: Visit | None) -> None:
         kinds.add(key, hit)
 
 
-@noted
 def count_several(
     hits: Mapping[str, Sequence[Visit | None]], cursor: CursorWrapper
 ) -> dict[str, Counted]:
@@ -98,14 +98,12 @@ def count_several(
     Return the link by key, with the number of its last hit, for the keys that are counted. For the
     other keys call count_key().
     """
-    bans.refresh()
     if settings.SHORTURL_VISITS:
         several: dict[str, Counted] = cluster.recording().count(hits, cursor)
         return several
     return without_visits.count({key: len(of_key) for key, of_key in hits.items()}, cursor)
 
 
-@noted
 def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> list[Counted]:
     """Count the hits of one key; return the link for each counted one, with the last number.
 
@@ -114,7 +112,6 @@ def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> 
 
     Raises RowLocked when another transaction keeps the row locked.
     """
-    bans.refresh()
     try:
         if settings.SHORTURL_VISITS:
             found = cluster.recording().count_one(key, hits, cursor)
@@ -148,7 +145,6 @@ def follow(key: str, hit: Visit | None) -> ShortUrl:
     Raises ShortUrl.DoesNotExist when no short URL has the key, or it was deleted; ShortUrl.Gone
     when it has expired or is used up; RowLocked when another transaction keeps the row locked.
     """
-    bans.refresh()
     if hit:
         return counted_by(lambda key: cluster.recording().record(key, hit), key)
     return counted_by(without_visits.resolve, key)

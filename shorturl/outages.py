@@ -2,17 +2,22 @@
 
 import re
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 UNDEFINED = "42P01", "42703"  # a missing table or column
 LOCK_NOT_AVAILABLE = "55P03"
+CANCELED = "57014"
 # Temporary: lock_timeout, statement_timeout, deadlock, serialization failure, connection limit.
-BUSY = LOCK_NOT_AVAILABLE, "57014", "40P01", "40001", "53300"
+BUSY = LOCK_NOT_AVAILABLE, CANCELED, "40P01", "40001", "53300"
 NO_ROOM = re.compile("too many (clients|connections)|connection slots|no more connections allowed")
 READ_ONLY = "25006"  # on a stand-by, or by default_transaction_read_only
 # Citus's messages when a node is lost within a statement; their code is that of internal errors.
-NODE_LOST = re.compile("failure on connection marked as essential|postmaster was shut down")
+NODE_LOST = re.compile(
+    "failure on connection marked as essential|postmaster was shut down"
+    "|could not commit transaction for shard"
+)
 NODE = re.compile(r"(?:remote node |essential: |to the node )(?:\S+@)?(\S+:\d+)")
 
 
@@ -30,7 +35,12 @@ def is_outage(error: object) -> bool:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Return whether the database answers, but is overloaded."""
+    """Return whether the database answers, but is overloaded.
+
+    On a cluster a statement that ends at its time limit has waited for a node.
+    """
+    if settings.DATABASE_CITUS and driver_error(error, CANCELED):
+        return False
     return any(driver_error(error, code) for code in BUSY) or bool(NO_ROOM.search(str(error)))
 
 

@@ -1,23 +1,26 @@
 """Write a correct `create`: `pytest lab/exercises/create.py` tests it.
 
-`create` tries the candidate keys `keys` in turn and returns the new short URL. It raises
-ShortUrl.KeySpaceExhausted(keys) when all of them are taken. A deleted link keeps its key. The
-caller gets every error of the database, except that a key is taken.
+`create` tries the candidate keys `keys`, any iterable, in turn and returns the new short URL. It
+raises ShortUrl.KeySpaceExhausted(keys) when all of them are taken. A deleted link keeps its key.
+Several links may have one target.
+
+It also works in a caller's transaction, or refuses it as atomic(durable=True) does, and leaves the
+session as it was: settings, locks, connection. Its caller gets every error of the database, or
+another error with it as the cause, except that a key is taken. It gives up after a thousand
+attempts for a key at the latest, and waits for others in the database alone.
 
 The function below checks a key and then inserts it. What can happen between the two?
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from django.db import transaction
+from hypothesis import strategies as st
 
-from lab.exercises import judging as judge
-from lab.models import Notification
-from pginterleave import Outcome
+from lab.exercises import judging, scenarios
 from shorturl.models import ShortUrl
+from shorturl.strategies.creating import on_conflict
 
 
 def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
@@ -29,119 +32,63 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
 
 # The tests. Do not change anything below.
 
-TAKEN = ["a", "b", "deleted"]  # by the set-up
+
+@dataclass(frozen=True)
+class Create(scenarios.Call):
+    name = "create"
+    target: str = scenarios.TARGETS[0]
+    keys: tuple[str, ...] = ("new",)
+    kind: Callable[[Iterable[str]], Iterable[str]] = list
+
+    def ask(self, function: Callable[..., Any], number: int, *, at_once: bool) -> str:
+        made = function(self.target, keys=self.kind("".join(key) for key in self.keys))
+        if not isinstance(made, ShortUrl):
+            return f"returns {made!r}"
+        stored = ShortUrl.objects.filter(pk=made.pk, key=made.key).exists() if not at_once else True
+        missing = "" if stored else ", which is not stored"
+        return f"returns {made.key} to {made.target_url}{missing}"
+
+    def turn(self, function: Callable[..., Any], number: int, turn: int) -> str:
+        keys, target = (f"turn{turn}", f"turn{turn}of{number}"), f"{self.target}#{number}"
+        told = Create(target=target, keys=keys)(function, number, at_once=True)
+        stored = {*ShortUrl.objects.filter(target_url=target).values_list("key", flat=True)}
+        for key in stored.intersection(keys):
+            if told == f"returns {key} to {target}":
+                return f"the {'shared' if key == keys[0] else 'own'} key of turn {turn}"
+        return f"{told}, which is not stored"
 
 
-def makes(process: int, *keys: str) -> Any:
-    """Return a process that creates a link to its own target; by default it tries `same` first."""
-    tried = keys or ("same", f"own{process}")
-    return lambda: create(judge.TARGET.format(process), keys=list(tried))
-
-
-def with_a_row(call: Any) -> Any:
-    """Return a function that calls `call` in a transaction and then writes another row."""
-
-    def run() -> Any:
-        short_url = call()
-        Notification.objects.create(text="the caller's")
-        return short_url
-
-    return judge.in_a_transaction(run)
-
-
-def each_has_a_link(outcomes: list[Outcome], keys: Any = None) -> str:
-    """Check that each process has a new link, with one of its keys and its target."""
-    due: dict[str, dict[str, Any]] = {}
-    for process, each in enumerate(outcomes, 1):
-        key = getattr(each.returned, "key", "")
-        if not isinstance(each.returned, ShortUrl) or key in due:
-            return f"process {process} gets {each.returned!r}, expected a new link"
-        if key not in (keys or ("same", f"own{process}")):
-            return f"process {process} gets {key}, which is not one of its keys"
-        fields = {"hits": 0, "max_hits": None, "expires_at": None, "deleted_at": None}
-        due[key] = {"target_url": judge.TARGET.format(process), "owner_id": None, **fields}
-        if each.returned.target_url != due[key]["target_url"]:
-            return f"process {process} gets the link {key} of another process"
-    return judge.changed(**due)
-
-
-def and_a_row(outcomes: list[Outcome]) -> str:
-    written, due = Notification.objects.count(), len(outcomes)
-    return each_has_a_link(outcomes) or (
-        f"the callers wrote {due} rows after their links, and {written} are stored"
-        if written != due
-        else ""
+class TestCreate(judging.Exercise):
+    name, reference = "create", staticmethod(on_conflict.create)
+    table, meant = "shorturl_shorturl", ShortUrl.KeySpaceExhausted
+    alone = st.builds(
+        scenarios.Scenario,
+        rows=st.tuples(*(st.none() | scenarios.link(key) for key in "abcdef"), scenarios.link("g")),
+        steps=st.lists(
+            st.builds(
+                Create,
+                inside=scenarios.INSIDE,
+                target=scenarios.A_TARGET,
+                keys=st.lists(st.sampled_from("abcdefghijkg"), max_size=12).map(tuple)
+                | st.just(tuple("gabcdefgabcdefhi")),
+                kind=st.sampled_from([list, tuple, iter, dict.fromkeys]),
+            ),
+            min_size=1,
+            max_size=4,
+        ),
     )
+    ordinary = scenarios.Scenario(
+        [scenarios.Row(ShortUrl, {"key": "a"})], [Create(keys=("a", "b", "c", "d"))]
+    )
+    rush = scenarios.Scenario([], [Create()] * 3)
+    turns = 150
 
-
-def test_the_first_key_is_free(interleave: Any) -> None:
-    first = partial(each_has_a_link, keys=["same"])
-    interleave(makes(1), invariant=first)
-
-
-def test_only_the_last_key_is_free(interleave: Any) -> None:
-    """A deleted key is taken, too. No other link changes."""
-    last = partial(each_has_a_link, keys=["free"])
-    interleave(makes(1, *TAKEN, "free"), invariant=last)
-
-
-def test_no_key_is_free(interleave: Any) -> None:
-    exhausted = ShortUrl.KeySpaceExhausted
-    for keys in (TAKEN, [TAKEN[0]]):
-        interleave(makes(1, *keys), expected=exhausted, invariant=judge.no_link(exhausted))
-
-
-def test_two_try_the_same_key(interleave: Any) -> None:
-    interleave(makes(1), makes(2), invariant=each_has_a_link)
-
-
-def test_two_try_the_same_key_twice(interleave: Any) -> None:
-    twice = [makes(each, "same", "same", f"own{each}") for each in (1, 2)]
-    interleave(*twice, invariant=each_has_a_link)
-
-
-def test_three_try_the_same_key(interleave: Any) -> None:
-    interleave(makes(1), makes(2), makes(3), invariant=each_has_a_link)
-
-
-def test_two_try_the_same_key_in_transactions_of_their_callers(interleave: Any) -> None:
-    """The transaction must survive a collision: each caller writes another row."""
-    calls = [with_a_row(makes(each)) for each in (1, 2)]
-    interleave(*calls, invariant=and_a_row)
-
-
-def test_the_process_with_the_key_rolls_back(interleave: Any) -> None:
-    """The other process has a link, with any of its keys."""
-
-    def gives_up() -> None:
-        with suppress(judge.Undone), transaction.atomic():
-            makes(2)()
-            raise judge.Undone
-
-    first = lambda outcomes: each_has_a_link(outcomes[:1])  # noqa: E731
-    interleave(makes(1), gives_up, invariant=first)
-
-
-def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    interleave(judge.rolls_back(makes(1, "a", "own1")), invariant=judge.undone())
-
-
-def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
-    """Another key helps only if the key is taken."""
-    judge.errors_are_raised(interleave, makes(1), meant=ShortUrl.KeySpaceExhausted)
-
-
-def test_plain_threads_try_the_same_keys(interleave: Any) -> None:
-    """Without the explorer."""
-    interleave(makes(1), invariant=each_has_a_link)
-    keys = iter(range(10_000))
-
-    def made(number: int) -> str:
-        own = next(keys)
-        link = create(judge.TARGET.format(own), keys=[f"same{number}", f"own{own}"])
-        stored = ShortUrl.objects.filter(key=link.key).values_list("target_url", flat=True)
-        return "" if [*stored] == [judge.TARGET.format(own)] else f"{link.key} leads to {[*stored]}"
-
-    for wrong in judge.in_threads(made):
-        if wrong:
-            judge.refuse(f"Threads tried the same keys, and one has no link: {wrong}.")
+    @staticmethod
+    def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
+        # In one order, because two transactions that each want both of two keys may deadlock.
+        some = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(sorted).map(tuple)
+        call = st.builds(
+            Create, scenarios.INSIDE_AT_ONCE, scenarios.A_TARGET, st.just(("a", "b")) | some
+        )
+        rows = st.tuples(st.none() | scenarios.link("b", **scenarios.PLAIN))
+        return st.builds(scenarios.Scenario, rows, st.tuples(*[call] * processes))

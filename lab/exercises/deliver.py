@@ -1,33 +1,32 @@
 """Write a correct `deliver`: `pytest lab/exercises/deliver.py` tests it.
 
 `deliver` calls `send` with the oldest event that is due for a receiver, deletes the event, and
-returns True. It returns False when no event is due. `LinkEvent.objects.due()` returns the due
-events: the oldest event of each link, unless it is claimed until a later `not_before`. When `send`
-raises an error, `deliver` raises it, and the event stays.
+returns True. It returns False when no event is due, or when others are sending what is. The events
+of `LinkEvent.objects.due()` are due: the oldest event of each link, unless it is claimed until a
+later `not_before`. When `send` raises an error, `deliver` raises it, and the event stays. A process
+may be killed while it sends, so the event stays until then, and its claim ends within an hour.
+
+It leaves the session as it was: settings, locks, connection. Its caller gets every error of the
+database, or another error with it as the cause. It gives up after a thousand attempts at the
+latest, and waits for others in the database alone.
 
 The function below sends some events twice. Which other process has read the same event?
 """
 
+import ast
+import itertools
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from threading import Lock
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import connection
 from django.utils import timezone
+from hypothesis import strategies as st
 
-from lab.exercises import judging as judge
-from lab.races.delivering_races import (
-    EVENTS,
-    LARGE,
-    RECEIVER,
-    Pair,
-    each_once_in_order,
-    only,
-    worker,
-    write_late,
-)
-from pginterleave import Outcome
+from lab.exercises import judging, scenarios
 from shorturl.models import LinkEvent, Subscription
+from shorturl.strategies.delivering import update_skip_locked
 
 Send = Callable[[LinkEvent], object]
 
@@ -45,141 +44,114 @@ def deliver(subscription_id: int, send: Send) -> bool:
 
 # The tests. Do not change anything below.
 
-SOME = (*EVENTS, (3, "b"))
-FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
+NUMBER = "SELECT nextval(pg_get_serial_sequence('lab_notification', 'id'))"
+CLAIM = "SELECT not_before > now() + interval '1 hour' FROM shorturl_linkevent WHERE id = %s"
 HOUR = timedelta(hours=1)
-OTHER = 2  # another receiver
+SENT: list[tuple[int, str, int]] = []  # a number in the order of sending, the key, the event
 
 
-def function(subscription_id: int, send: Send) -> bool:
-    return deliver(subscription_id, send)
+@dataclass(frozen=True)
+class Deliver(scenarios.Call):
+    name = "deliver"
+    receiver: int = 1
+    fails: str = ""
+
+    def ask(self, function: Callable[..., Any], number: int, *, at_once: bool) -> str:
+        sent = []
+
+        def send(event: LinkEvent) -> None:
+            """Draw a number, in a statement: steps of others can come before and after it."""
+            with connection.cursor() as cursor:
+                cursor.execute(NUMBER)
+                at = cursor.fetchone()[0]
+            if not at_once:
+                self._is_kept(event)
+            scenarios.fail(self.fails)
+            SENT.append((at, event.key, event.pk))
+            sent.append(event.pk)
+
+        told = bool(function(self.receiver, send))
+        if at_once and told == bool(sent):
+            return "returns whether it sends"
+        return f"sends {sent or 'nothing'}, and returns {told}"
+
+    def _is_kept(self, event: LinkEvent) -> None:
+        with judging.another_session() as other:
+            other.execute(CLAIM, [event.pk])
+            found = other.fetchone()
+        if not found or found[0]:
+            what = "is claimed for more than an hour" if found else "is not in the table"
+            raise AssertionError(f"while it is sent, the event {event.pk} {what}")
+
+    def turn(self, function: Callable[..., Any], number: int, turn: int) -> str:
+        SENT.clear()
+        told = scenarios.told(lambda: self.ask(function, number, at_once=True))
+        return f"{SENT[0]}" if SENT and told == "returns whether it sends" else told
 
 
-def events(*some: Pair) -> Any:
-    """Return a set-up with these events, and with an older event of another receiver."""
-
-    def setup() -> None:
-        only(*some)
-        Subscription.objects.get_or_create(id=OTHER, url="https://other.example/")
-        LinkEvent.objects.create(id=-1, key="a", subscription_id=OTHER)
-
-    return setup
+def event(pk: int, key: str, receiver: int = 1, claim: datetime | None = None) -> scenarios.Row:
+    fields = {"pk": pk, "key": key, "subscription_id": receiver, "not_before": claim}
+    return scenarios.Row(LinkEvent, fields)
 
 
-def left() -> list[int]:
-    return list(
-        LinkEvent.objects.filter(subscription_id=RECEIVER)
-        .order_by("id")
-        .values_list("id", flat=True)
+def events(pks: list[int], keys: str) -> st.SearchStrategy[Any]:
+    claims = st.sampled_from([None, None, timezone.now() - HOUR, timezone.now() + 24 * HOUR])
+    receivers = st.sampled_from([1, 1, 1, 2])
+    some = (st.builds(event, st.just(pk), st.sampled_from(keys), receivers, claims) for pk in pks)
+    return st.tuples(*map(st.just, RECEIVERS), *(st.none() | each for each in some))
+
+
+RECEIVERS = [
+    scenarios.Row(Subscription, {"id": pk, "url": f"https://{pk}.example/"}) for pk in (1, 2)
+]
+
+
+class TestDeliver(judging.Exercise):
+    name, reference = "deliver", staticmethod(update_skip_locked.deliver)
+    table, meant = "shorturl_linkevent", LinkEvent.DoesNotExist
+    # An event may be committed late, with a smaller id than others.
+    late = st.builds(event, st.sampled_from([5, 15, 25, 35, 60]), st.sampled_from("abc"))
+    # After a send that fails the event may be claimed or not, so no call comes after it.
+    last = st.sampled_from([[], *([Deliver(fails=each)] for each in scenarios.FAILURES[:2])])
+    alone = st.builds(
+        lambda rows, steps, last: scenarios.Scenario(rows, [*steps, *last]),
+        events([10, 20, 30, 40, 50], "abc"),
+        st.lists(st.builds(Deliver, receiver=st.sampled_from([1, 1, 2])) | late, max_size=6),
+        last,
+    )
+    ordinary = scenarios.Scenario([*RECEIVERS, event(1, "a")], [Deliver()])
+    meddling = "UPDATE shorturl_linkevent SET not_before = clock_timestamp() - interval '1 hour'"
+    turns = 60
+    rush = scenarios.Scenario(
+        [*RECEIVERS, *map(event, range(1, 121), "abcdef" * 20)], [Deliver()] * 3
     )
 
+    @staticmethod
+    def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
+        last = st.sampled_from([Deliver(), Deliver(), event(5, "a"), event(5, "b")])
+        steps = st.tuples(*[st.just(Deliver())] * (processes - 1), last)
+        return st.builds(scenarios.Scenario, events([10, 20, 30], "aab"), steps)
 
-def sends(*due: int, rest: tuple[int, ...] = ()) -> Any:
-    """Return the invariant that these events are sent in this order, and that `rest` is left."""
+    def begin(self, scenario: scenarios.Scenario, function: Any = None) -> None:
+        super().begin(scenario, function)
+        SENT.clear()
 
-    def invariant(outcomes: list[Outcome]) -> str:
-        sent = [pk for _, pk, _ in outcomes[0].returned]
-        if sent != [*due]:
-            return f"the events {sent} are sent, expected {[*due]}"
-        if left() != [*rest]:
-            return f"the events {left()} are left, expected {[*rest]}"
-        others = LinkEvent.objects.filter(subscription_id=OTHER).count()
-        return "" if others == 1 else "an event of another receiver is gone"
+    def left(self, *, at_once: bool = False) -> scenarios.End:
+        """Return the events; at once, send what is due first, and return each link's order, too."""
+        known, end = -1 if at_once else len(SENT), scenarios.End()
+        while known < len(SENT):
+            known = len(SENT)
+            Deliver().ask(update_skip_locked.deliver, 0, at_once=True)
+        for _, key, pk in sorted(SENT) if at_once else []:
+            end[f"what is sent of {key}"] = f"{end.get(f'what is sent of {key}', '')} {pk}"
+        for each in LinkEvent.objects.all():
+            soon = each.not_before is None or each.not_before < timezone.now() + HOUR
+            until = "due within an hour" if soon else each.not_before
+            end[f"event {each.pk}"] = (each.key, each.subscription_id, each.data, until)
+        return end
 
-    return invariant
-
-
-def sends_one(interleave: Any, **given: Any) -> None:
-    interleave(worker(function), invariant=sends(1, rest=(2, 3)), **given)
-
-
-def all_are_sent(outcomes: list[Outcome]) -> str:
-    """Check that each event is sent once and in order or is left, and that no claim is long."""
-    LinkEvent.objects.filter(subscription_id=OTHER).delete()
-    if LinkEvent.objects.filter(not_before__gt=timezone.now() + HOUR).exists():
-        return "an event is claimed for longer than an hour"
-    return each_once_in_order(outcomes)
-
-
-def test_one_sends_the_oldest(interleave: Any) -> None:
-    sends_one(interleave, setup=events(*SOME))
-
-
-def test_it_returns_whether_an_event_was_due(interleave: Any) -> None:
-    """There are three events, so the fourth call returns False."""
-
-    def run() -> list[bool]:
-        return [bool(deliver(RECEIVER, lambda _: None)) for _ in range(4)]
-
-    def as_due(outcomes: list[Outcome]) -> str:
-        due, told = [True] * 3 + [False], outcomes[0].returned
-        return "" if told == due else f"with three events it returns {told}, expected {due}"
-
-    interleave(run, setup=events(*SOME), invariant=as_due)
-
-
-def test_a_claimed_event_holds_back_the_next_of_its_link(interleave: Any) -> None:
-    def setup() -> None:
-        events(*SOME)()
-        LinkEvent.objects.filter(id=1).update(not_before=FOREVER)
-
-    interleave(worker(function), setup=setup, invariant=sends(3, rest=(1, 2)))
-
-
-def test_an_event_is_due_again_when_its_claim_has_expired(interleave: Any) -> None:
-    def setup() -> None:
-        events(*SOME)()
-        LinkEvent.objects.update(not_before=timezone.now() - HOUR)
-
-    sends_one(interleave, setup=setup)
-
-
-def test_an_event_stays_when_send_fails(interleave: Any) -> None:
-    def fails(event: LinkEvent) -> None:
-        raise ValueError("refused")
-
-    def stays(outcomes: list[Outcome]) -> str:
-        if not isinstance(outcomes[0].raised, ValueError):
-            return f"send has raised an error, and process 1 gets {outcomes[0].returned!r}"
-        return "" if left() == [1, 2, 3] else f"send has raised an error, and {left()} are left"
-
-    call = lambda: deliver(RECEIVER, fails)  # noqa: E731
-    interleave(call, setup=events(*SOME), invariant=stays, expected=ValueError)
-
-
-def test_two_deliver_at_once(interleave: Any) -> None:
-    both = [worker(function), worker(function)]
-    interleave(*both, setup=events(*EVENTS), invariant=all_are_sent)
-
-
-def test_a_process_is_killed_before_it_sends(interleave: Any) -> None:
-    both = [worker(function, killed=True), worker(function)]
-    interleave(*both, setup=events(*EVENTS), invariant=all_are_sent)
-
-
-def test_an_event_is_committed_late(interleave: Any) -> None:
-    def none_is_lost(outcomes: list[Outcome]) -> str:
-        return each_once_in_order(outcomes[1:], ((1, "a"), (LARGE, "b")))
-
-    interleave(
-        write_late, worker(function), setup=lambda: only((LARGE, "b")), invariant=none_is_lost
-    )
-
-
-def test_plain_threads_deliver(interleave: Any) -> None:
-    """Without the explorer."""
-    sends_one(interleave, setup=events(*SOME))
-    due = tuple((number, "abcd"[number % 4]) for number in range(1, 41))
-    only(*due)
-    sent, lock = list[Pair](), Lock()
-
-    def send(event: LinkEvent) -> None:
-        with lock:
-            sent.append((event.pk, event.key))
-
-    told = judge.in_threads(lambda _: deliver(RECEIVER, send), times=40)
-    if errors := [each for each in told if isinstance(each, Exception)]:
-        judge.refuse(f"Threads deliver, and one gets {errors[0]!r}.")
-    outcome = Outcome([(number, *event) for number, event in enumerate(sent)])
-    if wrong := each_once_in_order([outcome], due):
-        judge.refuse(f"Threads deliver: {wrong}.")
+    def summary(self, told: list[list[str]]) -> scenarios.End:
+        answers = {*itertools.chain(*told)} - {"returns whether it sends", *judging.GAVE_UP}
+        SENT[:] = [ast.literal_eval(each) for each in answers if each.startswith("(")]
+        wrong = {f"the answer {each}": "given" for each in answers if not each.startswith("(")}
+        return self.left(at_once=True) | wrong

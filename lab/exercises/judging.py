@@ -1,348 +1,369 @@
-"""Shared by the tests of all exercises: the set-up, checks of the rows, and refusals."""
+"""The tests of all exercises: in each scenario a solution has to do as the reference does.
 
-import re
+Alone, it returns, raises and leaves behind what the reference does. At once, each schedule ends as
+one of the reference's serial orders. The time that a machine takes decides nothing: the numbers of
+scenarios, schedules, statements and turns are fixed.
+"""
+
+import itertools
+import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from typing import Any, NoReturn
-from unittest.mock import patch
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, NoReturn
 
 import pytest
-from django.db import OperationalError, ProgrammingError, connection, transaction
-from django.db.backends.postgresql.psycopg_any import errors
+from django.db import DatabaseError, connection, transaction
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
 
-from lab.models import Notification
-from pginterleave import InterleaveError, Outcome, Schedule, StepTimeout
-from pginterleave.pytest_plugin import Interleave
-from shorturl.models import ShortUrl
+from lab.exercises import processes, scenarios
+from lab.exercises.scenarios import End, Function, Scenario
+from pginterleave import InterleaveError, NotDeterministic, Outcome, StepTimeout, explore
+from shorturl.models import LinkEvent, QuotaUsage, ShortUrl
 
-Call = Callable[[], Any]
-Check = Callable[[list[Outcome]], str]
-
-# The explorer's limits: a function that never ends is refused within seconds.
-LIMITS: dict[str, Any] = {"max_steps": 100, "step_timeout": 3.0, "reduce": True}
-PATIENCE = 2.0  # seconds; a longer search stops at the first violating schedule
-MANY_SECONDS = 3.0  # for the schedules of three processes
-STUCK = 20.0  # seconds without a completed call in any of the threads
-LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
-TARGET = "https://{}.example/"
-FIELDS = ("target_url", "hits", "max_hits", "expires_at", "deleted_at", "owner_id")
-NOWHERE: dict[str, dict[str, Any]] = {  # keys that lead nowhere, and the columns that say so
-    "deleted": {"deleted_at": LONG_AGO},
-    "expired": {"expires_at": LONG_AGO},
-    "used_up": {"hits": 2, "max_hits": 2},
+ALONE, AT_ONCE, SCHEDULES = 150, {2: 14, 3: 4}, {2: 80, 3: 40}
+SHRINKING = 5.0  # seconds
+STATEMENTS = 6_000  # in one call: a thousand attempts of some statements each
+PATIENCE = 20  # seconds for one call, which takes milliseconds
+GAVE_UP = ("raises Contended", "raises OperationalError")  # allowed where many call at once
+WAITS_IN_PYTHON = (
+    "A process waits in Python, for ever or for another process. A worker on another machine does "
+    "not share its locks, files and caches: lock in the database."
+)
+ENDLESS = "The call does not end: limit each loop, and wait for locks in the database."
+ADVICE = {  # by what the drawing of a schedule has
+    "select_for_update cannot be used": "A row lock lasts until the transaction ends: use atomic.",
+    "TransactionManagementError": "Put a statement that may fail into an atomic() of its own.",
+    "SerializationFailure": "After a serialization failure the whole transaction has to run again.",
 }
-before: dict[str, Any] = {}  # the rows after the set-up
-
-
-def refuse(sentence: str, *parts: str) -> NoReturn:
-    """Fail the test with a sentence about what the solution did, followed by the details."""
-    pytest.fail("\n\n".join([sentence, *parts]), pytrace=False)
-
-
-class Violating(Exception):
-    """Ends a long search at a schedule that violates the invariant."""
-
-    def __init__(self, schedule: Schedule) -> None:
-        super().__init__(schedule.order)
-        self.schedule = schedule
-
-
-def judged(run: Interleave, *functions: Call, **options: Any) -> None:
-    """Explore like `run`, by default from links(); a failure begins with a sentence on its cause.
-
-    Each function is one process. After PATIENCE the search ends at the first schedule that violates
-    the invariant. With three processes it ends after MANY_SECONDS. The test is skipped if the
-    solution is durable=True, and so refuses to run in a caller's transaction.
-    """
-    __tracebackhide__ = True
-    many, alone = len(functions) > 2, len(functions) == 1
-    options = {"setup": links(), **options, **({"processes": 1} if alone else {})}
-    if many:
-        options["max_seconds"] = MANY_SECONDS
-    began, violating = time.monotonic(), list[Schedule]()
-
-    def each(schedule: Schedule) -> None:
-        left_nothing(schedule)
-        violating.extend([schedule] if schedule.violation else [])
-        if violating and time.monotonic() - began > PATIENCE:
-            raise Violating(violating[0])
-
-    known = len(run.failures)
-    try:
-        run(*functions, each=each, **options)
-        return
-    except (InterleaveError, AssertionError, Violating) as raised:
-        error, said = raised, str(raised)
-    if isinstance(error, InterleaveError):
-        sentence = ENDLESS if "max_steps" in said else NOT_THE_SAME
-        refuse(WAITS_IN_PYTHON if isinstance(error, StepTimeout) else sentence, said)
-    elif "durable atomic block" in " ".join([said, *(one.violation for one in violating)]):
-        pytest.skip("With durable=True it refuses to run in a caller's transaction.")
-    elif isinstance(error, Violating):
-        refuse_for(run, error.schedule, "One of the schedules")
-    elif run.failures[known:]:
-        refuse_for(run, run.failures[-1].counterexample, run.failures[-1].summary)
-    else:  # not proven: allowed for many processes, and for one process that sends nothing
-        found = run.found[-1]
-        nothing_sent = alone and found.orders == ("",)
-        if not nothing_sent and not (many and found.truncated and not found.unobserved):
-            refuse(said)
-
-
-def refuse_for(run: Interleave, schedule: Schedule, summary: str) -> None:
-    """Fail the test with a schedule: its violation, its steps, advice, and how to run it again."""
-    drawn = schedule.draw()
-    advice = [each for name, each in ADVICE.items() if name in drawn][:1]
-    alone = f"{summary}. This one alone: {run.shell} {schedule.order}"
-    refuse(f"{schedule.violation}.", drawn, *advice, alone)
-
-
-def left_nothing(schedule: Schedule) -> None:
-    """Fail the test if a process left a transaction open or a session lock held."""
-    for step in schedule.timeline:
-        if not step.filename and step.kind in LEFT:  # sent by the explorer, not by the function
-            refuse(f"Process {step.process} {LEFT[step.kind]}.", schedule.draw())
-
-
-# The rows.
-
-
-def links(**of_a: Any) -> Callable[[], None]:
-    """Return a set-up with the links `a` (with these fields), `b`, and those that lead NOWHERE."""
-
-    def setup() -> None:
-        fields = {"a": of_a, "b": {"hits": 7}, **NOWHERE}
-        ShortUrl.objects.bulk_create(
-            ShortUrl(key=key, **{"target_url": TARGET.format(key), "created_at": LONG_AGO} | given)
-            for key, given in fields.items()
-        )
-        before.update(known=rows())
-
-    return setup
-
-
-def rows() -> dict[str, dict[str, Any]]:
-    return {each["key"]: each for each in ShortUrl.objects.values("key", *FIELDS)}
-
-
-def changed(**due: dict[str, Any]) -> str:
-    """Return how the short URLs differ from those of the set-up with these changes, or ""."""
-    now, known = rows(), before["known"]
-    wanted = known | {key: {**known.get(key, {"key": key}), **due[key]} for key in due}
-    if stray := now.keys() - wanted.keys():
-        return f"there is an unexpected link {min(stray)}"
-    for key, fields in wanted.items():
-        if key not in now:
-            return f"the link {key} is not in the database"
-        for name, value in fields.items():
-            if now[key][name] != value:
-                return f"{name} of {key} = {now[key][name]}, expected {value}"
-    return ""
-
-
-def no_link(which: type[Exception]) -> Check:
-    """Return the invariant that all processes raise `which`, and that no link changes."""
-
-    def invariant(outcomes: list[Outcome]) -> str:
-        for process, each in enumerate(outcomes, 1):
-            if not isinstance(each.raised, which):
-                return f"process {process} gets {each.returned!r}, expected {which.__name__}"
-        return changed()
-
-    return invariant
-
-
-# How a solution is called.
-
-
-def in_a_transaction(call: Call) -> Call:
-    def run() -> Any:
-        with transaction.atomic():
-            return call()
-
-    return run
-
-
-class Undone(Exception):
-    """Rolls the caller's transaction back."""
-
-
-def rolls_back(call: Call) -> Call:
-    """Return a function that calls `call` in a transaction, rolls it back, and returns what failed.
-
-    The call must keep the settings of the transaction and the row that was written before.
-    """
-
-    def run() -> str:
-        wrong = ""
-        with suppress(Undone), transaction.atomic():
-            Notification.objects.create(text="the caller's")
-            settings = session()
-            call()
-            if session() != settings:
-                wrong = "the settings of the caller's transaction have changed"
-            if not Notification.objects.exists():
-                wrong = "a row that the caller wrote before in its transaction is gone"
-            raise Undone
-        return wrong
-
-    return run
-
-
-def session() -> list[Any]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT name, setting FROM pg_settings"
-            " WHERE source = 'session' OR name LIKE 'transaction_%' ORDER BY name"
-        )
-        found: list[Any] = cursor.fetchall()
-    return found
-
-
-def undone(check: Check = lambda _: changed()) -> Check:
-    """Return the invariant after rolls_back(): the transaction has left no change."""
-
-    def invariant(outcomes: list[Outcome]) -> str:
-        if left := outcomes[0].returned or check(outcomes) or Notification.objects.exists():
-            said = left if isinstance(left, str) else "the caller's row"
-            return f"the caller's transaction was rolled back, and this is not undone: {said}"
-        return ""
-
-    return invariant
-
-
-ERRORS = {  # statements that fail in place of a write, with errors that no solution may handle
-    "a CHECK": "INSERT INTO shorturl_shorturl (key, target_url, hits) VALUES ('x', 'x', -1)",
-    "another unique constraint": "INSERT INTO shorturl_reuseclaim VALUES ('x'), ('x')",
-    "a value too long": "UPDATE shorturl_shorturl SET key = repeat('x', 99)",
-    "a lock_timeout": "SELECT 'waits for a lock'",
+LOCK = "BEGIN; LOCK TABLE {} IN %s MODE"
+TROUBLES = {  # what another session does, and how it is undone
+    "another session has locked the table": (LOCK % "ACCESS EXCLUSIVE", "ROLLBACK"),
+    "another session has locked the table against locks": (LOCK % "EXCLUSIVE", "ROLLBACK"),
+    "another session has locked the table against writes": (LOCK % "SHARE", "ROLLBACK"),
+    "a CHECK refuses the row": (
+        "ALTER TABLE {} ADD CONSTRAINT exercise_ck CHECK (id IS NULL) NOT VALID",
+        "ALTER TABLE {} DROP CONSTRAINT exercise_ck",
+    ),
+    "a trigger violates a unique constraint of another table": (
+        "CREATE FUNCTION exercise_twice() RETURNS trigger LANGUAGE plpgsql AS"
+        " $$BEGIN INSERT INTO shorturl_reuseclaim VALUES ('x'), ('x'); RETURN NEW; END$$;"
+        "CREATE TRIGGER exercise_twice BEFORE INSERT OR UPDATE ON {}"
+        " FOR EACH ROW EXECUTE FUNCTION exercise_twice()",
+        "DROP FUNCTION exercise_twice CASCADE",
+    ),
 }
 
 
-def errors_are_raised(
-    interleave: Callable[..., None],
-    call: Call,
-    *,
-    meant: type[Exception],
-    check: Check = lambda _: changed(),
-    **options: Any,
-) -> None:
-    """Fail the test if the call swallows an error of the database or raises `meant` instead."""
-    for name in ERRORS:
+class Refused(Exception):
+    """A sentence on what was done, what came of it and what is right."""
 
-        def run(name: str = name) -> Any:
-            with failing(name):
-                return call()
+    def __init__(self, *parts: str, is_final: bool = False) -> None:
+        super().__init__("\n\n".join(parts))
+        self.is_final = is_final  # it takes too long to be made smaller
 
-        def is_told(outcomes: list[Outcome], name: str = name) -> str:
-            raised = outcomes[0].raised
-            if raised and not isinstance(raised, meant):
-                return check(outcomes)
-            said = f"raises {type(raised).__name__}"
-            if not raised:
-                said = f"returns {outcomes[0].returned!r}"
-            return f"the database refuses the write ({name}), and process 1 {said}"
 
-        interleave(run, invariant=is_told, expected=Exception, **options)
+class Endless(BaseException):
+    """Ends a call that sends too many statements or takes too long."""
+
+
+class Exercise:
+    """The tests; the class of an exercise gives what follows."""
+
+    name: ClassVar[str]  # of the function
+    reference: ClassVar[Function]
+    table: ClassVar[str]  # that the function writes
+    meant: ClassVar[type[Exception]]  # that stands for no error of the database
+    alone: ClassVar[SearchStrategy[Scenario]]  # steps one after another
+    ordinary: ClassVar[Scenario]  # one call that writes
+    meddling: ClassVar[str] = "SELECT 1"  # how another session changes the row that it writes
+    hopeless: ClassVar[Scenario | None] = None  # one call that always fails
+    rush: ClassVar[Scenario]  # the calls that processes repeat
+    turns: ClassVar[int]
+    days: ClassVar[int] = 0  # by which the clocks of these processes differ
+    may_fail_to_serialize: ClassVar[bool] = False  # in a caller's transaction, after meddling
+    try_again: ClassVar[str] = ""  # what a call may be told for now, while another one fails
+
+    @staticmethod
+    def at_once(processes: int) -> SearchStrategy[Scenario]:
+        """Make scenarios with a step for each process."""
+        raise NotImplementedError
+
+    @property
+    def solution(self) -> Function:
+        found: Function = getattr(sys.modules[type(self).__module__], self.name)
+        return found
+
+    def begin(self, scenario: Scenario, function: Function | None = None) -> None:
+        scenario.setup(function or self.solution)
+
+    def left(self, *, at_once: bool = False) -> End:
+        return scenarios.left()
+
+    def end(self, scenario: Scenario, function: Function, order: Sequence[int] = ()) -> End:
+        """Run the steps one after another, in this order if they may be at once."""
+        self.begin(scenario, function)
+        end: End = {}
+        for at in order or range(len(scenario.steps)):
+            with limited(str(scenario)):
+                said = scenario.steps[at](function, at + 1, at_once=bool(order))
+            end[f"what {at + 1} comes to"] = said
+        return end | self.left(at_once=bool(order))
+
+    def test_calls_one_after_another(self, interleave: Any) -> None:
+        def judge(scenario: Scenario) -> None:
+            right = self.end(scenario, type(self).reference)
+            try:
+                end = self.end(scenario, self.solution)
+            except scenarios.NoCallersTransaction:
+                return
+            except DatabaseError as error:
+                end = {"the session": f"unusable ({error})"}
+            if end != right:
+                connection.close()  # it may be in any state
+                raise Refused(f"{scenario}. {scenarios.difference(end, right)}.")
+
+        each(self.alone, ALONE, judge)
+
+    def test_two_processes_at_once(self, interleave: Any) -> None:
+        each(self.at_once(2), AT_ONCE[2], self._judge_at_once)
+
+    def test_three_processes_at_once(self, interleave: Any) -> None:
+        each(self.at_once(3), AT_ONCE[3], self._judge_at_once)
+
+    def _judge_at_once(self, scenario: Scenario) -> None:
+        steps = scenario.steps
+        orders = itertools.permutations(range(len(steps)))
+        ends = [self.end(scenario, type(self).reference, order) for order in orders]
+
+        def as_one_after_another(outcomes: list[Outcome]) -> str:
+            if any(each.raised for each in outcomes):  # a caller's transaction is refused
+                return ""
+            end: End = {}
+            for at, (step, outcome) in enumerate(zip(steps, outcomes, strict=True), 1):
+                said = outcome.returned
+                if said == self.try_again and any(getattr(each, "fails", "") for each in steps):
+                    said = replace(step, inside="")(self.solution, at, at_once=True)
+                end[f"what {at} comes to"] = said
+            end |= self.left(at_once=True)
+            differences = [scenarios.difference(end, each) for each in ends]
+            return "" if "" in differences else min(differences, key=len)
+
+        what = f"{scenario} at once"
+        try:
+            found = explore(
+                [
+                    partial(each, self.solution, at, at_once=True)
+                    for at, each in enumerate(steps, 1)
+                ],
+                setup=partial(self.begin, scenario),
+                invariant=as_one_after_another,
+                expected=scenarios.NoCallersTransaction,
+                count_all=False,
+                max_schedules=SCHEDULES[len(steps)],
+                max_steps=100,
+                step_timeout=8.0,
+            )
+        except NotDeterministic:  # other tests judge it still
+            return
+        except StepTimeout as error:
+            raise Refused(f"{what}. {WAITS_IN_PYTHON}", str(error), is_final=True) from None
+        except InterleaveError as error:
+            if "max_steps" not in str(error):
+                raise
+            raise Refused(f"{what}. {ENDLESS}", str(error), is_final=True) from None
+        if worst := found.counterexample:
+            drawn = worst.draw()
+            advice = [said for name, said in ADVICE.items() if name in drawn][:1]
+            sentence = f"{what}. {worst.violation}, as one after the other."
+            raise Refused(sentence, drawn, *advice)
+
+    def test_processes_of_the_operating_system(self, interleave: Any) -> None:
+        """They call it repeatedly, and count the answers as if they had been one after another."""
+        steps = [*enumerate(self.rush.steps, 1)]
+        self.begin(self.rush)
+        end = self.summary(processes.run(self, self.solution))
+        self.begin(self.rush)
+        reference = type(self).reference
+        right = self.summary(
+            [[step.turn(reference, at, turn) for turn in range(self.turns)] for at, step in steps]
+        )
+        if end != right:
+            what = f"{self.rush}, {self.turns} times in processes of the operating system"
+            refuse(f"{what}. {scenarios.difference(end, right)}.")
+
+    def summary(self, told: list[list[str]]) -> End:
+        for (at, step), answers in zip(enumerate(self.rush.steps, 1), told, strict=True):
+            for turn, answer in enumerate(answers):
+                if answer in GAVE_UP:  # the caller asks again
+                    answers[turn] = step.turn(self.solution, at, turn)
+        every = sorted(itertools.chain(*told))
+        end: End = {f"the answers {each!r}": every.count(each) for each in every}
+        return end | {
+            "the number of links": ShortUrl.objects.count(),
+            "the number of hits": sum(ShortUrl.objects.values_list("hits", flat=True)),
+            "what is spent": sum(QuotaUsage.objects.values_list("spent", flat=True)),
+            "the number of events": LinkEvent.objects.count(),
+        }
+
+    @pytest.mark.parametrize("trouble", [*TROUBLES])
+    def test_an_error_of_the_database_is_raised(self, interleave: Any, trouble: str) -> None:
+        """Another session locks the table, or makes it refuse what is written."""
+        right = self.end(self.ordinary, type(self).reference)
+        self.begin(self.ordinary)
+        before, what = self.left(), f"{self.ordinary} while {trouble}"
+        begin, undo = (sql.format(self.table) for sql in TROUBLES[trouble])
+        with another_session() as other:
+            other.execute(begin)
+            try:
+                with connection.cursor() as cursor:
+                    cursor.execute("SET lock_timeout = '2ms'; SET statement_timeout = '8s'")
+                said, error = self._ask(what)
+            finally:
+                other.execute(undo)
+                connection.close()
+        end = self.left()
+        if error:
+            self._has_its_cause(what, error)
+            right = before
+        else:  # it has written nothing that the table refuses
+            end = {"what 1 comes to": said} | end
+        if end != right:
+            refuse(f"{what}. {scenarios.difference(end, right)}.")
+
+    def test_it_gives_up(self, interleave: Any) -> None:
+        """Another session changes the row before each statement."""
+        scenario = self.hopeless or self.ordinary
+        self.begin(scenario)
+        with another_session() as other:
+            other.execute("SET lock_timeout = '5ms'")
+
+            def meddle(execute: Any, *given: Any) -> Any:
+                with suppress(DatabaseError):
+                    other.execute(self.meddling)
+                return execute(*given)
+
+            with connection.execute_wrapper(meddle):
+                self._ask(f"{scenario} again and again, as others change the row", scenario)
+
+    def test_a_serialization_failure_is_raised(self, interleave: Any) -> None:
+        """The caller's transaction is REPEATABLE READ, and another session changes the row."""
+        if not self.may_fail_to_serialize:
+            pytest.skip("A change of another session does not make it fail.")
+        self.begin(self.ordinary)
+        what = f"{self.ordinary} in a REPEATABLE READ transaction, after another session's change"
+        with another_session() as other, suppress(scenarios.Undone), transaction.atomic():
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                cursor.execute(f"SELECT 1 FROM {self.table}")  # noqa: S608
+            other.execute(self.meddling)
+            said, error = self._ask(what)
+            if not error:
+                refuse(f"{what}. It {said}, and a serialization failure is right.")
+            self._has_its_cause(what, error)
+            raise scenarios.Undone
+
+    def _ask(self, what: str, scenario: Scenario | None = None) -> tuple[str, Exception | None]:
+        step = (scenario or self.ordinary).steps[0]
+        try:
+            with limited(what):
+                return step.ask(self.solution, 1, at_once=False), None
+        except Refused as refusal:
+            refuse(str(refusal))
+        except Exception as error:
+            return "", error
+
+    def _has_its_cause(self, what: str, error: Exception) -> None:
+        if scenarios.is_refusal(error):
+            return
+        known = any(isinstance(each, DatabaseError) for each in causes(error))
+        if isinstance(error, self.meant) or not known:
+            refuse(
+                f"{what}. It raises {type(error).__name__} ({error}), and the error of the "
+                "database is right, or another one of which it is the cause."
+            )
+
+
+def refuse(sentence: str) -> NoReturn:
+    pytest.fail(sentence, pytrace=False)
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error:
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 @contextmanager
-def failing(name: str) -> Iterator[None]:
-    """Within the block, every write fails with this one of ERRORS."""
-
-    def fail(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
-        if not re.search(r"\b(INSERT|UPDATE|MERGE|LOCK TABLE)\b", str(sql)):
-            return execute(sql, params, many, context)
-        execute(ERRORS[name], None, False, context)
-        raise OperationalError(
-            "canceling statement due to lock timeout"
-        ) from errors.LockNotAvailable()
-
-    with connection.execute_wrapper(fail):
-        yield
+def another_session() -> Iterator[Any]:
+    other = connection.copy()
+    try:
+        with other.cursor() as cursor:
+            yield cursor
+    finally:
+        other.close()
 
 
-def in_threads(call: Callable[[int], Any], *, threads: int = 4, times: int = 20) -> list[Any]:
-    """Call it in plain threads, without the explorer; return what the calls returned or raised.
+@contextmanager
+def limited(what: str) -> Iterator[None]:
+    """Refuse a call that never ends."""
+    sent = itertools.count()
 
-    Each thread calls it with 0, 1, 2 and so on. deadlock_timeout is shorter than its default of one
-    second, because a correct solution that tries again may meet many deadlocks.
-    """
-    told: list[Any] = []
+    def count(execute: Any, *given: Any) -> Any:
+        if next(sent) > STATEMENTS:
+            raise Endless
+        return execute(*given)
 
-    def work() -> None:
+    def ring(*_: object) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(PATIENCE)
+    try:
+        with connection.execute_wrapper(count):
+            yield
+    except Endless:
+        connection.close()
+        raise Refused(f"{what}. {ENDLESS}", is_final=True) from None
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def each(some: SearchStrategy[Any], count: int, judge: Callable[[Any], None]) -> None:
+    """Judge so many scenarios; one that is refused is made smaller, and fails the test."""
+    refusals: list[Refused] = []
+    until = 0.0
+
+    @settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        report_multiple_bugs=False,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=[*HealthCheck],
+    )
+    @given(some)
+    def run(scenario: Any) -> None:
+        nonlocal until
+        if refusals and (refusals[-1].is_final or time.monotonic() > until):
+            return
         try:
-            # A role without the privilege keeps the default.
-            with suppress(ProgrammingError), connection.cursor() as cursor:
-                cursor.execute("SET deadlock_timeout = '10ms'")
-            for number in range(times):
-                try:
-                    told.append(call(number))
-                except Exception as error:  # a solution can fail in any way
-                    told.append(error)
-        finally:
-            connection.close()
+            judge(scenario)
+        except Refused as refusal:
+            until = until or time.monotonic() + SHRINKING
+            refusals.append(refusal)
+            raise
 
-    explorer = [name for name in sys.modules if name.startswith("pginterleave")]
-    with patch.dict(sys.modules):
-        for name in explorer:
-            del sys.modules[name]
-        running = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
-        for each in running:
-            each.start()
-        ended = -1
-        while any(each.is_alive() for each in running) and len(told) > ended:
-            ended, until = len(told), time.monotonic() + STUCK
-            for each in running:
-                each.join(max(0, until - time.monotonic()))
-    if any(each.is_alive() for each in running):
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid != pg_backend_pid()"
-            )
-        refuse("Plain threads call it, and one of them waits for ever.")
-    return told
-
-
-LEFT = {
-    "CLOSE": (
-        "has ended, and its session still holds an advisory lock until the connection closes: "
-        "pg_advisory_xact_lock releases its lock with the transaction"
-    ),
-    "ROLLBACK": "ends inside a transaction, so everything that it wrote there is rolled back",
-}
-WAITS_IN_PYTHON = (
-    "A process waits in Python, for ever or for another process: for a lock, a file or a cache. "
-    "A worker on another machine does not share these: lock in the database."
-)
-ENDLESS = "A process may try for ever: limit each loop, and wait for locks in the database."
-NOT_THE_SAME = (
-    "It did something else when the same schedule ran again: take keys and times from the "
-    "arguments, keep no state in Python, and use nothing random."
-)
-# The keys are texts in the drawing of a schedule.
-ADVICE = {
-    "select_for_update cannot be used": (
-        "A row lock lasts until the transaction ends. Outside atomic() each statement is a "
-        "transaction."
-    ),
-    "TransactionManagementError": (
-        "After an error PostgreSQL refuses the rest of the transaction. Put the statement that may "
-        "fail into a nested atomic(), which is a savepoint, and catch the error outside it."
-    ),
-    "DeadlockDetected": (
-        "Each process held a lock that the other waited for, so PostgreSQL ended one of them. A "
-        "deadlock is impossible if all processes take their locks in the same order."
-    ),
-    "SerializationFailure": (
-        "PostgreSQL refused to change a row that another transaction had changed since the "
-        "snapshot of this one. The whole transaction has to be run again."
-    ),
-    "LockNotAvailable": "With NOWAIT a locked row is an error; without it, PostgreSQL waits.",
-    "SKIP LOCKED": "SKIP LOCKED ignores a locked row, as if it did not exist.",
-}
+    try:
+        run()
+    except BaseException:
+        if not refusals:
+            raise
+    if refusals:
+        refuse(str(refusals[-1]))

@@ -1,22 +1,26 @@
 """Write a correct `reuse`: `pytest lab/exercises/reuse.py` tests it.
 
 `reuse` returns the owner's oldest live link to the target, and False. Without such a link it
-returns the link that `create()` makes, and True. No unique constraint can help, because other code
-may create several links to one target.
+returns the link that `create()` makes, and True. What `create()` raises, `reuse` raises. No unique
+constraint can help, because other code may create several links to one target.
+
+It also works in a caller's transaction, or refuses it as atomic(durable=True) does, and leaves the
+session as it was: settings, locks, connection. Its caller gets every error of the database, or
+another error with it as the cause. It gives up after a thousand attempts at the latest, and waits
+for others in the database alone.
 
 The function below looks for a link and then creates one. Which other process has looked, too?
 """
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
-import pytest
-from django.contrib.auth.models import User
+from hypothesis import strategies as st
 
-from lab.exercises import judging as judge
-from pginterleave import Outcome
+from lab.exercises import judging, scenarios
 from shorturl.models import ShortUrl
+from shorturl.strategies.reusing import advisory_lock
 
 Reused = tuple[ShortUrl, bool]
 
@@ -29,166 +33,76 @@ def reuse(target_url: str, *, owner_id: int | None, create: Callable[[], ShortUr
 
 # The tests. Do not change anything below.
 
-WANTED = judge.TARGET.format("wanted")
+
+@dataclass(frozen=True)
+class Reuse(scenarios.Call):
+    name = "reuse"
+    target: str = scenarios.TARGETS[0]
+    owner_id: int | None = None
+    fails: str = ""
+
+    def ask(self, function: Callable[..., Any], number: object, *, at_once: bool) -> str:
+        calls = []
+
+        def create() -> ShortUrl:
+            calls.append(number)
+            if len(calls) == 1 or self.fails == "SerializationFailure":
+                scenarios.fail(self.fails)
+            own = {"target_url": self.target, "owner_id": self.owner_id, "title": "made"}
+            return ShortUrl.objects.create(key=f"new{number}", **own)
+
+        found = function("".join(self.target), owner_id=self.owner_id, create=create)
+        match found:
+            case (ShortUrl() as link, created):
+                told = f"returns {link.key} to {link.target_url}, {bool(created)}"
+                return told if at_once else f"{told}, after {len(calls)} calls of create"
+        return f"returns {found!r}"
+
+    def turn(self, function: Callable[..., Any], number: int, turn: int) -> str:
+        target, own = f"{self.target}{turn}", f"{turn}of{number}"
+        asked = Reuse(target=target, owner_id=self.owner_id)
+        said = scenarios.told(lambda: asked.ask(function, own, at_once=True))
+        for key in ShortUrl.objects.filter(target_url=target).values_list("key", flat=True):
+            said = said.replace(key, "the link")  # that there is one is compared, too
+        return said
 
 
-def asks(process: int, owner_id: int | None = None, target: str = WANTED) -> Any:
-    """Return a process that asks for a link to the target; a new one has the key `own1` etc."""
-    made = partial(
-        ShortUrl.objects.create, key=f"own{process}", target_url=target, owner_id=owner_id
+class TestReuse(judging.Exercise):
+    name, reference = "reuse", staticmethod(advisory_lock.reuse)
+    table, meant = "shorturl_shorturl", ShortUrl.DoesNotExist
+    fails = st.sampled_from([*[""] * 9, *scenarios.FAILURES])
+    call = st.builds(
+        Reuse, scenarios.INSIDE, scenarios.A_TARGET, st.sampled_from([None, None, 1, 2]), fails
     )
-    return lambda: reuse(target, owner_id=owner_id, create=made)
-
-
-def an_owner() -> int:
-    user, _ = User.objects.get_or_create(username="somebody")
-    return int(user.pk)
-
-
-def to_the_target(*given: dict[str, Any]) -> Any:
-    """Return a set-up with these links to the target, and with links to other targets."""
-
-    def setup() -> None:
-        for number, fields in enumerate(given):
-            ShortUrl.objects.create(key=f"there{number}", target_url=WANTED, **fields)
-        judge.links()()
-
-    return setup
-
-
-def told(outcome: Outcome, process: int) -> tuple[str, bool] | str:
-    match outcome.returned:
-        case (ShortUrl() as link, bool() as created):
-            return link.key, created
-        case other:
-            return f"process {process} gets {other!r}, expected a ShortUrl and whether it is new"
-
-
-def all_have_one(outcomes: list[Outcome], owner_id: int | None = None) -> str:
-    """Check that all processes have the same new link, and that one of them is told it is new."""
-    answers = [told(each, process) for process, each in enumerate(outcomes, 1)]
-    wrong = [each for each in answers if isinstance(each, str)]
-    if wrong:
-        return wrong[0]
-    new = [process for process, each in enumerate(answers, 1) if each[1] is True]
-    if len(new) != 1:
-        return f"processes {new} are told that the link is new, expected one process"
-    keys = {each[0] for each in answers}
-    if len(keys) > 1:
-        return f"the processes get the links {sorted(keys)}, expected one link"
-    fields = {"target_url": WANTED, "hits": 0, "owner_id": owner_id}
-    rest = dict.fromkeys(("max_hits", "expires_at", "deleted_at"))
-    return judge.changed(**{keys.pop(): {**fields, **rest}})
-
-
-def has(key: str) -> Any:
-    """Return the invariant that one process gets this link, which is not new."""
-
-    def invariant(outcomes: list[Outcome]) -> str:
-        answer = told(outcomes[0], 1)
-        wrong = f"{answer} is returned, expected {(key, False)}"
-        return judge.changed() if answer == (key, False) else wrong
-
-    return invariant
-
-
-def test_there_is_no_link(interleave: Any) -> None:
-    interleave(asks(1), invariant=all_have_one)
-
-
-def test_one_asks_twice(interleave: Any) -> None:
-    twice = lambda: [asks(1)(), asks(2)()]  # noqa: E731
-    both = lambda outcomes: all_have_one([Outcome(each) for each in outcomes[0].returned])  # noqa: E731
-    interleave(twice, invariant=both)
-
-
-def test_the_oldest_of_two_is_reused(interleave: Any) -> None:
-    interleave(asks(1), setup=to_the_target({}, {}), invariant=has("there0"))
-
-
-@pytest.mark.parametrize("ended", judge.NOWHERE)
-def test_a_link_that_leads_nowhere_is_not_reused(interleave: Any, ended: str) -> None:
-    setup = to_the_target(judge.NOWHERE[ended])
-    interleave(asks(1), setup=setup, invariant=all_have_one)
-
-
-def test_an_owned_link_is_not_reused_without_an_owner(interleave: Any) -> None:
-    owner = an_owner()
-    setup = to_the_target({"owner_id": owner})
-    interleave(asks(1), setup=setup, invariant=all_have_one)
-    interleave(asks(1, owner), setup=setup, invariant=has("there0"))
-
-
-def test_a_link_without_an_owner_is_not_reused_for_one(interleave: Any) -> None:
-    owner, setup = an_owner(), to_the_target({})
-    own = partial(all_have_one, owner_id=owner)
-    interleave(asks(1, owner), setup=setup, invariant=own)
-    interleave(asks(1), setup=setup, invariant=has("there0"))
-
-
-def test_two_ask_at_once(interleave: Any) -> None:
-    interleave(asks(1), asks(2), invariant=all_have_one)
-
-
-def test_two_ask_at_once_for_one_owner(interleave: Any) -> None:
-    owner = an_owner()
-    own = partial(all_have_one, owner_id=owner)
-    interleave(asks(1, owner), asks(2, owner), invariant=own)
-
-
-def test_two_ask_for_a_deleted_link(interleave: Any) -> None:
-    """A solution may keep a record of earlier links: exactly one new link is created still."""
-
-    def setup() -> None:
-        asks(0)()
-        ShortUrl.objects.all().delete()
-        judge.links()()
-
-    interleave(asks(1), asks(2), setup=setup, invariant=all_have_one)
-
-
-def test_three_ask_at_once(interleave: Any) -> None:
-    interleave(asks(1), asks(2), asks(3), invariant=all_have_one)
-
-
-def test_two_ask_in_transactions_of_their_callers(interleave: Any) -> None:
-    calls = [judge.in_a_transaction(asks(each)) for each in (1, 2)]
-    interleave(*calls, invariant=all_have_one)
-
-
-def test_the_callers_transaction_is_rolled_back(interleave: Any) -> None:
-    interleave(judge.rolls_back(asks(1)), invariant=judge.undone())
-
-
-def test_an_error_of_create_is_raised(interleave: Any) -> None:
-    """The next call gets a link."""
-
-    def run() -> Any:
-        try:
-            reuse(WANTED, owner_id=None, create=fails)
-        except ShortUrl.KeyTaken:
-            return asks(1)()
-        return "no error, though the create failed"
-
-    def fails() -> ShortUrl:
-        raise ShortUrl.KeyTaken("taken")
-
-    interleave(run, invariant=all_have_one)
-
-
-def test_an_error_of_the_database_is_raised(interleave: Any) -> None:
-    judge.errors_are_raised(interleave, asks(1), meant=ShortUrl.DoesNotExist)
-
-
-def test_plain_threads_ask_at_once(interleave: Any) -> None:
-    """Without the explorer."""
-    interleave(asks(1), invariant=all_have_one)
-    owns = iter(range(10_000))
-    answers = judge.in_threads(
-        lambda number: asks(next(owns), target=judge.TARGET.format(number))()
+    ended = st.builds(
+        scenarios.Edit, st.sampled_from("abcd"), st.just({"deleted_at": scenarios.LONG_AGO})
     )
-    if errors := [each for each in answers if isinstance(each, Exception)]:
-        judge.refuse(f"Threads ask for the same links, and one gets {errors[0]!r}.")
-    made = ShortUrl.objects.filter(key__startswith="own").count()
-    if made != 20:
-        judge.refuse(f"Threads have asked for links to 20 targets, and {made} were created.")
+    alone = st.builds(
+        scenarios.Scenario,
+        rows=st.tuples(*(st.none() | scenarios.link(key) for key in "abcd")),
+        steps=st.lists(st.one_of(call, call, call, ended), min_size=1, max_size=5),
+    )
+    ordinary = scenarios.Scenario([], [Reuse()])
+    hopeless = scenarios.Scenario([], [Reuse(fails="SerializationFailure")])
+    rush = scenarios.Scenario([], [Reuse(owner_id=1)] * 3)
+    turns = 150
+
+    @staticmethod
+    def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
+        target = scenarios.A_TARGET
+        owner = st.sampled_from([None, 1])
+        ended = scenarios.Edit("a", {"deleted_at": scenarios.LONG_AGO})
+        given = {**scenarios.PLAIN, "target_url": target, "owner_id": owner}
+        rows = st.tuples(st.none() | scenarios.link("a", **given))
+
+        def calls(own: int | None) -> st.SearchStrategy[Any]:
+            owners = st.sampled_from([own, own, own, None, 2])
+            call = st.builds(Reuse, scenarios.INSIDE_AT_ONCE, target, owners, TestReuse.fails)
+            either = st.one_of(call, call, call, st.just(ended))
+            steps = st.tuples(call, *[either] * (processes - 1))
+            # A solution may have kept a row of an earlier call, whose link is deleted by now.
+            deleted = scenarios.Edit("new9", {"deleted_at": scenarios.LONG_AGO})
+            earlier = st.sampled_from([(), (Reuse(owner_id=own), deleted)])
+            return st.builds(scenarios.Scenario, rows, steps, earlier)
+
+        return owner.flatmap(calls)

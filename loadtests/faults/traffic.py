@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from loadtests.harness.lab_api import Lab
-from loadtests.harness.ledger import Ledger, leaves_open
+from loadtests.harness.ledger import NO, PROCESSED, Ledger, leaves_open
 from loadtests.harness.reconciliation import reconcile
 from loadtests.harness.result import LoadResult
 
@@ -58,7 +58,9 @@ class HttpClient:
         try:
             self._connection.request(method, path, body, {**JSON, **headers})
             response = self._connection.getresponse()
-            kind, answer = str(response.status), response.read()
+            refused = response.headers[PROCESSED] == NO
+            kind = f"{'not processed: ' if refused else ''}{response.status}"
+            answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             self.close()
             refused = isinstance(error, ConnectionRefusedError)

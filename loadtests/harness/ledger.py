@@ -21,6 +21,9 @@ OUTAGES = frozenset(
     {"503 OperationalError", "503 InterfaceError", "503 DatabaseError", "503 RowLocked"}
 )
 UNAVAILABLE = OUTAGES | {"502", "503", "504"}  # also answers of the service and of a proxy
+# The header of an answer to a request for which the service, or the HAProxy before it, has sent no
+# statement.
+PROCESSED, NO = "X-Processed", "no"
 
 
 def is_refusal(kind: str) -> bool:
@@ -34,7 +37,7 @@ def is_refusal(kind: str) -> bool:
 
 def leaves_open(kind: str) -> bool:
     """Return whether a request that failed may have taken effect."""
-    return not (is_refusal(kind) or kind.startswith("not sent"))
+    return not (is_refusal(kind) or kind.startswith(("not sent", "not processed")))
 
 
 @dataclass

@@ -8,6 +8,7 @@ from itertools import islice
 
 from loadtests.harness.lab_api import StoredLink
 from loadtests.harness.ledger import UNAVAILABLE, Ledger, is_refusal
+from loadtests.harness.measured_operations import OPERATIONS
 from loadtests.harness.result import LoadResult, wilson
 
 ONE_LINK_EACH = {"reusing", "idempotency"}  # operations that make no second link to a target
@@ -35,7 +36,8 @@ def reconcile(
     `links` are those of its key space. `seeds` are the keys made before the run. `limit` is the
     quota of each spender, whose number is the first part of a target's path. With `faults`, answers
     of an unavailable service leave the result conclusive. `reason` says why the run is
-    inconclusive, if it is.
+    inconclusive, if it is. Requests of unknown outcome make it inconclusive if they may hide a
+    loss, and then its counts are lower bounds.
     """
     measured = partial(
         LoadResult,
@@ -81,6 +83,7 @@ def reconcile(
     result.low, result.high = wilson(min(result.lost, result.of), result.of)
     if reason := reason or _inconclusive(result, ledger, faults=faults):
         return measured(reason=reason)
+    result.reason = _open(result, ledger, by_key, faults=faults)
     if operation in ONE_LINK_EACH:
         cases = _second_links(by_key)
     elif operation in VISITS:
@@ -143,14 +146,37 @@ def _inconclusive(result: LoadResult, ledger: Ledger, *, faults: bool) -> str:
             f"{result.doubled:,} requests took effect twice, as if a proxy had repeated them: "
             "this proves no race"
         )
-    kinds = ", ".join(
-        f"{count:,} × {kind}"
+    return ""
+
+
+def _open(result: LoadResult, ledger: Ledger, links: Links, *, faults: bool) -> str:
+    """Return why answers of unknown outcome leave the verdict open; empty if they do not."""
+    answers = {
+        kind: count
         for kind, count in result.errors.items()
         if kind[0].isdecimal() and not is_refusal(kind) and not (faults and kind in UNAVAILABLE)
+    }
+    if not answers or (result.raced if result.wrong else result.violated):
+        return ""
+    unknown = sum(answers.values())
+    if not result.wrong and unknown <= ledger.unknown and not _may_hide(ledger, links):
+        return ""
+    kinds = ", ".join(f"{count:,} × {kind}" for kind, count in answers.items())
+    lost = f"{OPERATIONS[result.operation].lost}: {result.lost:,} of {result.of:,}"
+    plural = "" if unknown == 1 else "s"
+    return f"{lost}; outcome of {unknown:,} request{plural} unknown: {kinds}"
+
+
+def _may_hide(ledger: Ledger, links: Links) -> bool:
+    """Return whether requests of unknown outcome may hide a lost hit or an undone edit.
+
+    A hit that was counted without an answer may take the place of a lost one. Of a create without
+    an answer, the database shows the link.
+    """
+    return bool(ledger.unknown_edits) or any(
+        key not in links or links[key].hits < ledger.redirects[key] + unknown
+        for key, unknown in ledger.unknown_redirects.items()
     )
-    if kinds:
-        return f"the outcome of requests with other answers is unknown: {kinds}"
-    return ""
 
 
 def _unanswered(ledger: Ledger) -> str:

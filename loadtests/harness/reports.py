@@ -33,7 +33,7 @@ def rows(result: LoadResult) -> list[tuple[str, str]]:
         ("acknowledged", f"{result.acknowledged:,}"),
         ("unknown outcome", f"{result.unknown:,}"),
     ]
-    if not result.reason:
+    if result.of or not result.reason:
         table += harm(result)
     table += [("errors", f"{count:,} × {kind}") for kind, count in result.errors.items()]
     rate = f"{result.per_second:,.0f} in {result.seconds:.1f} s"

@@ -24,8 +24,7 @@ class LoadResult:
     harmed, out of `of`: acknowledged redirects that were not counted, creates that failed or whose
     key is not the client's, links beyond the requested one or beyond a quota, hits without a visit
     (`missing`), or visits without a hit (`extra`). If the outcome of requests is unknown, `lost` is
-    a lower bound. `reason` says why the run is inconclusive, or is empty. With a reason, nothing is
-    counted as lost, doubled or undone.
+    a lower bound. `reason` says why the run is inconclusive, or is empty.
     """
 
     script: str

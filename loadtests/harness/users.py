@@ -13,7 +13,7 @@ from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 from locust.exception import StopUser
 
 from loadtests import patches
-from loadtests.harness.ledger import leaves_open
+from loadtests.harness.ledger import NO, PROCESSED, leaves_open
 from loadtests.harness.load_run import REQUEST_TIMEOUT, LoadRun
 from loadtests.harness.measured_operations import SERVICE
 
@@ -119,11 +119,16 @@ class LedgerUser(FastHttpUser):
         """Record more about a failed request; for subclasses."""
 
     def kind(self, response: Any) -> str:
-        """Return the kind of an error: the status and the lab's exception, or the client's."""
+        """Return the kind of an error: the status and the lab's exception, or the client's.
+
+        A request that was refused before its statement is "not processed".
+        """
         if not response.status_code:
             error = response.error
             sent = "not sent" if isinstance(error, ConnectionRefusedError) else "no answer"
             return f"{sent}: {type(error).__name__}"
+        if response.headers.get(PROCESSED) == NO:
+            return f"not processed: {response.status_code}"
         return f"{response.status_code} {self.told(response, 'exception')}".strip()
 
     def told(self, response: Any, name: str) -> str:

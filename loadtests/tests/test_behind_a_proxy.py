@@ -30,7 +30,7 @@ class Attack(NamedTuple):
 
 BROKE = "wrong, and the invariant was violated"
 TWICE = "took effect twice, as if a proxy had repeated them: this proves no race"
-UNKNOWN = "the outcome of requests with other answers is unknown"
+UNKNOWN = " unknown: "
 # With one worker and one thread, where no race is possible.
 ALONE = [
     Attack("naive", repeat, TWICE),

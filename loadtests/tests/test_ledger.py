@@ -92,6 +92,7 @@ def test_two_answers_that_contradict_each_other() -> None:
         ("no answer: TimeoutError", True),
         ("500 IntegrityError", False),
         ("not sent: ConnectionRefusedError", False),
+        ("not processed: 503", False),
     ],
 )
 def test_which_failures_have_an_unknown_outcome(kind: str, is_open: bool) -> None:

@@ -78,11 +78,13 @@ class ChangePassword(ShowsReplaced, views.PasswordChangeView):
 
 
 class ChoosePassword(ShowsReplaced, views.PasswordResetConfirmView):
-    """The page that a link of a reset or an invitation leads to."""
+    """The page that a link of a reset or an invitation leads to; it also logs the user in."""
 
     form_class = ChooseForm
     template_name = "accounts/choose_password.html"
-    success_url = reverse_lazy("login")
+    success_url = reverse_lazy("my_links")
+    post_reset_login = True
+    post_reset_login_backend = settings.AUTHENTICATION_BACKENDS[-1]
 
     def render_to_response(self, context: dict[str, Any], **options: Any) -> HttpResponse:
         """Return the page, as a 410 for an invalid link."""

@@ -1,21 +1,25 @@
 """The system checks of a Citus cluster."""
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
+from django.db.utils import ConnectionHandler
 
-from project.database import citus
+from project.database import citus, shards
 from project.database.database_checks import asks_the_database, bounded
 
 # This function's sessions with the workers have the limits of the role, as those of redirects have.
 LOCK_TIMEOUTS = """
     SELECT current_user, nodename || ':' || nodeport, result
-    FROM run_command_on_workers('SHOW lock_timeout') WHERE success
+    FROM run_command_on_workers(
+        'SELECT setting FROM pg_settings WHERE name = $$lock_timeout$$') WHERE success
 """
+VERSION = "SELECT split_part(citus_version(), ' ', 2)"
+MEASURED = ("13.2.1", "13.2.2")  # what a redirect costs there, and that its plans leak no memory
 
 TOO_EARLY = CheckWarning(  # and no error, as `migrate` goes before `distribute`
     "DATABASE_CITUS is on, and the tables are not distributed: redirects will fail.",
@@ -48,20 +52,54 @@ def check_citus() -> Iterator[CheckMessage]:
         return
     if not settings.DATABASE_CITUS:
         yield SEVERAL_KEYS
+    ((version,),) = citus.rows(VERSION)
+    if version not in MEASURED:
+        yield CheckWarning(
+            f"Citus {version} is not one of {', '.join(MEASURED)}, whose redirects were measured.",
+            hint="Watch the memory of the workers' sessions and the rate of redirects.",
+            id="project.W011",
+        )
     if settings.DATABASE_LOCK_TIMEOUT:
         yield from lock_timeouts()
+    yield from unusable_nodes()
+
+
+def unusable_nodes() -> Iterator[CheckMessage]:
+    """Warn of nodes to which redirects cannot go, or which do not answer."""
+    with connection.cursor() as cursor:
+        nodes = {node for node in shards.read(cursor).nodes.values() if node.host}
+    for node in sorted(nodes):
+        try:
+            there = ConnectionHandler({"default": node.database})["default"]
+            with bounded(), closing(there):
+                found = shards.problem(there)
+            outcome = "its redirects go through the coordinator"
+        except DatabaseError as error:
+            found = f"{str(error).splitlines()[0]}|Start it, or correct its address"
+            outcome = "its short URLs are a 503"
+        if found:
+            reason, hint = found.split("|")
+            yield CheckWarning(
+                f"The node {node.host}:{node.port} of the cluster: {reason}; {outcome}.",
+                hint=f"{hint}.",
+                id="project.W012",
+            )
 
 
 def lock_timeouts() -> Iterator[CheckMessage]:
     """Warn of workers on which nothing limits the wait for a row; skip a worker that is down."""
     found: list[tuple[str, ...]] = []
-    with suppress(DatabaseError), bounded():  # a worker may be frozen
-        found = citus.rows(LOCK_TIMEOUTS)
-    if unlimited := [node for _, node, limit in found if limit == "0"]:
-        wanted = f"{settings.DATABASE_LOCK_TIMEOUT * 500}ms"
+    try:
+        with bounded():  # a worker may be frozen
+            found = citus.rows(LOCK_TIMEOUTS)
+    except DatabaseError:
+        connection.close()  # which bounded() has left unusable
+    wanted = str(settings.DATABASE_LOCK_TIMEOUT * 500)
+    if others := [f"{node} ({limit} ms)" for _, node, limit in found if limit != wanted]:
+        role = found[0][0]
         yield CheckWarning(
-            f"The role {found[0][0]} has no lock_timeout on {', '.join(unlimited)}: a statement "
-            "waits for a row there until statement_timeout.",
-            hint=f"On the coordinator: ALTER ROLE {found[0][0]} SET lock_timeout = '{wanted}'",
+            f"The role {role} has another lock_timeout than {wanted} ms on {', '.join(others)}: "
+            "without one, a statement of the coordinator waits for a row until statement_timeout.",
+            hint=f"On the coordinator: ALTER ROLE {role} SET lock_timeout = '{wanted}ms';",
             id="project.W009",
         )

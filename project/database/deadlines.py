@@ -60,6 +60,10 @@ def wait(connection: Any) -> None:
         return
     deadline = _deadline.get()
     if connection.status not in ESTABLISHED:
+        # Django connects again after a transaction that has lost its connection. libpq would block
+        # the event loop, so the session of redirects connects in a thread, for the next statement.
+        if greenlets.current():
+            raise OperationalError("the connection was lost in a transaction")
         connect(connection, state, deadline)
         return
     while state != extensions.POLL_OK:

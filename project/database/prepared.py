@@ -45,8 +45,7 @@ class PreparedCursor(CursorWrapper):
             super().execute(sql, params)
             return
         sql = self.text(sql)
-        is_new = sql not in self.statements
-        if is_new:
+        if sql not in self.statements:
             self.statements[sql] = self.prepare(sql, len(params))
         if not self.statements[sql]:
             super().execute(sql, params)
@@ -59,8 +58,6 @@ class PreparedCursor(CursorWrapper):
             # Nothing was done: outside a transaction block, a failed statement is rolled back.
             super().execute("DEALLOCATE ALL")
             self.statements.clear()
-            if is_new:  # it cannot be prepared, such as a WITH that changes rows on Citus
-                self.statements[sql] = ""
             super().execute(sql, params)
 
     def text(self, sql: Any) -> str:
@@ -73,7 +70,7 @@ class PreparedCursor(CursorWrapper):
 
     def prepare(self, sql: str, parameters: int) -> str:
         """Prepare a statement with so many parameters; return its EXECUTE, "" behind a pooler."""
-        if settings.DATABASE_POOLER != "none":
+        if settings.DATABASE_POOLER != "none" or settings.DATABASE_CITUS:
             return ""
         # Named by a hash of its SQL: a statement that exists under this name is the same one.
         name = f"redirect_{sha256(sql.encode()).hexdigest()[:16]}"

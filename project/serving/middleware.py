@@ -11,7 +11,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.urls import resolve
 
-from project.serving.unavailable import refused, unavailable
+from project.serving.unavailable import NO, NOT_SENT, PROCESSED, refused, unavailable
 from shorturl.links.keys import key_of
 from shorturl.outages import is_outage
 from shorturl.pages import redirect, views
@@ -113,14 +113,17 @@ def redirects_and_calls(get_response: View) -> View:
             return get_response(request)
         try:
             if key is not None:
-                return redirect.resolve(request, key)
-            request.user = AnonymousUser()
-            request.resolver_match = match = resolve(request.path_info)
-            response: HttpResponse = match.func(request, *match.args, **match.kwargs)
+                response: HttpResponse = redirect.resolve(request, key)
+            else:
+                request.user = AnonymousUser()
+                request.resolver_match = match = resolve(request.path_info)
+                response = match.func(request, *match.args, **match.kwargs)
         except Exception as error:
-            if is_outage(error):  # for pages, process_exception() does this
-                return unavailable(request, error)
-            raise
+            if not is_outage(error):  # for pages, process_exception() does this
+                raise
+            response = unavailable(request, error)
+        if NOT_SENT in request.META:
+            response[PROCESSED] = NO
         return response
 
     return middleware

@@ -5,22 +5,25 @@ request that is no plain redirect: an unknown key, a host that is not allowed, H
 required, a prefetch, a banned target, a database that is down.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http.request import split_domain_port, validate_host
 
 from project.database import greenlets
 from project.database.deadlines import answered_within, is_closed
-from project.database.nodes_of_keys import Places
 from project.database.prepared import PreparedCursor
 from project.serving.bodies import BUSY, Refused
+from project.serving.nodes import Nodes
 from project.serving.responses import Headers, Response, rendered
-from project.serving.waiting_hits import Waiting
+from project.serving.unavailable import NOT_SENT
+from project.serving.waiting_hits import NotSent, Waiting
 from shorturl import following
+from shorturl.links.validators import with_query
 from shorturl.pages.redirect import PREFETCH
 
 T = TypeVar("T")
@@ -34,20 +37,18 @@ class Redirects:
     """The hits of this process. A hit waits at most `patience` seconds until it is sent."""
 
     def __init__(self, patience: float) -> None:
-        several: Callable[..., Any] = following.count_several
-        of_key: Callable[..., Any] = following.count_key
-        options: dict[str, Any] = {}
+        self.nodes: Nodes | None = None
         if settings.DATABASE_CITUS:
-            places = Places()
-            several, of_key, options = places.look_up, places.count_key, {"place": places.of}
-        run = greenlets.Greenlets(session).run
-        self.waiting = Waiting(
-            partial(run, several),
-            partial(run, of_key),
-            most_keys=MOST_KEYS,
-            patience=patience,
-            **options,
-        )
+            self.nodes = Nodes(session, most_keys=MOST_KEYS, patience=patience)
+            self.count: Callable[[str, Any], Awaitable[Any]] = self.nodes.add
+        else:
+            run = greenlets.Greenlets(session).run
+            self.count = Waiting(
+                partial(run, following.noted(following.count_several)),
+                partial(run, following.noted(following.count_key)),
+                most_keys=MOST_KEYS,
+                patience=patience,
+            ).add
         self.needs_https = settings.SECURE_SSL_REDIRECT
         told_by: tuple[str, str] | None = settings.SECURE_PROXY_SSL_HEADER
         self.proxy, self.https = told_by or ("", "")
@@ -74,17 +75,22 @@ class Redirects:
             return {}
         hit = following.hit_of(key, environ)
         try:
-            found = await self.waiting.add(key, hit)
+            found = await self.count(key, hit)
         except TimeoutError as error:
             raise Refused(*BUSY) from error
+        except NotSent as error:
+            return {following.FOUND: error.__cause__, NOT_SENT: True}
         except Exception as error:
             return {following.FOUND: error}
         if found is None:
             return {following.FOUND: None}
         following.remember(key, hit)
-        if scope["query_string"] and following.may_forward_query(key):
-            return {following.FOUND: found}
         _, _, target_url, _ = found
+        if scope["query_string"] and following.may_forward_query(key):
+            if self.nodes is None:
+                return {following.FOUND: found}
+            if await self.nodes.forwards_query(key):
+                target_url = with_query(target_url, scope["query_string"].decode("latin-1"))
         location = following.location(target_url)
         return redirect_to(location, secure=secure) if location else {following.FOUND: found}
 
@@ -98,11 +104,16 @@ class Redirects:
         return environ
 
 
-def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T]], T]:
+def session(
+    here: greenlets.OnTheLoop,
+    connect: Callable[[BaseDatabaseWrapper], None] = lambda connection: (
+        connection.ensure_connection()
+    ),
+) -> Callable[[Callable[[PreparedCursor], T]], T]:
     """Return what calls functions with a cursor of this greenlet's connection.
 
-    The connection is open, and waiting for PostgreSQL has a limit. The cursor is kept for the next
-    function, because Django takes a while to make one.
+    The connection is open by `connect`, and waiting for PostgreSQL has a limit. The cursor is kept
+    for the next function, because Django takes a while to make one.
     """
     connection = connections[DEFAULT_DB_ALIAS]
     connection.inc_thread_sharing()  # it connects in a thread, as libpq blocks to look up the host
@@ -116,7 +127,10 @@ def session(here: greenlets.OnTheLoop) -> Callable[[Callable[[PreparedCursor], T
             if is_closed(connection.connection):
                 connection.close()
             if connection.connection is None:
-                here.in_thread(connection.ensure_connection)
+                try:
+                    here.in_thread(partial(connect, connection))
+                except Exception as error:
+                    raise NotSent from error
             try:
                 if cursor is None or cursor.cursor.connection is not connection.connection:
                     cursor = PreparedCursor(connection)

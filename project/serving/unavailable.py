@@ -18,6 +18,10 @@ from shorturl.outages import is_busy, is_outage, missing_node
 from shorturl.pages.error_response import error_response
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
+# A header of the answer to a request that was refused before a statement was sent for it. A client
+# may repeat the request, and a load test knows that it was not counted. deploy/haproxy.cfg has it.
+PROCESSED, NO = "X-Processed", "no"
+NOT_SENT = "shorturl.not_sent"  # in the WSGI environ: no statement was sent for the hit
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +84,8 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
     """
     node = "" if key_of(request.path_info) else missing_node(error)
     busy = not node and is_busy(error)
-    what = f"A node of the database, {node}," if node else "The database"
+    either = "The database, or a node of it," if settings.DATABASE_CITUS else "The database"
+    what = f"A node of the database, {node}," if node else either
     detail = "Too many requests at the moment." if busy else f"{what} is not answering."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=busy)
     response["Retry-After"] = str(RETRY_AFTER)
@@ -100,9 +105,10 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def refused(request: HttpRequest, status: HTTPStatus, detail: str) -> HttpResponse:
-    """Return the answer to a refused request, as JSON or as a page."""
+    """Return the answer to a request that was refused unread, as JSON or as a page."""
     busy = status == HTTPStatus.SERVICE_UNAVAILABLE
     response = error_response(request, status, detail, busy=busy)
+    response[PROCESSED] = NO
     if busy:
         response["Retry-After"] = "1"
     return response

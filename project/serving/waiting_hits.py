@@ -4,21 +4,18 @@ This module uses asyncio and no database: it is given two functions that start s
 counts hits of several keys and waits for no row. The other one counts hits of one key and may wait
 for its row. Keys whose row was locked are tried again one at a time, by the second function, so a
 locked row delays no other key. A key that waits alone while nothing is under way also goes to the
-second function, whose statement is cheaper. With keys at several places, a frozen place has at most
-half of these statements.
+second function, whose statement is cheaper.
 """
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import Any
 
 TOGETHER = 1  # statements for several keys at a time; more of them would each count fewer hits
 ALONE = 4  # statements for one key at a time
-SAME_PLACE = ALONE // 2  # of these, for keys at the same place
-EVERYWHERE = "everywhere"  # the place of all keys if there is only one
 # Seconds. After a statement the next one waits so long for as many new hits as that one answered:
 # clients that follow one link after another come again at once, and one statement for all of them
 # is cheaper than two.
@@ -31,14 +28,17 @@ Hit = tuple[Any, "asyncio.Future[Any]", float]
 Batch = dict[str, list[Hit]]  # by key
 
 
+class NotSent(Exception):
+    """No statement was sent for the hit, because of the error in __cause__."""
+
+
 class Waiting:
     """The hits that wait in this process; for the running event loop.
 
     `together` gets the hits of at most `most_keys` keys, by key. Its future gets a result for each
     key that it has counted. `alone` gets a key and its hits. Its future gets the results of those
-    that it has counted, which are the first ones. `place` returns the place of a key, or None if
-    only `together` finds it out. A hit that waits longer than `patience` seconds until it is sent
-    is refused.
+    that it has counted, which are the first ones. A hit that waits longer than `patience` seconds
+    until it is sent is refused.
     """
 
     def __init__(
@@ -48,17 +48,14 @@ class Waiting:
         *,
         most_keys: int,
         patience: float,
-        place: Callable[[str], Hashable] = lambda key: EVERYWHERE,
     ) -> None:
-        self.together, self.alone, self.place = together, alone, place
+        self.together, self.alone = together, alone
         self.most_keys, self.patience = most_keys, patience
         self.free_together, self.free_alone = TOGETHER, ALONE
-        self.under_way: Counter[Hashable] = Counter()  # statements for one key, by its place
         # Every hit that is not sent yet is in one of these two.
         self.waiting: Batch = {}
         self.behind: Batch = {}  # of each key that is under way or left
-        # The keys for `alone`, by place; the place that was served last is the last one.
-        self.for_alone: dict[Hashable, deque[str]] = {}
+        self.for_alone: deque[str] = deque()
         self.expected = 0  # new hits, until `gathered`
         self.gathered = 0.0
         self.loop = asyncio.get_running_loop()
@@ -69,8 +66,9 @@ class Waiting:
     def add(self, key: str, hit: Any) -> "asyncio.Future[Any]":
         """Have a hit counted; the future gets its result, None if it is not counted.
 
-        The future gets the error of the statement, or TimeoutError for a refused hit. A hit whose
-        future is cancelled before it is sent is not sent.
+        The future gets the error of the statement, NotSent for a hit that waited behind it, or
+        TimeoutError for a refused hit. A hit whose future is cancelled before it is sent is not
+        sent.
         """
         result: asyncio.Future[Any] = self.loop.create_future()
         one = (hit, result, self.loop.time())
@@ -106,7 +104,7 @@ class Waiting:
                 self.free_together -= 1
                 sent = {key: [hit for hit, _, _ in hits] for key, hits in batch.items()}
                 self.together(sent).add_done_callback(partial(self.end_together, batch))
-        self.begin_all_alone()
+        self.begin_alone()
 
     def begin_late(self) -> None:
         """Send statements although fewer hits have arrived than were expected."""
@@ -116,36 +114,21 @@ class Waiting:
     def begin_single(self) -> None:
         """Leave a key that waits alone while nothing is under way to `alone`."""
         if len(self.waiting) == 1 and self.free_together and self.free_alone == ALONE:
-            (key,) = self.waiting
-            if (place := self.place(key)) is not None:
-                self.behind[key] = self.waiting.pop(key)
-                self.pass_to_alone(place, key)
+            key, hits = self.waiting.popitem()
+            self.behind[key] = hits
+            self.for_alone.append(key)
 
-    def begin_all_alone(self) -> None:
+    def begin_alone(self) -> None:
         """Send as many statements for one key as are allowed."""
-        for place in [*self.for_alone]:
-            self.begin_alone(place)
-
-    def begin_alone(self, place: Hashable) -> None:
-        """Send as many statements for one key at this place as are allowed."""
-        most = ALONE if place == EVERYWHERE else SAME_PLACE
-        while place in self.for_alone and self.free_alone and self.under_way[place] < most:
-            keys = self.for_alone.pop(place)
-            key = keys.popleft()
-            if keys:
-                self.for_alone[place] = keys
+        while self.for_alone and self.free_alone:
+            key = self.for_alone.popleft()
             hits, self.behind[key] = still_wanted(self.behind[key]), []
             if hits:
                 self.free_alone -= 1
-                self.under_way[place] += 1
                 counted = self.alone(key, [hit for hit, _, _ in hits])
-                counted.add_done_callback(partial(self.end_alone, place, key, hits))
+                counted.add_done_callback(partial(self.end_alone, key, hits))
             else:
                 self.release(key)
-
-    def pass_to_alone(self, place: Hashable, key: str) -> None:
-        """Leave the hits that are behind a key to `alone`."""
-        self.for_alone.setdefault(place, deque()).append(key)
 
     def end_together(self, batch: Batch, statement: "asyncio.Future[Mapping[str, Any]]") -> None:
         """Set the results of the counted hits; leave the other keys to `alone`."""
@@ -163,16 +146,12 @@ class Waiting:
                     self.release(key)
                 else:
                     self.behind[key] = hits + self.behind[key]
-                    self.pass_to_alone(self.place(key), key)
-        self.begin_all_alone()
+                    self.for_alone.append(key)
+        self.begin_alone()
         self.begin_after(answered)
 
     def end_alone(
-        self,
-        place: Hashable,
-        key: str,
-        hits: list[Hit],
-        statement: "asyncio.Future[Sequence[Any]]",
+        self, key: str, hits: list[Hit], statement: "asyncio.Future[Sequence[Any]]"
     ) -> None:
         """Set the results of the counted hits. A key with later hits stays with `alone`.
 
@@ -180,13 +159,12 @@ class Waiting:
         are left to `alone`, it would wait for their rows.
         """
         self.free_alone += 1
-        self.under_way[place] -= 1
         if error := statement.exception():
             self.fail(key, hits, error)
         else:
             tell(hits, statement.result())
             if self.behind[key] and not self.for_alone:
-                self.pass_to_alone(place, key)
+                self.for_alone.append(key)
             else:
                 self.release(key)
         self.begin_after(0 if error else len(hits))
@@ -205,10 +183,13 @@ class Waiting:
             self.waiting[key] = later
 
     def fail(self, key: str, hits: Iterable[Hit], error: BaseException) -> None:
-        """Set the error of the hits that were sent, and of the later ones of the key."""
-        for _, result, _ in (*hits, *self.behind.pop(key)):
+        """Set the error of the hits that were sent, and NotSent for the later ones of the key."""
+        for _, result, _ in hits:
             if not result.done():
                 result.set_exception(error)
+        for _, result, _ in self.behind.pop(key):
+            if not result.done():
+                result.set_exception(not_sent(error))
 
     def look(self) -> None:
         """Refuse the hits that have waited too long."""
@@ -221,6 +202,13 @@ class Waiting:
                     result.set_exception(TimeoutError())
         wait = self.waiting or any(self.behind.values())
         self.next_look = self.loop.call_later(self.patience / LOOKS, self.look) if wait else None
+
+
+def not_sent(error: BaseException) -> NotSent:
+    """Return the error of a hit that is not sent because of another error."""
+    unsent = NotSent()
+    unsent.__cause__ = error.__cause__ if isinstance(error, NotSent) else error
+    return unsent
 
 
 def still_wanted(hits: Iterable[Hit]) -> list[Hit]:

@@ -56,7 +56,7 @@ def test_it_judges_an_exercise_without_a_registry(tmp_path: Path) -> None:
     assert installed.returncode == 0, installed.stderr
     assert (there / ".venv" / "bin" / "locust").exists()
     judged = subprocess.run(
-        [".venv/bin/pytest", "lab/exercises/resolve.py", "-k", "test_two_follow_it_at_once"],
+        [".venv/bin/pytest", "lab/exercises/resolve.py", "-k", "test_two_processes_at_once"],
         cwd=there,
         env={"PATH": os.environ["PATH"], "HOME": str(there), "SHORTURL_LOCAL": "on"},
         capture_output=True,
@@ -64,7 +64,7 @@ def test_it_judges_an_exercise_without_a_registry(tmp_path: Path) -> None:
         timeout=120,
         check=False,
     )
-    assert "2 have followed a, and hits of a = 1, expected 2." in judged.stdout, judged.stderr
+    assert "hits of a is 1, and 2 is right" in judged.stdout, judged.stderr
     taken = make(there, ".local/explorations", SHORTURL_LOCAL="on")
     assert taken.returncode == 0, taken.stderr
     count = "from lab.exploring.asked import explored_here as e; print(len(e()))"

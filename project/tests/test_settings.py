@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,18 @@ def test_what_the_variables_do(
     assert {name: settings[name] for name in expected} == expected
 
 
+def test_a_link_leads_to_the_local_service_that_runs(load: Load, tmp_path: Path) -> None:
+    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8000"
+    served_at = tmp_path / ".local" / "served-at"
+    served_at.write_text(f"{os.getpid()} 8080")
+    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8080"
+    assert load(PORT="9000")["SHORTURL_ORIGIN"] == "http://127.0.0.1:9000"
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    served_at.write_text(f"{ended.pid} 8080")
+    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8000"
+
+
 def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
     assert "SECURE_PROXY_SSL_HEADER" not in load(**PRODUCTION)
 
@@ -101,6 +114,12 @@ def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
         ("DATABASE_URL", "postgres://host/x?connect_timeout=soon", "does not take .*'soon'"),
         ("EMAIL_URL", "mail.example.com", "is not the address of a mail server"),
         ("EMAIL_URL", "smtp://host:port", "is not the address of a mail server"),
+        ("SHORTURL_NAME", "x" * 41, "is longer than 40 characters"),
+        ("SHORTURL_HOME_REDIRECT", "example.com", "is not a URL with https: or http:"),
+        ("SHORTURL_HOME_REDIRECT", "mailto:us@example.com", "is not a URL"),
+        ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
+        ("SHORTURL_IMPRINT_URL", "https://", "is not a URL"),
+        ("SHORTURL_ABUSE_URL", "javascript:x", "is not a URL with https: or http: or mailto:"),
         ("SHORTURL_KEY_LENGTH", "0", "is not a whole number from 1 to 20"),
         ("SHORTURL_KEY_LENGTH", "21", "is not"),
         ("SHORTURL_KEY_LENGTH", "٧", "is not"),
@@ -245,7 +264,7 @@ def variables_read() -> set[str]:
     names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     for path in ("settings", "environment", "gunicorn"):
         source = (ROOT / "project" / f"{path}.py").read_text()
-        read = r'\b(?:text|flag|number|choice|required)\(\s*"([A-Z_]+)"'
+        read = r'\b(?:text|flag|number|choice|url|required)\(\s*"([A-Z_]+)"'
         names.update(re.findall(read, source))
     return names
 

@@ -31,7 +31,7 @@ keys at random.
 
 **Errors** are JSON, always of the same shape. `detail` is a sentence for people. Where an input is
 invalid, `errors` names each `field`, with a `code` for programs and a `message`. `Retry-After` of a
-503 says how many seconds to wait.
+503 says how many seconds to wait. With `X-Processed: no` the request had no effect.
 """
 
 
@@ -59,6 +59,8 @@ class Api(NinjaAPI):
 
     def get_openapi_schema(self, *args: Any, **kwargs: Any) -> OpenAPISchema:
         schema = super().get_openapi_schema(*args, **kwargs)
+        # The documents begin with one short URL, and the router with `bulk`.
+        schema["paths"] = dict(sorted(schema["paths"].items(), key=lambda each: "bulk" in each[0]))
         for path in schema["paths"].values():
             if operation := path.get("post"):
                 operation["parameters"] = [*operation.get("parameters", []), PARAMETER]

@@ -52,7 +52,8 @@ def may_see_target(who: Who, short_url: ShortUrl) -> bool:
     # A client that has the target of a link with a limit has used the link.
     if short_url.max_hits is None:
         return True
-    return links_of(who, "view").filter(pk=short_url.pk).exists()
+    # By the key, too, so that a cluster asks one node.
+    return links_of(who, "view").filter(pk=short_url.pk, key=short_url.key).exists()
 
 
 def owner_id(who: Who) -> int | None:

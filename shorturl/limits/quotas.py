@@ -20,6 +20,7 @@ from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.limits.client_address import client_address, hashed_network
 from shorturl.limits.owners import Who
 from shorturl.models import ApiToken, QuotaUsage, ShortUrl
+from shorturl.outages import is_outage
 
 T = TypeVar("T")
 DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
@@ -30,7 +31,7 @@ RESERVE = sql.SQL("""
     INSERT INTO {table} AS counter (spender, period, since, spent) VALUES {rows}
     ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
     WHERE counter.spent + excluded.spent <= CASE excluded.period {limits} END
-    RETURNING period
+    RETURNING period, since
 """)
 TABLE = sql.Identifier(QuotaUsage._meta.db_table)
 ROW = sql.SQL("(%s, %s, date_bin(%s, now(), 'epoch'), %s)")
@@ -121,7 +122,11 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
 
     Every create locks the counter of the longest period first, so no two creates deadlock. Raises
     ShortUrl.QuotaExceeded for a quota that is used up; then nothing is spent.
+
+    On a cluster the charges are committed before `create`, whose node may not answer: the others of
+    the spender do not wait. They are given back if it fails, unless the link may have been made.
     """
+    apart = settings.DATABASE_CITUS and not connection.in_atomic_block
     charges = sorted(charges, reverse=True)
     rows = sql.SQL(", ").join([ROW] * len(charges))
     limits = sql.SQL(" ").join([LIMIT] * len(charges))
@@ -131,12 +136,21 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(RESERVE.format(table=TABLE, rows=rows, limits=limits), values)
-            spent = {row[0] for row in cursor.fetchall()}
+            spent = dict(cursor.fetchall())
         for when, most, price in charges:
             # The upsert does not check the condition for a new counter.
             if when not in spent or price > most:
                 raise ShortUrl.QuotaExceeded(spender, limit=most, period=when)
+        if not apart:
+            return create()
+    try:
         return create()
+    except Exception as error:
+        if not is_outage(error):
+            for when, _, price in charges:
+                counter = QuotaUsage.objects.filter(spender=spender, period=when)
+                counter.filter(since=spent[when]).update(spent=F("spent") - price)
+        raise
 
 
 def give_back(spender: str, links: int) -> None:

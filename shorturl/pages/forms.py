@@ -1,13 +1,14 @@
 """The forms that create, change and find short URLs, and choose a range of visits."""
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.widgets import Script
+from django.utils import timezone
 
 from shorturl import operations
 from shorturl.limits import quotas
@@ -27,12 +28,24 @@ AS_TYPED = {
 }
 
 
+DAYS = {"1": "In a day", "7": "In a week", "30": "In a month"}
+
+
 class TagsField(forms.CharField):
     def prepare_value(self, value: Any) -> Any:
         return ", ".join(value) if isinstance(value, list) else value
 
     def clean(self, value: Any) -> list[str] | None:
         return labels.clean_tags(super().clean(value))
+
+
+class MinuteField(forms.DateTimeField):
+    """A time without seconds; one that is stored with seconds does not count as changed."""
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            value = value.replace(second=0, microsecond=0)
+        return super().prepare_value(value)
 
 
 class LinkForm(forms.Form):
@@ -57,14 +70,14 @@ class LinkForm(forms.Form):
         widget=forms.TextInput(attrs=AS_TYPED),
     )
     # times.js converts the field to the reader's time zone and back, and its help names the zone.
-    expires_at = forms.DateTimeField(
+    expires_at = MinuteField(
         label="Expiry",
-        help_text="The time when the link stops working, in UTC. Leave it empty for no expiry.",
+        help_text="The exact time, in UTC.",
         required=False,
         error_messages={"invalid": "Enter a date and a time, for example 2030-12-31 23:59."},
         widget=forms.DateTimeInput(
-            format="%Y-%m-%dT%H:%M:%S",
-            attrs={"type": "datetime-local", "step": 1, "autocomplete": "off"},
+            format="%Y-%m-%dT%H:%M",
+            attrs={"type": "datetime-local", "autocomplete": "off"},
         ),
     )
 
@@ -99,7 +112,7 @@ class LinkForm(forms.Form):
 
 class TargetForm(LinkForm):
     field_order: Sequence[str] = (
-        *("target_url", "title", "tags", "max_hits", "expires_at", "forward_query"),
+        *("target_url", "title", "tags", "max_hits", "expires_in", "expires_at", "forward_query"),
     )
 
     # Without a maxlength, at which a browser silently cuts pasted text.
@@ -119,9 +132,30 @@ class TargetForm(LinkForm):
         widget=forms.NumberInput(attrs={"inputmode": "numeric"}),
     )
 
+    expires_in = forms.ChoiceField(
+        label="Expires",
+        help_text="When the link stops working.",
+        required=False,
+        choices=[("", "Never, or at the exact time"), *DAYS.items()],
+        error_messages={"invalid_choice": "Choose a day, a week, a month, or nothing."},
+    )
+
     def __init__(self, data: object = None, *, own_host: str, **options: Any) -> None:
         super().__init__(data, **options)
         self.own_host = own_host
+
+    def clean(self) -> None:
+        """Make the chosen days the expiry."""
+        days = self.cleaned_data.pop("expires_in", "")
+        if days and "expires_at" in self.changed_data:
+            self.add_error("expires_at", "Choose after how many days, or enter a time: not both.")
+        elif days:
+            self.cleaned_data["expires_at"] = timezone.now() + timedelta(days=int(days))
+
+    def changes(self) -> dict[str, Any]:
+        """Return the changed columns, with their values."""
+        names = ["expires_at" if name == "expires_in" else name for name in self.changed_data]
+        return {name: self.cleaned_data[name] for name in names}
 
     def focus_first_error(self) -> None:
         wrong = [name for name in self.fields if name in self.errors]
@@ -149,6 +183,7 @@ class ShortUrlForm(TargetForm):
             if self.cleaned_data.get("reuse") and self.cleaned_data.get(name):
                 message = "Leave it empty, or uncheck the box: a reused short URL keeps its own."
                 self.add_error(name, message)
+        super().clean()
 
     def save(self, spender: str, owner_id: int | None) -> tuple[ShortUrl, bool]:
         """Return the short URL, and whether it is new; raise the errors of spend() and reuse()."""

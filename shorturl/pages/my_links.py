@@ -9,7 +9,9 @@ from typing import Any
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import BadRequest
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.forms.models import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -19,7 +21,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from shorturl import operations
 from shorturl.limits import bans
 from shorturl.models import ShortUrl, ShortUrlQuerySet
-from shorturl.pages.forms import ORDERS, FilterForm, TargetForm
+from shorturl.pages.forms import ORDERS, FilterForm, ShortUrlForm, TargetForm
 from shorturl.pages.views import address, refuse_other_encodings, see_other
 from shorturl.visits import overview
 
@@ -39,7 +41,12 @@ def index(request: HttpRequest) -> HttpResponse:
     `show` can name a list of the overview. An invalid filter is a 422, and there is no list.
     """
     form = FilterForm(request.GET)
-    context: dict[str, Any] = {"form": form, "address": address(request, "")}
+    context: dict[str, Any] = {
+        "form": form,
+        "create": ShortUrlForm(own_host=request.get_host(), auto_id="new_%s"),
+        "host": request.get_host(),
+        "address": address(request, ""),
+    }
     if not form.is_valid():
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         return render(request, "shorturl/my_links.html", context, status=status)
@@ -81,7 +88,7 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
         refuse_other_encodings(request)
         if form.is_valid():
             try:
-                changes = {name: form.cleaned_data[name] for name in form.changed_data}
+                changes = form.changes()
                 if changes and not operations.change(mine(request).filter(key=key), **changes):
                     raise Http404
                 messages.success(request, f"/{key} is changed.")
@@ -100,11 +107,37 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
 @csrf_protect
 def delete(request: HttpRequest, key: str) -> HttpResponse:
     """Ask for confirmation; on POST delete the link."""
+    return ask_or_delete(request, [key])
+
+
+@csrf_exempt
+@require_http_methods(["GET", "HEAD", "POST"])
+@login_required
+@csrf_protect
+def delete_selected(request: HttpRequest) -> HttpResponse:
+    """Ask for confirmation; on POST delete the links of all keys, or of none."""
+    given = request.POST if request.method == "POST" else request.GET
+    keys = sorted(set(given.getlist("key")))
+    if len(keys) > overview.SHOWN:
+        raise BadRequest(f"Select at most {overview.SHOWN} links.")
+    if not keys:
+        messages.info(request, "Select the links to delete first.")
+        return see_other("my_links")
+    return ask_or_delete(request, keys)
+
+
+def ask_or_delete(request: HttpRequest, keys: list[str]) -> HttpResponse:
     if request.method == "POST":
-        deleted, _ = mine(request).filter(key=key).delete()
+        # In the order of the keys, so that two such requests do not deadlock. One statement could
+        # lock the rows in any order, and on Citus it would need several nodes.
+        with transaction.atomic():
+            deleted = [key for key in keys if mine(request).filter(key=key).delete()[0]]
         if not deleted:
             raise Http404
-        messages.success(request, f"/{key} is deleted.")
+        what = f"/{deleted[0]} is" if len(deleted) == 1 else f"{len(deleted)} links are"
+        messages.success(request, f"{what} deleted.")
         return see_other("my_links")
-    context = {"short_url": get_object_or_404(mine(request), key=key)}
-    return render(request, "shorturl/delete_link.html", context)
+    links = mine(request).filter(key__in=keys).order_by("key")
+    if not links:
+        raise Http404
+    return render(request, "shorturl/delete_links.html", {"links": links})

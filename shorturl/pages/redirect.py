@@ -7,6 +7,7 @@ from http import HTTPStatus
 
 from django.core.exceptions import DisallowedRedirect, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
@@ -125,7 +126,7 @@ def preview(request: HttpRequest, key: str) -> HttpResponse:
     short_url = following.look_up(key)
     check_ban(short_url)
     context = {"short_url": short_url, "host": target_host(short_url.target_url)}
-    return HttpResponse(render_to_string("shorturl/preview.html", context))
+    return render(request, "shorturl/preview.html", context)
 
 
 def dead_end(request: HttpRequest, error: Gone | Banned) -> HttpResponse:

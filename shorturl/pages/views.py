@@ -43,6 +43,8 @@ REMOVED = "Your account was removed meanwhile; nothing was created."
 @require_http_methods(["GET", "HEAD", "POST"])
 @csrf_protect
 def index(request: HttpRequest) -> HttpResponse:
+    if settings.SHORTURL_HOME_REDIRECT and not request.user.is_authenticated:
+        return redirect(settings.SHORTURL_HOME_REDIRECT)
     allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
     if request.method == "POST":
         if not allowed:

@@ -30,6 +30,7 @@ OF_A_NODE = [
     ("08006", "could not establish any connections to the node a:5432 after 30000 ms"),
     ("XX000", "failure on connection marked as essential: a:5432"),
     ("XX000", "postmaster was shut down, exiting"),
+    ("XX000", "could not commit transaction for shard 7 on at least one active node"),
     ("XX000", "a bug in the node a:5432"),
 ]
 

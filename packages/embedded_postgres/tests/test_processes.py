@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from contextlib import suppress
 
 from tests.conftest import TIMEOUT, Embedded
@@ -61,7 +62,6 @@ def test_everything_killed_at_once(embedded: Embedded) -> None:
     first, client = embedded.client(), embedded.client()
     first.ask(KEEP)
     first.kill()
-    assert embedded.is_alive()
     client.ask("SELECT answer FROM kept")
     backends = [pid for (pid,) in client.ask("SELECT pid FROM pg_stat_activity")]
     postmaster = embedded.running().pid
@@ -73,6 +73,21 @@ def test_everything_killed_at_once(embedded: Embedded) -> None:
     assert following.ask("SELECT answer FROM kept") == [[42]]
     following.leave()
     assert not embedded.is_alive()
+
+
+def test_the_last_process_is_killed(embedded: Embedded) -> None:
+    """As when runserver is terminated, which kills its child."""
+    first, second = embedded.client(), embedded.client()
+    first.ask("SELECT 1")
+    postmaster = embedded.running().pid
+    second.ask("SELECT 1")
+    for client in (first, second):
+        assert embedded.running().pid == postmaster
+        client.kill()
+    deadline = time.monotonic() + TIMEOUT
+    while embedded.is_alive():
+        assert time.monotonic() < deadline, "PostgreSQL outlives its users"
+        time.sleep(0.05)
 
 
 def test_ctrl_c_reaches_the_process_and_not_the_server(embedded: Embedded) -> None:

@@ -87,6 +87,8 @@ def test_an_invitation_makes_one_account_once() -> None:
     client, form = open_link(path)
     assert client.post(form, chosen("12345")).status_code == 200
     page = client.post(form, chosen(NEW), follow=True)
+    assert page.redirect_chain == [("/links", 302)]
+    assert page.context["user"].username == "ann"  # logged in
     assert "Your password is set." in text(page)
     assert User.objects.get().check_password(NEW)
     for used in (path, form):

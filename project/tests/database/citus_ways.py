@@ -90,8 +90,9 @@ TABLES = {
 }
 
 if __name__ == "__main__":
-    print("| operation | strategy | on Citus | because |")
+    print("| operation | strategies | on Citus | because |")
     print("| --- | --- | --- | --- |")
     for operation, ways in TABLES.items():
-        for name, (how, why) in ways.items():
-            print(f"| {operation} | `{name}` | {how} | {why} |")
+        for way in dict.fromkeys(ways.values()):
+            names = ", ".join(f"`{name}`" for name, same in ways.items() if same == way)
+            print(f"| {operation} | {names} | {' | '.join(way)} |")

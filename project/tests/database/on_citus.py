@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from io import StringIO
@@ -15,21 +15,21 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.db.models import Sum
+from django.db.utils import ConnectionHandler
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker, Settings
 
-from project.database import citus
+from project.database import citus, shards
 from project.database.citus_checks import check_citus, lock_timeouts
-from project.database.greenlets import Greenlets
-from project.database.nodes_of_keys import Places
+from project.serving.nodes import Nodes
 from project.serving.redirects import session
-from project.serving.waiting_hits import Waiting
 from project.tests.database.citus_walk import walk
 from project.tests.database.citus_ways import REFUSED, SINGLE_SHARD, TABLES
 from shorturl.exceptions import InFlight, QuotaExceeded
-from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, Visit, VisitCount
+from shorturl.limits import owners
+from shorturl.models import IdempotencyRecord, QuotaUsage, RecentVisits, ShortUrl, Visit, VisitCount
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.exhibits.models import PartialCount, SingleVisit
 from shorturl.strategies.resolving import in_memory
@@ -125,6 +125,7 @@ def emptied(*keys: str) -> None:
     """Delete all rows of the links with these keys."""
     for model in (PartialCount, SingleVisit, VisitCount):
         model._base_manager.filter(short_url__key__in=keys).delete()
+    RecentVisits.objects.filter(short_url__key__in=keys).delete()
     ShortUrl.objects.filter(key__in=keys)._raw_delete("default")
 
 
@@ -150,7 +151,8 @@ def follow(operation: str, name: str, key: str) -> tuple[int, int]:
     in_threads(lambda _: call(operation, name, key))
     hits = ShortUrl.objects.get(key=key).hits + total(PartialCount.objects, key)
     singles = SingleVisit.objects.filter(short_url__key=key).count()
-    return hits, total(VisitCount.objects, key) + singles
+    recent = RecentVisits.objects.filter(short_url__key=key).values_list("kinds", flat=True)
+    return hits, total(VisitCount.objects, key) + singles + sum(map(len, recent))
 
 
 def total(counts: Any, key: str) -> int:
@@ -262,32 +264,63 @@ def test_many_links_of_a_shard_are_rolled_up_together() -> None:
     assert VisitCount.objects.filter(unit="d").count() == 500
 
 
-def test_hits_are_collected_by_key_and_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hits_are_counted_on_the_node_of_their_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the shards have moved since they were read."""
     keys = [f"collected-{number}" for number in range(8)]
     emptied(*keys)
     ShortUrl.objects.bulk_create(ShortUrl(key=each, target_url=TARGET) for each in keys)
-    places = Places()
-    options: dict[str, Any] = {"most_keys": 64, "patience": 60.0, "place": places.of}
 
     async def collect() -> None:
-        run = Greenlets(session).run
-        waiting = Waiting(partial(run, places.look_up), partial(run, places.count_key), **options)
+        nodes = Nodes(session, most_keys=64, patience=60.0)
         kinds = [Visit(browser=name) for name in ("Firefox", "Lynx")]
-        hits = [waiting.add(each, kinds[n % 2]) for n in range(DUE) for each in keys]
-        await asyncio.gather(*hits)
+        hits = [nodes.add(each, kinds[n % 2]) for n in range(DUE) for each in keys]
+        assert None not in await asyncio.gather(*hits)
+        assert await nodes.add("nobody's", kinds[0]) is None
+        places = nodes.shards.nodes
+        (one, other, *_) = {*places.values()}
+        swapped = {one: other, other: one}
+        nodes.shards.nodes = {shard: swapped.get(node, node) for shard, node in places.items()}
+        assert None not in await asyncio.gather(*[nodes.add(key, kinds[0]) for key in keys])
 
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "on")  # as in a worker
     asyncio.run(collect())
     links = ShortUrl.objects.filter(key__in=keys)
-    visits = VisitCount.objects.filter(short_url__key__in=keys)
-    assert list(links.values_list("hits", flat=True)) == [DUE] * 8
-    assert list(visits.values_list("hits", flat=True)) == [DUE // 2] * 16
-    assert None not in [places.of(each) for each in keys]
+    visits = VisitCount.objects.filter(short_url__key__in=keys, browser="Lynx")
+    assert list(links.values_list("hits", flat=True)) == [DUE + 1] * 8
+    assert list(visits.values_list("hits", flat=True)) == [DUE // 2] * 8
+
+
+def test_redirects_of_a_node_that_cannot_be_used_go_through_the_coordinator(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shards, "problem", lambda there: "its name does not resolve|Mend it")
+    with connection.cursor() as cursor:
+        nodes = {*shards.read(cursor).nodes.values()} - {shards.Node()}
+    for node in nodes:
+        there = ConnectionHandler({"default": node.database})["default"]
+        with closing(there):
+            shards.connect(there, node)
+            with there.cursor() as cursor:
+                cursor.execute(citus.COORDINATOR)
+                assert cursor.fetchone() is not None
+
+
+def test_the_hash_of_a_key_and_its_shard_are_those_of_the_server() -> None:
+    keys = [*shards.SAMPLES, *(f"k{number}" for number in range(100))]
+    with connection.cursor() as cursor:
+        found = shards.read(cursor)
+        cursor.execute(
+            "SELECT get_shard_id_for_distribution_column('shorturl_shorturl', key)"
+            " FROM unnest(%s) AS key",
+            [keys],
+        )
+        assert [found.of(key) for key in keys] == [shard for (shard,) in cursor.fetchall()]
 
 
 def test_a_page_about_one_link_uses_one_node() -> None:
     emptied("known", "made")
-    User.objects.filter(username="one shard").delete()
+    for left in User.objects.filter(username="one shard"):
+        owners.remove(left)
     user, client = User.objects.create_user("one shard"), Client()
     client.force_login(user)
     ShortUrl.objects.create(key="known", target_url=TARGET, owner=user)
@@ -312,6 +345,7 @@ def test_the_checks(settings: Settings) -> None:
         connection.close()
         said.append(list(lock_timeouts()))
     assert (said[0], len(said[1])) == ([], 1)
+    settings.DATABASE_LOCK_TIMEOUT = 120  # that of these tests
     assert {each.id for each in check_citus()} == {"project.W009"}
     settings.DATABASE_CITUS = False
     assert {each.id for each in check_citus()} == {"project.W009", "project.E009"}

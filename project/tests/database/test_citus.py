@@ -3,22 +3,20 @@
 import os
 import subprocess
 import sys
-import time
+from contextlib import closing
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, connection
-from django.test.utils import CaptureQueriesContext
+from django.db import OperationalError, connection
+from django.db.utils import ConnectionHandler
 from pytest_django import Settings
 
-from project.database import citus, nodes_of_keys
+from project.database import citus, citus_checks, shards
 from project.database.citus_checks import check_citus
 from project.tests.conftest import ROOT
 from project.tests.database import citus_walk, on_citus
 from project.tests.database.citus_ways import TABLES
-from shorturl import following
 from shorturl.strategies.table import STRATEGIES
-from shorturl.tests.callers import with_cursor
 
 pytestmark = pytest.mark.django_db
 
@@ -90,6 +88,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     """Have the checks find a coordinator, and the default settings of a cluster."""
     monkeypatch.setattr(citus, "is_distributed", lambda: True)
     monkeypatch.setattr(citus, "COORDINATOR", "SELECT")
+    monkeypatch.setattr(citus_checks, "VERSION", "SELECT '13.2.2'")
+    monkeypatch.setattr(shards, "READ", "SELECT 0, 1, 0, 'here', 5432")
     settings.DATABASE_CITUS, settings.DATABASE_LOCK_TIMEOUT = True, 0
 
 
@@ -115,24 +115,60 @@ def test_settings_that_cannot_run_are_refused(
     assert "DATABASE_URL leads to a worker" in found()["project.E006"]
 
 
-LOCK_TIMEOUTS = """
+OF_THE_CLUSTER = """
     CREATE FUNCTION run_command_on_workers(text)
     RETURNS TABLE (nodename text, nodeport int, success bool, result text) LANGUAGE sql AS
-    $$ VALUES ('one', 5432, true, '0'), ('two', 5432, true, '500ms'), ('away', 5432, false, '') $$
+    $$ VALUES ('one', 5432, true, '0'), ('two', 5432, true, '500'), ('away', 5432, false, '') $$
 """
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_warning_names_workers_without_a_lock_timeout(settings: Settings) -> None:
+def test_a_warning_names_workers_with_another_lock_timeout(settings: Settings) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(LOCK_TIMEOUTS)
+        cursor.execute(OF_THE_CLUSTER)
     role = connection.settings_dict["USER"] or "postgres"
     assert found() == {}, "no limit is set"
     settings.DATABASE_LOCK_TIMEOUT = 1
     assert found()["project.W009"] == (
-        f"The role {role} has no lock_timeout on one:5432: a statement waits for a row there "
-        f"until statement_timeout. On the coordinator: ALTER ROLE {role} SET lock_timeout = '500ms'"
+        f"The role {role} has another lock_timeout than 500 ms on one:5432 (0 ms): without one, a "
+        "statement of the coordinator waits for a row until statement_timeout. "
+        f"On the coordinator: ALTER ROLE {role} SET lock_timeout = '500ms';"
     )
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_warning_names_a_version_that_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(citus_checks, "VERSION", "SELECT '14.0.1'")
+    assert "Citus 14.0.1" in found()["project.W011"]
+
+
+@pytest.mark.parametrize(
+    ("different", "due"),
+    [
+        ({}, ""),
+        ({"TABLE": "_none'"}, "it lacks the extension, or the tables|On the node: CREATE EXT"),
+        ({"HASH": "length"}, "it hashes keys differently|Give it the version"),
+        ({"LIMIT": "7s"}, "its lock_timeout is 7000 ms|On the coordinator: ALTER ROLE"),
+        ({"USER": "nobody"}, "the role may not log in|On the node: ALTER ROLE"),
+        ({"HOST": "none.invalid"}, "none.invalid does not resolve here|On the coordinator: SELECT"),
+    ],
+)
+def test_a_node_that_redirects_cannot_use_is_named_with_what_mends_it(
+    different: dict[str, str], due: str, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """This PostgreSQL is the node."""
+    ask = shards.ASK.replace("hashtext", different.get("HASH", "hashtext"))
+    ask = ask.replace("_shorturl'", different.get("TABLE", "_shorturl'"))
+    monkeypatch.setattr(shards, "ASK", ask)
+    settings.DATABASE_LOCK_TIMEOUT = 1
+    options = {"options": f"-c lock_timeout={different.get('LIMIT', '500ms')}"}
+    there = connection.connection.info
+    database = {**connection.settings_dict, "ENGINE": "django.db.backends.postgresql"}
+    database |= {"HOST": there.host, "PORT": there.port, "USER": there.user, "NAME": there.dbname}
+    database |= {**different, "OPTIONS": options}
+    with closing(ConnectionHandler({"default": database})["default"]) as there:
+        said = shards.problem(there)
+    assert said.startswith(due) if due else not said
 
 
 def test_every_strategy_has_a_line_in_the_tables() -> None:
@@ -143,44 +179,20 @@ def test_every_strategy_has_a_line_in_the_tables() -> None:
 
 # --- The nodes of keys ---------------------------------------------------------------------------
 
-# The catalogue and the function of LOOK_UP; here, a key of one letter is on node 1.
-CATALOGUE = """
-    CREATE TEMP TABLE pg_dist_placement AS
-        SELECT node AS shardid, node AS groupid FROM generate_series(1, 2) AS node;
-    CREATE FUNCTION pg_temp.by_length(regclass, text) RETURNS int LANGUAGE sql
-        AS 'SELECT length($2)'
-"""
 
-
-def test_a_place_is_looked_up_once_and_anew_after_a_failure_and_after_some_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asking = nodes_of_keys.LOOK_UP.replace(
-        "get_shard_id_for_distribution_column", "pg_temp.by_length"
-    )
-    monkeypatch.setattr(nodes_of_keys, "LOOK_UP", asking)
+def test_a_key_is_hashed_as_postgresql_hashes_it() -> None:
+    keys = ["".join(chr(97 + n % 26) for n in range(length)) for length in range(40)]
+    keys += [*shards.SAMPLES, "ключ"]
     with connection.cursor() as cursor:
-        cursor.execute(CATALOGUE)
-    known = nodes_of_keys.Places()
+        cursor.execute("SELECT hashtext(key) FROM unnest(%s) AS key", [keys])
+        assert [shards.hashtext(key) for key in keys] == [found for (found,) in cursor.fetchall()]
 
-    def looks(*keys: str) -> int:
-        with CaptureQueriesContext(connection) as sent:
-            assert with_cursor(known.look_up, dict.fromkeys(keys)) == {}
-        return len(sent)
 
-    assert known.of("a") is None
-    assert looks("a", "bb") == 1
-    assert (known.of("a"), known.of("bb")) == (1, 2)
-    assert looks("a", "bb") == 0
-
-    def fail(*_: object) -> None:
-        raise IntegrityError
-
-    monkeypatch.setattr(following, "count_key", fail)
-    with pytest.raises(IntegrityError):
-        with_cursor(known.count_key, "a", [])
-    assert (known.of("a"), known.of("bb")) == (None, 2)
-    assert looks("a", "bb") == 1
-    monkeypatch.setattr(known, "until", time.monotonic() - 1)
-    assert looks("a") == 1
-    assert known.of("bb") is None
+def test_a_key_is_of_the_shard_with_its_hash_and_a_lost_shard_of_the_coordinator() -> None:
+    middle = shards.hashtext("a")
+    known = shards.Shards([(-(2**31), 1, 1, "one", 5432), (middle, 2, 0, "here", 5432)])
+    assert (known.of("a"), known.node(2)) == (2, shards.Node())
+    least = shards.Shards([(-(2**31), 1, 1, "one", 5432), (middle + 1, 2, 2, "two", 5432)])
+    assert (least.of("a"), least.node(1), least.node(3)) == (1, ("one", 5432), shards.Node())
+    with pytest.raises(OperationalError, match="not yet said"):
+        shards.Shards([]).of("a")

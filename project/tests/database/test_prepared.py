@@ -1,7 +1,5 @@
 """Prepared statements: prepared once in a session, and without a change of any result."""
 
-from typing import Any
-
 import pytest
 from django.db import DEFAULT_DB_ALIAS, IntegrityError, connection, connections, transaction
 from pytest_django import Settings
@@ -73,35 +71,6 @@ def test_a_statement_that_exists_already_is_used() -> None:
     follow(prepared(), times=2)
     assert statements() == [(3, 0)]
     assert counted() == (3, 3)
-
-
-# It fails in a prepared statement, as a WITH that changes rows does on Citus.
-ONLY_UNPREPARED = """
-    CREATE OR REPLACE FUNCTION pg_temp.unprepared(text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN
-        IF EXISTS (SELECT FROM pg_prepared_statements) THEN
-            RAISE 'not with a plan' USING ERRCODE = '0A000';
-        END IF;
-        RETURN $1;
-    END $$
-"""
-
-
-def test_a_statement_that_cannot_be_prepared_is_tried_once_in_a_session() -> None:
-    sent: list[str] = []
-
-    def note(execute: Any, sql: str, *rest: Any) -> Any:
-        sent.append(sql.split()[0])
-        return execute(sql, *rest)
-
-    with prepared() as cursor:
-        cursor.execute(ONLY_UNPREPARED)
-        with connection.execute_wrapper(note):
-            for _ in range(2):
-                cursor.execute("SELECT pg_temp.unprepared(%s)", ["a"])
-                assert cursor.fetchone() == ("a",)
-    assert sent == ["SET", "EXECUTE", "DEALLOCATE", "SELECT", "SELECT"]
-    follow(prepared(), times=2)
-    assert statements() == [(2, 0)]
 
 
 def test_an_error_of_the_statement_is_raised() -> None:

@@ -390,6 +390,7 @@ def test_a_request_without_a_place_is_refused_at_once(few: Served, connect: Conn
     for answer in (page, *(client.answer() for client in refused)):
         assert answer.status == 503
         assert answer.headers["Retry-After"] == "1"
+        assert answer.headers["X-Processed"] == "no"
         if answer is page:
             assert answer.body.startswith(b"<!doctype html>")
         else:

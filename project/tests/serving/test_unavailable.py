@@ -94,6 +94,19 @@ def test_the_api_answers_with_json_and_others_with_a_page(
 
 
 @pytest.mark.django_db
+def test_on_a_cluster_a_statement_that_takes_too_long_has_waited_for_a_node(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.DATABASE_CITUS = True
+    monkeypatch.setattr(links, "existing", too_slow)
+    with transaction.atomic():
+        response = client.get("/api/links/spring")
+        transaction.set_rollback(True)
+    assert_unavailable(response)
+    assert response.json() == {"detail": "The database, or a node of it, is not answering."}
+
+
+@pytest.mark.django_db
 def test_a_missing_node_is_named_except_by_a_redirect(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +145,13 @@ def test_an_open_connection_is_used_again(client: Client) -> None:
 
 
 # --- gunicorn, and a PostgreSQL that stops -------------------------------------------------------
+
+
+def header(service: RunningService, path: str, name: str) -> str | None:
+    """Return a header of the response to a GET on a new connection."""
+    with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
+        http.request("GET", path)
+        return http.getresponse().getheader(name)
 
 
 def get(service: RunningService, path: str) -> tuple[int, str]:
@@ -197,6 +217,9 @@ def test_the_service_outlives_its_database() -> None:
         assert "the database does not answer" in body
         assert str(postgres.directory) not in body
         assert statuses(service, "/nosuchkey/stats", 1) == {503}
+        # The first one meets the closed connection, and may have sent its statement.
+        assert statuses(service, "/nosuchkey", 8) == {503}
+        assert header(service, "/nosuchkey", "X-Processed") == "no"
 
         assert running_url(postgres.use("shorturl")) == url
         said_by_readyz(service, 200)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from project.serving import waiting_hits
-from project.serving.waiting_hits import ALONE, SAME_PLACE, TOGETHER, Waiting
+from project.serving.waiting_hits import ALONE, TOGETHER, NotSent, Waiting
 
 PATIENCE = 10.0  # seconds, many times the longest test
 
@@ -85,7 +85,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Test], None]]:
         assert not each.waiting.for_alone
         assert each.waiting.free_together == TOGETHER
         assert each.waiting.free_alone == ALONE
-        assert not +each.waiting.under_way
 
 
 def test_the_next_statement_counts_all_hits_that_came_meanwhile(run: Any) -> None:
@@ -244,7 +243,7 @@ def test_hits_beyond_the_last_use_get_none(run: Any) -> None:
 
 @pytest.mark.parametrize("locked", [set(), {"a"}])
 def test_an_error_is_set_for_all_hits_of_the_key(run: Any, locked: set[str]) -> None:
-    """For the hits of the statement and for the later ones, which would meet it, too."""
+    """The later ones, which would meet it, too, are told that they were not sent."""
 
     async def test(statements: Statements) -> None:
         statements.locked = locked
@@ -254,6 +253,9 @@ def test_an_error_is_set_for_all_hits_of_the_key(run: Any, locked: set[str]) -> 
         futures += await statements.add("a")
         await statements.end(error=ZeroDivisionError())
         raised = await asyncio.gather(*futures, return_exceptions=True)
+        later = raised.pop()
+        assert isinstance(later, NotSent)
+        assert isinstance(later.__cause__, ZeroDivisionError)
         told = ["b"] if locked else []
         assert [each for each in raised if not isinstance(each, ZeroDivisionError)] == told
         (other,) = await statements.add("b")
@@ -291,58 +293,3 @@ def test_a_hit_whose_client_has_left_is_not_sent(run: Any) -> None:
         assert statements.sent == [{"a": [0], "c": [1]}, {"b": [2]}]
 
     run(test)
-
-
-def test_a_frozen_place_has_half_of_the_statements_and_no_other_key_waits_for_it(run: Any) -> None:
-    async def test(statements: Statements) -> None:
-        stuck = [f"frozen {number}" for number in range(SAME_PLACE)]
-        statements.locked = {*stuck, "frozen", *"abcd"}
-        held = await statements.add(*stuck)
-        await statements.end()
-        (behind,) = await statements.add("frozen")
-        frozen = [statements.open.popleft() for _ in stuck]
-        await statements.end()
-        for key in "abcd":
-            (live,) = await statements.add(key)
-            await statements.end()
-            await statements.end()
-            assert await live == key
-        assert not behind.done()
-        statements.waiting.patience = 0
-        statements.waiting.look()
-        with pytest.raises(TimeoutError):
-            await behind
-        statements.open.extend(frozen)
-        await statements.end(len(stuck))
-        assert await asyncio.gather(*held) == stuck
-        assert ("frozen", [0]) not in statements.sent
-
-    run(test, place=lambda key: key.split()[0])
-
-
-def test_places_take_turns(run: Any) -> None:
-    """With more places than statements, those that were not served are first."""
-
-    async def test(statements: Statements) -> None:
-        keys = ["a1", "a2", "a3", "b1", "b2", "b3", "c1"]
-        statements.locked = {*keys}
-        futures = await statements.add(*keys)
-        await statements.end()
-        assert {key for key, _ in statements.sent[1:]} == {"a1", "a2", "b1", "b2"}
-        await statements.end()
-        assert statements.sent[-1] == ("c1", [6])
-        while statements.open:
-            await statements.end()
-        assert await asyncio.gather(*futures) == keys
-
-    run(test, most_keys=10, place=lambda key: key[0])
-
-
-def test_a_key_of_an_unknown_place_is_looked_up_first(run: Any) -> None:
-    async def test(statements: Statements) -> None:
-        (told,) = await statements.add("a")
-        await statements.end()
-        assert await told == "a"
-        assert statements.sent == [{"a": [0]}]
-
-    run(test, place=lambda key: None)

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
@@ -39,7 +40,10 @@ class Command(DatabaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--seed", type=int, default=1, help="another seed draws other visits")
-        parser.add_argument("--owner", help="the account that owns the links; by default none")
+        parser.add_argument(
+            "--owner",
+            help="the account that owns the links; by default the only superuser, or none",
+        )
         parser.add_argument("--remove", action="store_true", help="remove them, with their visits")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,7 +57,7 @@ class Command(DatabaseCommand):
             self.stdout.write(f"{there().erase()} demo links are removed.")
             return
         owner = options["owner"]
-        owner_id = None if owner is None else user_of(owner).pk
+        owner_id = only_superuser() if owner is None else user_of(owner).pk
         made = total = 0
         with tqdm(LINKS, unit=" links", disable=None, leave=False) as bar:
             for link in bar:
@@ -66,6 +70,11 @@ class Command(DatabaseCommand):
             f"{there().count() - made} existed already. "
             f"Open /{LINKS[0].key}/stats; --remove removes them."
         )
+
+
+def only_superuser() -> int | None:
+    superusers = User.objects.filter(is_superuser=True, is_active=True)[:2]
+    return superusers[0].pk if len(superusers) == 1 else None
 
 
 def there() -> ShortUrlQuerySet:

@@ -5,7 +5,7 @@ const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const ZONE_NAME = ZONE.replaceAll("_", " ");
 const DAY = { day: "numeric", month: "short", year: "numeric" };
 const MINUTE = { ...DAY, hour: "2-digit", minute: "2-digit" };
-const asField = (time) => time.toISOString().slice(0, 19);
+const asField = (time) => time.toISOString().slice(0, 16);
 
 for (const time of document.querySelectorAll("time")) {
   const hasClock = time.textContent.endsWith("UTC");

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
+from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from django.test import Client, RequestFactory
 from pytest_django import Settings
@@ -102,6 +103,26 @@ def test_a_create_that_fails_costs_nothing(client: Client, headers: dict[str, st
         response = create(client, {"target_url": TARGET, "key": "mine"}, headers=headers)
         assert response.status_code == expected
     assert spent() == [1]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("error", "left"), [(ShortUrl.KeyTaken("k"), [0]), (OperationalError("no answer"), [1])]
+)
+def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_link(
+    error: Exception, left: list[int], settings: Settings
+) -> None:
+    """A node that does not answer may have made the link, so that quota stays spent."""
+    settings.DATABASE_CITUS = True
+
+    def fail() -> None:
+        assert not connection.in_atomic_block
+        assert spent() == [1]
+        raise error
+
+    with pytest.raises(type(error)):
+        quotas.spend("account 1", fail)
+    assert spent() == left
 
 
 def reuse(client: Client, headers: dict[str, str], target_url: str = TARGET) -> int:

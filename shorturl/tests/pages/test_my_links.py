@@ -1,5 +1,6 @@
 """The pages of a user's links: /links, /links/KEY and /links/KEY/delete."""
 
+import re
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
@@ -54,7 +55,7 @@ def test_lists_the_users_links_newest_first(client: Client, owner: User) -> None
     ShortUrl.objects.filter(key="known").update(hits=2, max_hits=2)
     assert " 2 of 2 hits used up " in text(client.get("/links"))
     client.force_login(user(staff=True))
-    assertContains(client.get("/links"), "You have not made a short URL yet.")
+    assertContains(client.get("/links"), "You have no links yet.")
     assertContains(client.get("/links"), 'href="/admin/shorturl/shorturl/"')
 
 
@@ -222,3 +223,63 @@ def test_an_overview(client: Client, owner: User, monkeypatch: pytest.MonkeyPatc
     page = client.get("/links?show=never")
     assertContains(page, "Only the newest 2 of these links are considered.")
     assertContains(page, "Each of your links was followed.")
+
+
+def test_deletes_the_selected_own_links_together(client: Client, owner: User) -> None:
+    operations.create(TARGET, key="second", title="Second", owner_id=owner.pk)
+    operations.create(TARGET, key="third", owner_id=owner.pk)
+    operations.create(TARGET, key="theirs", owner_id=user().pk)
+    assertContains(client.get("/links"), 'name="key" value="second"')
+    selected = {"key": ["theirs", "second", "known"]}
+    asked = client.get("/links/delete/selected", selected)
+    assertContains(asked, "Delete 2 links?")
+    assertNotContains(asked, "theirs")
+    with CaptureQueriesContext(connection) as sent:
+        response = client.post("/links/delete/selected", selected, follow=True)
+    assertContains(response, "2 links are deleted.")
+    left = ShortUrl.objects.filter(deleted_at=None).order_by("key")
+    assert [link.key for link in left] == ["theirs", "third"]
+    updates = [each["sql"] for each in sent if each["sql"].startswith("UPDATE")]
+    places = [key in sql for key, sql in zip(sorted(selected["key"]), updates, strict=True)]
+    assert places == [True] * 3  # the rows are locked in the order of the keys
+    assert client.post("/links/delete/selected", selected).status_code == 404
+    nothing = client.get("/links/delete/selected", follow=True)
+    assertContains(nothing, "Select the links to delete first.")
+    many = {"key": [str(number) for number in range(overview.SHOWN + 1)]}
+    assert client.post("/links/delete/selected", many).status_code == 400
+
+
+def test_a_new_owner_is_told_how_to_begin(client: Client) -> None:
+    client.force_login(user())
+    page = client.get("/links")
+    assertContains(page, "Enter a long address above")
+    assertNotContains(page, 'role="search"')
+    assert client.post("/", {"target_url": TARGET}).status_code == 303  # the form on the page
+
+
+@pytest.mark.parametrize("days", [1, 7, 30])
+def test_an_expiry_in_some_days(client: Client, owner: User, days: int) -> None:
+    before = timezone.now()
+    client.post("/", {"target_url": TARGET, "key": "new", "expires_in": days})
+    client.post("/links/known", {"target_url": TARGET, "expires_in": days})
+    for link in ShortUrl.objects.all():
+        assert link.expires_at
+        assert before <= link.expires_at - timedelta(days=days) <= timezone.now()
+    both = {"target_url": TARGET, "expires_in": days, "expires_at": "2090-01-01T12:00"}
+    assertContains(client.post("/", both), "not both", status_code=422)
+    assertContains(client.post("/", {**both, "expires_in": 2}), "Choose a day", status_code=422)
+
+
+def test_an_edit_of_another_field_keeps_the_seconds_of_the_expiry(
+    client: Client, owner: User
+) -> None:
+    expiry = datetime(2090, 1, 1, 12, 0, 30, tzinfo=UTC)
+    ShortUrl.objects.update(expires_at=expiry)
+    page = client.get("/links/known")
+    assertContains(page, 'value="2090-01-01T12:00"')
+    shown = {f"initial-{name}": page.context["form"][name].initial for name in ("target_url",)}
+    initial = re.search(r'name="initial-expires_at" value="([^"]+)"', page.content.decode())
+    assert initial
+    given = {"target_url": OTHER, "expires_at": "2090-01-01T12:00"}
+    client.post("/links/known", {**given, **shown, "initial-expires_at": initial[1]})
+    assert (stored().target_url, stored().expires_at) == (OTHER, expiry)

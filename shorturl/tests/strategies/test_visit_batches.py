@@ -14,7 +14,7 @@ from django.db.models import Sum
 
 from pginterleave import Outcome, explore
 from project.database.prepared import PreparedCursor
-from shorturl.models import RecentVisits, RecordedVisits, ShortUrl, Visit
+from shorturl.models import RecentVisits, RecordedVisits, ShortUrl, Visit, VisitCount
 from shorturl.strategies.recording_visits import combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
 from shorturl.tests.callers import only_link, with_cursor
@@ -103,6 +103,44 @@ def test_batches_and_a_roll_up_meet(roll_up: Callable[[], int], way: ModuleType)
             lambda: with_cursor(way.count_one, "hot", [CHROME, FIREFOX]),
             roll_up,
         ],
+        setup=setup,
+        invariant=exact,
+        split_autocommit=True,
+        reduce=True,
+    ).assert_safe()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("uses", [4, 3])
+def test_batches_of_several_keys_meet_and_pass_no_limit(uses: int) -> None:
+    """Two processes count both keys as on a cluster, each in another order."""
+    wanted = {"a": [FIREFOX, CHROME], "b": [CHROME]}
+
+    def setup() -> None:
+        for model in (VisitCount, RecentVisits):
+            model.objects.all().delete()
+        only_link("a")
+        ShortUrl.objects.update(max_hits=uses)
+        ShortUrl.objects.create(key="b", target_url="https://b.example/")
+
+    def count(*keys: str) -> Counter[str]:
+        visits = {key: wanted[key] for key in keys}
+        counted = with_cursor(one_transaction.count, visits)
+        left = {key: of_key for key, of_key in visits.items() if key not in counted}
+        for key, of_key in left.items():
+            if with_cursor(one_transaction.count_one, key, of_key):
+                counted[key] = ()
+        return Counter({key: len(wanted[key]) for key in counted})
+
+    def exact(outcomes: list[Outcome]) -> None:
+        acknowledged: Counter[str] = sum((one.returned for one in outcomes), Counter())
+        assert [outcome.raised for outcome in outcomes] == [None, None]
+        assert dict(ShortUrl.objects.values_list("key", "hits")) == dict(acknowledged)
+        assert acknowledged == {"a": uses // 2 * 2, "b": 2}
+        assert sum(recorded().values()) == acknowledged.total()
+
+    explore(
+        [partial(count, "a", "b"), partial(count, "b", "a")],
         setup=setup,
         invariant=exact,
         split_autocommit=True,

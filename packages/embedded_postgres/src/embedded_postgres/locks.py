@@ -43,8 +43,11 @@ def take(descriptor: int) -> bool:
 
 
 def is_taken(path: Path) -> bool:
-    """Return whether a process holds the lock."""
-    descriptor = open_lock(path)
+    """Return whether a process holds the lock; make no file."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
     try:
         return not take(descriptor)
     finally:

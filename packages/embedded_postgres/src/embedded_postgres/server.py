@@ -22,6 +22,7 @@ from django.db import OperationalError
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from embedded_postgres import locks, postgres
+from embedded_postgres.watch import start_watching
 
 TIMEOUT = 60  # seconds, for crash recovery too, and for an old server to end
 LOG_LINES = 20  # lines of the log in an error
@@ -85,6 +86,12 @@ class Server:
                 )
             self.forget()
 
+    def stop_unless_used(self) -> None:
+        """Stop the server if no process uses it."""
+        with locks.exclusive(self.directory / "start.lock", timeout=TIMEOUT):
+            if not locks.is_taken(self.directory / "users.lock"):
+                self._stop()
+
     def forget(self) -> None:
         """End this process's use without stopping the server."""
         if self._hold is not None:
@@ -133,6 +140,7 @@ class Server:
         try:
             with self.log.open("wb") as log:
                 postgres.start(self.data, log=log, lock=alive)
+            start_watching(self.directory)
         except (ChildProcessError, subprocess.SubprocessError) as error:
             raise OperationalError(self._failure(error, log=True)) from error
 

@@ -1,0 +1,89 @@
+"""The header and the footer of all pages, and what the operator sets for them."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
+
+from shorturl import operations
+from shorturl.checks import check_logo
+from shorturl.tests.callers import TARGET, user
+
+pytestmark = pytest.mark.django_db
+
+LOGO = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+
+
+def test_every_page_has_the_operators_name_logo_and_links(
+    client: Client, admin_client: Client, settings: Settings, tmp_path: Path
+) -> None:
+    settings.SHORTURL_NAME = "Fern & Co"
+    settings.SHORTURL_LOGO = str(tmp_path / "logo.svg")
+    (tmp_path / "logo.svg").write_bytes(LOGO)
+    settings.SHORTURL_IMPRINT_URL = "https://example.com/imprint"
+    settings.SHORTURL_ABUSE_URL = "mailto:abuse@example.com"
+    assert not list(check_logo())
+    operations.create(TARGET, key="known")
+    for path in ("/", "/login", "/known+", "/unknown"):
+        page = client.get(path).content.decode()
+        assert "· Fern &amp; Co</title>" in page
+        assert '<img src="/static/logo" alt="" width="28" height="28">Fern &amp; Co</a>' in page
+        assert '<a href="https://example.com/imprint">Imprint</a>' in page
+        assert '<a href="mailto:abuse@example.com">Report abuse</a>' in page
+    for path in ("/admin/", "/api/docs"):
+        assertContains(admin_client.get(path), "· Fern &amp; Co</title>")
+    logo = client.get("/static/logo")
+    assert (logo.content, logo["Content-Type"]) == (LOGO, "image/svg+xml")
+    assert logo["Cache-Control"] == "public, max-age=86400"
+    assert "default-src 'none'" in logo["Content-Security-Policy"]  # an SVG can hold a script
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("logo.txt", "does not end like an image"), ("logo.png", "cannot be read: No such file")],
+)
+def test_a_logo_that_cannot_be_shown_prevents_the_start(
+    settings: Settings, tmp_path: Path, name: str, said: str
+) -> None:
+    settings.SHORTURL_LOGO = str(tmp_path / name)
+    (error,) = check_logo()
+    assert (error.id, said in error.msg) == ("shorturl.E005", True)
+
+
+def test_visitors_of_the_first_page_are_redirected(client: Client, settings: Settings) -> None:
+    assert client.get("/static/logo").status_code == 404
+    settings.SHORTURL_HOME_REDIRECT = "https://example.com/about"
+    assertRedirects(client.get("/"), "https://example.com/about", fetch_redirect_response=False)
+    client.force_login(user())
+    assertContains(client.get("/"), "Shorten a URL")
+
+
+def test_api_and_admin_are_offered_to_those_who_can_use_them(client: Client) -> None:
+    operations.create(TARGET, key="known")
+    for caller, offered in [(None, (0, 0)), (user(), (1, 0)), (user(staff=True), (1, 1))]:
+        if caller:
+            client.force_login(caller)
+        for path in ("/", "/known+"):
+            page = client.get(path).content.decode()
+            links = tuple(page.count(f'href="{link}"') for link in ("/api/docs", "/admin/"))
+            assert links == offered
+
+
+def test_the_preview_and_a_404_keep_the_header(client: Client) -> None:
+    operations.create(TARGET, key="known")
+    for path in ("/known+", "/unknown"):
+        assert 'href="/login"' in client.get(path).content.decode()
+    client.force_login(user())
+    for path in ("/known+", "/unknown", "/no/such/page"):
+        page = client.get(path).content.decode()
+        assert '<a href="/links">My links</a>' in page
+        assert 'href="/login"' not in page
+
+
+def test_a_page_speaks_to_the_owner(client: Client) -> None:
+    client.force_login(user())
+    response = client.post("/", {"target_url": TARGET}, follow=True)
+    assertContains(response, 'It is in <a href="/links">My links</a>.')
+    assertNotContains(response, "keep the address of the page")
