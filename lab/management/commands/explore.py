@@ -90,14 +90,13 @@ class Command(BaseCommand):
             for one in race.strategies.values()
         }
         while True:
+            others = asked.waiting(SERVICE).exists() or is_locked(
+                connections[SERVICE], granted=False
+            )
             if found := self._next(digests):
                 yield found
                 last = time.monotonic()
-            elif (
-                time.monotonic() - last >= wait
-                or asked.waiting(SERVICE).exists()
-                or is_locked(connections[SERVICE], granted=False)
-            ):
+            elif others or time.monotonic() - last >= wait:
                 return
             else:
                 time.sleep(PROGRESS)
