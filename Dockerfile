@@ -11,7 +11,7 @@ WORKDIR /app
 FROM base AS loadtest
 COPY requirements/loadtests.txt ./
 RUN pip install --no-cache-dir --no-deps --require-hashes -r loadtests.txt
-# docker-compose.yml mounts loadtests/, which the scripts import from.
+# deploy/loadtest.yml mounts loadtests/, which the scripts import from.
 ENV PYTHONPATH=/app
 # The volume that is mounted here gets this owner. Everything else is read-only.
 RUN install --directory --owner=shorturl reports

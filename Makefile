@@ -21,7 +21,7 @@ test prove: export PYTHONDONTWRITEBYTECODE =
 
 # Three processes on two cores, as one of them mostly waits.
 test: .venv/installed  ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile $(OPTIONS)
 
 # The required settings of a production, with dummy values.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
@@ -39,7 +39,12 @@ lint: .venv/installed  ## style, types, imports, migrations, and the checks of a
 	$(PRODUCTION) $(BIN)/python -W error manage.py check --deploy --fail-level WARNING
 
 prove: .venv/installed  ## the slow tests: every schedule of every race, against the tables and the documents
-	$(BIN)/python -m pytest -m exhaustive --numprocesses=3 --dist=worksteal
+	$(BIN)/python -m pytest -m exhaustive --numprocesses=3 --dist=worksteal $(OPTIONS)
+
+LINES := --interleave-coverage=shorturl --interleave-coverage=project
+coverage:  ## make prove and make test: every line that writes rows was explored, or says why not
+	$(MAKE) prove OPTIONS="$(LINES)"
+	$(MAKE) test OPTIONS="$(LINES) --interleave-coverage-append --interleave-coverage-fail-under=100"
 
 races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
@@ -131,4 +136,4 @@ lock:  ## lock the packages of requirements/*.in, for every platform; UPGRADE=--
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: help run locust handout bundle test prove lint races faults bench docs lock
+.PHONY: help run locust handout bundle test prove coverage lint races faults bench docs lock

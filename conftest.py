@@ -3,6 +3,7 @@
 import gc
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 from django.conf import settings
@@ -15,11 +16,16 @@ PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
 KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
 
 
-def pytest_configure() -> None:
-    """Let Ctrl-C reach the programs that tests start, and collect cycles less often.
+def pytest_configure(config: pytest.Config) -> None:
+    """Name what is missing for the whole suite; let Ctrl-C reach what tests start; collect rarely.
 
     A shell makes its background jobs ignore Ctrl-C, and their programs inherit that.
     """
+    if config.args == config.getini("testpaths") and not find_spec("playwright"):
+        raise pytest.UsageError(
+            "The tests need more packages than the service: run `make test`, or "
+            "pip install -r requirements.txt"
+        )
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(20_000)  # the default is 700 new objects, which takes longer
 

@@ -27,6 +27,7 @@ def shown(command: str) -> str:
         if not apps.ready:
             django.setup()
         output = StringIO()
+        # pginterleave: alone - `make docs`, with the databases of its own that a command makes
         call_command(*arguments, stdout=output, stderr=StringIO())
         text = output.getvalue()
     text = text.strip("\n")

@@ -86,7 +86,8 @@ def url(name: str, *, schemes: tuple[str, ...] = ("https", "http")) -> str:
     value = text(name)
     with suppress(ValueError):  # an invalid IPv6 address
         parts = urlsplit(value)
-        if not value or (parts.scheme in schemes and (parts.hostname or parts.path)):
+        address = parts.path if parts.scheme == "mailto" else parts.hostname
+        if not value or (parts.scheme in schemes and address):
             return value
     listed = " or ".join(f"{scheme}:" for scheme in schemes)
     raise invalid(name, f"={value!r} is not a URL with {listed}", "https://example.com/page")

@@ -12,7 +12,7 @@ from django.contrib.admin.widgets import AdminTextInputWidget
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import BadRequest, ValidationError
-from django.db import DataError
+from django.db import DataError, IntegrityError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
@@ -42,6 +42,16 @@ class CheckedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         if db_field.remote_field.model is User:
             kwargs["queryset"] = User.objects.select_for_update(no_key=True)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def changeform_view(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse a form that was valid when it was checked, and is not any more at the COMMIT."""
+        try:
+            return super().changeform_view(*args, **kwargs)
+        except IntegrityError as error:  # such as a name that another process has just taken
+            raise BadRequest(
+                "Nothing is saved: something of this form was added or removed meanwhile. "
+                "Send it again."
+            ) from error
 
     def response_action(
         self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
@@ -216,6 +226,7 @@ class CheckedUserAdmin(CheckedAdmin, UserAdmin):  # type: ignore[type-arg]
         self, request: HttpRequest, object_id: str, extra_context: Any = None
     ) -> HttpResponse:
         """Ask, or remove the account; Django's transaction would lock all of its links."""
+        # pginterleave: alone - Django adds a new row to its log; remove() has its own transactions
         response: HttpResponse = self._delete_view(request, object_id, extra_context)  # type: ignore[attr-defined]
         return response
 

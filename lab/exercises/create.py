@@ -81,7 +81,7 @@ class TestCreate(judging.Exercise):
         [scenarios.Row(ShortUrl, {"key": "a"})], [Create(keys=("a", "b", "c", "d"))]
     )
     rush = scenarios.Scenario([], [Create()] * 3)
-    turns = 150
+    turns = 100
 
     @staticmethod
     def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:

@@ -121,7 +121,7 @@ class TestQuota(judging.Exercise):
     may_fail_to_serialize = True
     meddling = "UPDATE shorturl_spending SET spent = spent + 1"
     try_again = "raises QuotaExceeded"
-    turns = 150
+    turns = 100
     rush = scenarios.Scenario([], [Spend(limit=turns * 3 - 10)] * 3)
 
     @staticmethod

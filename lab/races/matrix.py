@@ -1,38 +1,77 @@
-"""Strategies × races: the violating schedules of each pair, out of all, as Markdown."""
+"""Strategies × races: the violating schedules of each pair, out of all, from counts.json.
+
+By default each race has its smallest number of processes. With `processes`, only the races that are
+explored with this number are shown.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from lab.exploring.jobs import Job
 from lab.markdown import table
-from lab.races import OPERATIONS
-from lab.races.counts import COUNTS
+from lab.races import OPERATIONS, RACES
+from lab.races.counts import COUNTS, Count
 from lab.races.race_definition import Race
 
 
 def markdown(processes: int | None = None) -> str:
-    """Return a table for each operation, with the counts of lab/races/counts.json.
+    """Return a table for each operation, with what violates in bold."""
 
-    By default each race has its smallest number of processes. With `processes`, only the races that
-    are explored with this number are shown.
-    """
-    tables = []
+    def bold(count: Count) -> str:
+        return f"**{count}**" if count.violating else str(count)
+
+    tables = [[table(titles, rows), *notes] for titles, rows, notes in _tables(processes, bold)]
+    return "\n\n".join(part for each in tables for part in each)
+
+
+def text(processes: int | None = None) -> str:
+    """Return a table for each operation in aligned columns, with the lab's marks."""
+    parts = []
+    for titles, rows, notes in _tables(processes, Count.marked):
+        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+        lines = [
+            "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+            for line in [titles, *rows]
+        ]
+        parts += ["\n".join(lines), *notes]
+    return "\n\n".join(parts)
+
+
+def data(processes: int | None = None) -> list[dict[str, Any]]:
+    """Return the counts that are known, each with its race and strategy."""
+    return [
+        {"race": race.name, "strategy": strategy, **count._asdict()}
+        for race in RACES.values()
+        if processes in (None, *race.counts)
+        for strategy in race.strategies
+        if (count := _count(race, strategy, processes))
+    ]
+
+
+def _tables(
+    processes: int | None, shown: Callable[[Count], str]
+) -> Iterator[tuple[list[str], list[list[str]], list[str]]]:
+    """Yield for each operation the titles of the columns, the rows, and the notes."""
+
+    def cell(race: Race, strategy: str) -> str:
+        count = _count(race, strategy, processes)
+        return shown(count) if count else "…" if strategy in race.strategies else "–"
+
     for operation, (_, strategies, every) in OPERATIONS.items():
         races = [race for race in every if processes in (None, *race.counts)]
+        listed = [
+            one
+            for name, one in strategies.items()
+            if any(name in race.strategies for race in races)
+        ]
+        rows = [[one.name, *(cell(race, one.name) for race in races)] for one in listed]
         if races:
-            rows = {
-                each: [_cell(race, each.name, processes) for race in races]
-                for each in strategies.values()
-                if any(each.name in race.strategies for race in races)
-            }
-            lines = [[each.name, *cells] for each, cells in rows.items()]
-            tables.append(table([operation, *(race.name for race in races)], lines))
-            tables += [f"{each.name}: {each.note}" for each in rows if each.note]
-    return "\n\n".join(tables)
+            titles = [operation, *(race.name for race in races)]
+            yield titles, rows, [f"{one.name}: {one.note}" for one in listed if one.note]
 
 
-def _cell(race: Race, strategy: str, processes: int | None) -> str:
+def _count(race: Race, strategy: str, processes: int | None) -> Count | None:
     if strategy not in race.strategies:
-        return "–"
+        return None
     job = Job(race, race.strategies[strategy], processes or race.counts[0])
-    count = COUNTS.get(str(job))
-    if count is None:
-        return "…"
-    return f"**{count}**" if count.violating else str(count)
+    return COUNTS.get(str(job))

@@ -1,6 +1,8 @@
 """`manage.py race`: what it prints, and how it ends."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from io import StringIO
@@ -59,6 +61,16 @@ def test_counts_are_explored_and_written(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(counts, "explore", lambda _: Mock(complete=False))
     race("counts", "collision")
     assert not {name for name in counts.read() if name.startswith("collision/")}
+
+
+def test_matrix_prints_the_counts_in_three_forms() -> None:
+    text, markdown = race("matrix"), race("matrix", "--markdown", "--processes", "3")
+    assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
+    assert re.search(r"^on_conflict +✓ 0 / 1 +✓ 0 / 4 ", text, re.MULTILINE)
+    assert "\n| advisory_lock | … | 0 / 31770 |\n" in markdown
+    assert "| f_expression | 0 / 636 | 0 / 212 | **306 / 312** |" in markdown
+    cell = {"race": "toctou", "strategy": "naive", "schedules": 4, "violating": 4, "refused": 4}
+    assert cell in json.loads(race("matrix", "--json"))
 
 
 class Terminal(StringIO):

@@ -58,6 +58,18 @@ def proxied(database_url: str) -> Iterator[str]:
         yield url
 
 
+def test_its_own_503_says_that_nothing_was_processed(database_url: str) -> None:
+    with serving(DATABASE_URL=database_url) as service, own_haproxy(service.url) as url:
+        service.process.terminate()
+        service.process.wait()
+        for path in ("/spring", "/static/none"):  # each in another backend
+            with closing(HTTPConnection(urlsplit(url).netloc, timeout=30)) as connection:
+                connection.request("GET", path)
+                response = connection.getresponse()
+                found = response.status, response.headers["X-Processed"], response.read()
+            assert found == (503, "no", b"Too many requests at the moment.")
+
+
 def test_the_longest_target_of_an_old_link_passes(database_url: str, proxied: str) -> None:
     """New targets are shorter: 8,000 bytes when they are percent-encoded."""
     target_url = "https://example.com/" + "\N{GRINNING FACE}" * 1_980

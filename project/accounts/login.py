@@ -22,7 +22,7 @@ from typing import Any
 from axes.models import AccessAttempt
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.models import update_last_login
+from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.db.models import Max
 from django.http import HttpRequest, HttpResponse
@@ -113,14 +113,15 @@ def take(number: int) -> bool:
         return True
 
 
-def note_login(sender: Any, user: Any, **more: Any) -> None:
-    """Store the time of a login; an outage while it is stored does not refuse the login.
+def note_login(sender: Any, user: User, **more: Any) -> None:
+    """Store the time of a login; neither an outage nor the account's removal refuses the login.
 
-    On a cluster accounts are on every node, and one node may be down.
+    On a cluster accounts are on every node, and one node may be down. Django would save the
+    account, and raise an error if it was removed since the password was checked.
     """
     try:
         with transaction.atomic():
-            update_last_login(sender, user, **more)
+            User.objects.filter(pk=user.pk).update(last_login=timezone.now())
     except DatabaseError as error:
         if not is_outage(error):
             raise

@@ -42,23 +42,27 @@ class PreparedCursor(CursorWrapper):
     def execute(self, sql: Any, params: Any = None) -> None:
         """Execute a statement with parameters as a prepared one, unless in a transaction."""
         if not params or self.db.in_atomic_block:
-            super().execute(sql, params)
+            self.send(sql, params)
             return
         sql = self.text(sql)
         if sql not in self.statements:
             self.statements[sql] = self.prepare(sql, len(params))
         if not self.statements[sql]:
-            super().execute(sql, params)
+            self.send(sql, params)
             return
         try:
-            super().execute(self.statements[sql], params)
+            self.send(self.statements[sql], params)
         except DatabaseError as error:
             if not any(driver_error(error, code) for code in STALE):
                 raise
             # Nothing was done: outside a transaction block, a failed statement is rolled back.
-            super().execute("DEALLOCATE ALL")
+            self.send("DEALLOCATE ALL")
             self.statements.clear()
-            super().execute(sql, params)
+            self.send(sql, params)
+
+    def send(self, sql: Any, params: Any = None) -> None:
+        # pginterleave: alone - the races explore the same statements with Django's cursor
+        super().execute(sql, params)
 
     def text(self, sql: Any) -> str:
         """Return the text of a statement, which is a constant; a Composed is rendered once."""
@@ -76,7 +80,7 @@ class PreparedCursor(CursorWrapper):
         name = f"redirect_{sha256(sql.encode()).hexdigest()[:16]}"
         placeholders = (f"${number}" for number in range(1, parameters + 1))
         try:
-            super().execute(PREPARE.format(name, sql % tuple(placeholders)))
+            self.send(PREPARE.format(name, sql % tuple(placeholders)))
         except DatabaseError as error:
             # It may exist after an interruption, or in a pooler's session.
             if not driver_error(error, DUPLICATE):

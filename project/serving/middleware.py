@@ -110,6 +110,8 @@ def redirects_and_calls(get_response: View) -> View:
             return refused(request, *request.META[REFUSAL])
         key = key_of(request.path_info)
         if key is None and not is_call(request):
+            # pginterleave: alone - what Django's own views write: rows of one session, new rows
+            # of the admin's log, and failed log-ins of one network, one password at a time
             return get_response(request)
         try:
             if key is not None:

@@ -10,10 +10,12 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from django.conf import settings
+from django.core.management import get_commands
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
@@ -22,6 +24,7 @@ from loadtests.harness.serving import address
 from project.static_files import Finder
 from project.tests.conftest import ROOT, image_sources, run_in
 from project.tests.serving.test_gunicorn import CONFIG, database
+from shorturl.management.commands import tidy
 
 # --- Packages ------------------------------------------------------------------------------------
 
@@ -136,45 +139,73 @@ def test_python_can_run_the_health_check() -> None:
     assert ended.stderr.rstrip().endswith("Connection refused")
 
 
-def test_the_compose_file_is_valid() -> None:
+COMPOSE = [ROOT / "docker-compose.yml", *sorted(ROOT.glob("deploy/*.yml"))]
+
+
+def test_the_compose_files_are_valid() -> None:
     """By the JSON schema of the Compose specification, which check-jsonschema includes."""
     ended = run_in(
         ROOT, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec",
-        "docker-compose.yml",
+        *map(str, COMPOSE),
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout
 
 
-def test_the_timer_runs_every_command_that_removes_old_rows() -> None:
+def services(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe", pure=True).load(path)["services"]
+    return found
+
+
+def test_the_timers_run_every_command_that_removes_old_rows() -> None:
     """Each has a timeout; a shell in a foreground `sleep` would not handle SIGTERM."""
-    compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
-    *_, script = compose["timer"]["command"]
-    given = re.findall(r"^ +timeout 600 python manage\.py (\w+)$", script, re.MULTILINE)
     old = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
-    assert set(given) == {"roll_up", "clearsessions", *old}
+    assert set(tidy.COMMANDS) == {"roll_up", "clearsessions", *old}
     documented = (ROOT / "docs" / "deploying.md").read_text().partition("## Timer")[2]
-    assert re.findall(r"^python manage\.py (\w+) +#", documented, re.MULTILINE) == given
+    assert set(re.findall(r"^python manage\.py (\w+) +#", documented, re.MULTILINE)) == {
+        *tidy.COMMANDS
+    }
+    *_, script = services(COMPOSE[0])["timer"]["command"]
+    assert "timeout 1800 python manage.py tidy\n" in script
     assert "trap exit TERM" in script
     assert "sleep 600 & wait" in script
     assert "$" not in script, "Compose would take it for a variable"
 
 
-def test_compose_has_no_default_secret_no_open_port_and_profiles_of_their_own() -> None:
-    """Load test and cluster have separate networks and databases."""
-    compose = YAML(typ="safe", pure=True).load(ROOT / "docker-compose.yml")["services"]
-    apart = ("loadtest", "citus")
-    for name, service in compose.items():
-        profile, networks = service.get("profiles", [""]), [*service.get("networks", ())]
-        for variable, value in service.get("environment", {}).items():
-            if re.search("KEY|PASSWORD", variable):
-                assert re.fullmatch(r"\$\{[A-Z_]+:\?.+\}", value), variable
-        for port in service.get("ports", ()):
-            assert re.match(r"127\.0\.0\.1:|\$\{HOST:-127\.0\.0\.1\}:", port)
-        assert networks == [each for each in profile if each in apart], name
-        for needed in service.get("depends_on", ()):
-            started = compose[needed].get("profiles", [""])
-            assert {*profile} <= {*started} or (profile == ["scale"] and started == [""]), name
-        assert profile != [""] or name in {"web", "migrate", "timer", "db"}
-        # Compose copies an inline config into the container, which cannot be read-only.
-        assert not (service.get("configs") and service.get("read_only")), name
-    assert "loadtest-db" in compose["loadtest-web"]["environment"]["DATABASE_URL"]
+def test_compose_has_no_default_secret_and_no_open_port() -> None:
+    plain = services(COMPOSE[0])
+    assert plain.keys() == {"web", "migrate", "timer", "db"}
+    for path in COMPOSE:
+        added = services(path)
+        for name, service in added.items():
+            for variable, value in service.get("environment", {}).items():
+                if re.search("KEY|PASSWORD", variable):
+                    assert re.fullmatch(r"\$\{[A-Z_]+:\?.+\}", value), variable
+            for port in service.get("ports", ()):
+                assert re.match(r"127\.0\.0\.1:|\$\{HOST:-127\.0\.0\.1\}:", port)
+            # What it needs is in the same file, or in the main one.
+            assert {*service.get("depends_on", ())} <= {*plain, *added}, name
+            # Compose copies an inline config into the container, which cannot be read-only.
+            assert not (service.get("configs") and service.get("read_only")), name
+
+
+def test_the_load_test_in_containers_has_a_network_and_a_database_of_its_own() -> None:
+    """It runs wrong strategies."""
+    compose = services(ROOT / "deploy" / "loadtest.yml")
+    assert {name for service in compose.values() for name in service["networks"]} == {"loadtest"}
+    assert "@loadtest-db:" in compose["loadtest-web"]["environment"]["DATABASE_URL"]
+
+
+# --- systemd -------------------------------------------------------------------------------------
+
+
+def test_the_units_run_what_there_is_and_are_hardened_alike() -> None:
+    units = {path.name: path.read_text() for path in ROOT.glob("deploy/*@.service")}
+    assert units.keys() == {f"shorturl{what}@.service" for what in ("", "-tidy", "-deliver")}
+    assert (ROOT / "deploy" / "shorturl-tidy@.timer").exists()
+    hardened = [text[text.index("NoNew") : text.index("UMask=0077")] for text in units.values()]
+    assert len({*hardened}) == 1
+    assert "ProtectSystem=strict" in hardened[0]
+    for text in units.values():
+        (_, command) = re.findall(r"^ExecStart=(\S+) (.+)$", text, re.MULTILINE)[0]
+        *_, name = command.split()
+        assert (ROOT / name).exists() or name in get_commands(), command

@@ -118,7 +118,7 @@ def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
         ("SHORTURL_HOME_REDIRECT", "example.com", "is not a URL with https: or http:"),
         ("SHORTURL_HOME_REDIRECT", "mailto:us@example.com", "is not a URL"),
         ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
-        ("SHORTURL_IMPRINT_URL", "https://", "is not a URL"),
+        ("SHORTURL_IMPRINT_URL", "https:imprint", "is not a URL"),
         ("SHORTURL_ABUSE_URL", "javascript:x", "is not a URL with https: or http: or mailto:"),
         ("SHORTURL_KEY_LENGTH", "0", "is not a whole number from 1 to 20"),
         ("SHORTURL_KEY_LENGTH", "21", "is not"),
@@ -260,8 +260,10 @@ def example() -> dict[str, tuple[bool, str]]:
 
 
 def variables_read() -> set[str]:
-    """Return the variables that the settings, gunicorn's and Compose's file read."""
-    names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
+    """Return the variables that the settings, gunicorn's and Compose's files read."""
+    names = set[str]()
+    for compose in (ROOT / "docker-compose.yml", *ROOT.glob("deploy/*.yml")):
+        names.update(re.findall(r"\$\{([A-Z_]+)", compose.read_text()))
     for path in ("settings", "environment", "gunicorn"):
         source = (ROOT / "project" / f"{path}.py").read_text()
         read = r'\b(?:text|flag|number|choice|url|required)\(\s*"([A-Z_]+)"'

@@ -45,10 +45,13 @@ Deliver = Callable[[int, Callable[[LinkEvent], object]], bool]
 
 
 class Deliverer:
-    """Delivers to each receiver in a thread, so a slow receiver delays no other."""
+    """Delivers to each receiver in a thread, so a slow receiver delays no other.
 
-    def __init__(self, deliver: Deliver = update_skip_locked.deliver) -> None:
-        self.deliver = deliver
+    `deliver_next` is the function of that name, or one with another strategy.
+    """
+
+    def __init__(self, deliver_next: Callable[[Subscription], bool]) -> None:
+        self.deliver_next = deliver_next
         self.stopping = threading.Event()
         self.at_work: dict[int, Future[None]] = {}
 
@@ -74,7 +77,7 @@ class Deliverer:
     def drain(self, receiver: Subscription) -> None:
         try:
             close_old_connections()
-            while not self.stopping.is_set() and deliver_next(receiver, self.deliver):
+            while not self.stopping.is_set() and self.deliver_next(receiver):
                 pass
         except Error as error:
             unavailable(error)

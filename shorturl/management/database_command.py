@@ -25,7 +25,7 @@ class DatabaseCommand(BaseCommand):
 
 
 class ForgettingCommand(DatabaseCommand):
-    """Removes the rows of `old`, which are called `what`; a timer runs it every hour."""
+    """Removes the rows of `old`, which are called `what`; `tidy` runs it."""
 
     old: QuerySet[Any]
     what: str

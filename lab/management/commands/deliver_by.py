@@ -1,10 +1,11 @@
 """`manage.py deliver_by STRATEGY`: `manage.py deliver` with another strategy, for load tests."""
 
+from functools import partial
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from shorturl.events.delivering import Deliverer
+from shorturl.events.delivering import Deliverer, deliver_next
 from shorturl.management.commands import deliver
 from shorturl.strategies.delivering.table import STRATEGIES
 
@@ -18,4 +19,5 @@ class Command(deliver.Command):
         parser.add_argument("strategy", choices=[*STRATEGIES])
 
     def deliverer(self, **options: Any) -> Deliverer:
-        return Deliverer(STRATEGIES[options["strategy"]].function)
+        strategy = STRATEGIES[options["strategy"]].function
+        return Deliverer(partial(deliver_next, deliver=strategy))

@@ -1,5 +1,6 @@
 """`manage.py race`: list, explore and show races."""
 
+import json
 import os
 import sys
 from argparse import ArgumentTypeError
@@ -21,7 +22,9 @@ from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies.strategy import Strategy
 
-ARGUMENTS = ("race", "races", "strategy", "schedule", "processes", "max_schedules", "max_seconds")
+ARGUMENTS = (
+    "race", "races", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form",
+)  # fmt: skip
 
 
 class OneLineParser(CommandParser):
@@ -70,7 +73,13 @@ class Command(BaseCommand):
         )
         count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
         count.add_argument("races", nargs="*", type=race_named, help="default: all races")
-        table = action(self.run_matrix, "Print strategies × races, with the counts of that file.")
+        table = action(
+            self.run_matrix,
+            "Print strategies × races from that file: violating / all schedules; ✗ wrong, ⊘ refused.",
+        )
+        form = table.add_mutually_exclusive_group()
+        for name, text in (("json", "a list of the cells"), ("markdown", "tables for a document")):
+            form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
         smallest = "default: the race's smallest number"
         numbers = sorted({count for race in RACES.values() for count in race.counts})
         table.add_argument("--processes", type=int, choices=numbers, help=smallest)
@@ -159,8 +168,11 @@ class Command(BaseCommand):
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, processes: int | None) -> None:
-        self.stdout.write(matrix.markdown(processes))
+    def run_matrix(self, processes: int | None, form: str | None) -> None:
+        if form == "json":
+            self.stdout.write(json.dumps(matrix.data(processes), indent=1))
+        else:
+            self.stdout.write((matrix.markdown if form else matrix.text)(processes))
 
     def run_counts(self, races: list[Race]) -> None:
         found = dict(counts.COUNTS)

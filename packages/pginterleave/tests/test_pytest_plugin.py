@@ -143,7 +143,7 @@ def test_another_project(tmp_path: Path) -> None:
     assert "Not proven: 0 of the first " in text
     assert "could not serialize access" in text
     assert "- not explored in tests that passed -" in text
-    assert "test_inner.py::test_limit: when lock_timeout ends a statement or a session" in text
+    assert "or a session, which the code sets: test_inner.py::test_limit\n" in text
     assert "0 of 1 schedules violate the invariant. What Python does between two" in text
     assert "is not interleaved. Call its assert_safe()" in text
     assert (

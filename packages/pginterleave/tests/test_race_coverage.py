@@ -20,7 +20,10 @@ def count_by_orm():
     Counter.objects.filter(id=1).update(hits=5)
 
 def look():
-    return sql("WITH w AS (SELECT 1) SELECT 1 FROM interleave_counter, w FOR UPDATE")
+    return sql("WITH w (n) AS (SELECT 1) SELECT 1 FROM interleave_counter FOR UPDATE")
+
+def call(function):
+    function()
 
 def import_all():
     # pginterleave: alone - an operator's command
@@ -52,7 +55,7 @@ def test_alone():
     shop.count_by_orm()
     shop.import_all()
     shop.forgotten()
-    sql("DELETE FROM interleave_counter")
+    shop.call(lambda: sql("DELETE FROM interleave_counter"))
 """
 
 
@@ -78,17 +81,17 @@ def test_lines_that_write(tmp_path: Path) -> None:
     assert lines(tmp_path) == {
         'sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")': pair,
         "Counter.objects.filter(id=1).update(hits=5)": [],
-        'return sql("WITH w AS (SELECT 1) SELECT 1 FROM interleave_counter, w FOR UPDATE")': pair,
+        'return sql("WITH w (n) AS (SELECT 1) SELECT 1 FROM interleave_counter FOR UPDATE")': pair,
         'sql("TRUNCATE interleave_counter")': [],
         'sql("DELETE FROM interleave_counter")': [],
         'sql("INSERT INTO elsewhere VALUES (1)")': [],
     }
     assert "shop.py:11  interleave_counter  1: test_inner.py::test_pair\n" in printed
-    assert "shop.py:15  interleave_counter  alone: an operator's command\n" in printed
-    assert "shop.py:19  interleave_counter  never\n" in printed
+    assert "shop.py:18  interleave_counter  alone: an operator's command\n" in printed
+    assert "shop.py:22  interleave_counter  never\n" in printed
     assert "40 % of the lines that write or lock rows were explored." in printed
     assert "FAIL: 50 % are required." in printed
-    assert "shop.py:19  interleave_counter  never" in (tmp_path / "report.html").read_text()
+    assert "shop.py:22  interleave_counter  never" in (tmp_path / "report.html").read_text()
 
 
 def test_runs_are_combined(tmp_path: Path) -> None:

@@ -422,6 +422,20 @@ def test_a_part_of_a_result_that_chance_decides() -> None:
     )
 
 
+def test_a_clock_that_goes_on_after_the_serial_orders() -> None:
+    """A clock of seconds may stand still while they run, and differ in a schedule later."""
+    calls = itertools.count()
+
+    def run() -> int:
+        sql("UPDATE interleave_counter SET hits = 1")
+        return next(calls) // 6
+
+    found = explore([run, run], setup=setup)
+    assert found.violating == 0
+    assert next(calls) > 12
+    assert found.not_compared == ("what process 1 returns", "what process 2 returns")
+
+
 def test_what_is_not_compared_and_may_matter(tmp_path: Path, interleave: Interleave) -> None:
     """Two transactions of one function, a mail and a file."""
     setup()

@@ -206,6 +206,21 @@ def test_values_are_not_changed(sql: str, params: Any, shown: str) -> None:
     assert formatting.statement(sql, params) == shown
 
 
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        ({"c", "d"}, "UPDATE t SET c = f(1, 'x WHERE y'), d = 2, … WHERE e = 1"),
+        ({"a", "b", "c", "d"}, "all"),
+        (set(), "UPDATE t SET … WHERE e = 1"),
+    ],
+)
+def test_assignments_to_columns_that_do_not_change_are_cut(columns: set[str], shown: str) -> None:
+    update = "UPDATE t SET a = 'it''s, one', b = NULL, c = f(1, 'x WHERE y'), d = 2 WHERE e = 1"
+    assert formatting.with_assignments(update, columns) == shown.replace("all", update)
+    few = "UPDATE t SET a = 1, b = 2"
+    assert formatting.with_assignments(few, set()) == few
+
+
 def test_an_exception_without_a_text() -> None:
     class Odd(Exception):
         def __str__(self) -> str:

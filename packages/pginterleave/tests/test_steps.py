@@ -315,7 +315,7 @@ def test_the_timeline_is_drawn_in_columns() -> None:
      hits
    at {place}
    → hits = 1
-2                                        UPDATE interleave_counter SET hits =  0
+2                                        UPDATE interleave_counter SET hits =
                                            hits + 1 WHERE key = 'a' RETURNING
                                            hits
                                          at {place}

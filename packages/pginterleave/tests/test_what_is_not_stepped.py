@@ -255,6 +255,19 @@ def test_a_transaction_that_is_left_open_with_its_level_ends_with_the_process() 
     assert {each.violation for each in found.violations} == {"1"}
 
 
+def test_a_process_that_waits_past_django_before_its_first_step() -> None:
+    def past() -> None:
+        with transaction.atomic():
+            connection.ensure_connection()
+            with connection.connection.cursor() as cursor:
+                cursor.execute("UPDATE interleave_counter SET hits = hits + 1")
+
+    found = explored(past, past)
+    assert not found.complete
+    with pytest.raises(AssertionError, match=r"Not proven: .* were sent past the explorer"):
+        found.assert_safe()
+
+
 def test_a_custom_setting_and_notifications_do_not_reach_the_next_schedule() -> None:
     def process() -> list[Any]:
         driver = connection.connection

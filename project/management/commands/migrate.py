@@ -41,6 +41,8 @@ class Command(migrate.Command):
                 without_statement_timeout(connections[options["database"]]),
             ):
                 refuse_older(connections[options["database"]])
+                # pginterleave: alone - it has the migration lock; the service may write meanwhile,
+                # and waits for the table locks of a migration
                 super().handle(*args, **options)
         except DatabaseError as error:
             if refusal := driver_error(error, INSUFFICIENT_PRIVILEGE):

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from shorturl.events.delivering import Deliverer
+from shorturl.events.delivering import Deliverer, deliver_next
 
 
 class Command(BaseCommand):
@@ -24,4 +24,4 @@ class Command(BaseCommand):
         deliverer.run()
 
     def deliverer(self, **options: Any) -> Deliverer:
-        return Deliverer()
+        return Deliverer(deliver_next)

@@ -17,6 +17,7 @@ INSERT = sql.SQL("""
     ON CONFLICT (key) DO NOTHING
     RETURNING {columns}
 """)
+COMPOSED: dict[tuple[str, ...], str] = {}  # by the given columns: composing takes a while
 
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
@@ -47,12 +48,15 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     When to use it: by default. It bypasses save() and its signals; where those matter, use
     `savepoint`.
     """
-    given = ["key", "target_url", *values]
-    places = COMMA.join([sql.Placeholder()] * len(given))
-    insert = INSERT.format(**NAMES, given=COMMA.join(map(sql.Identifier, given)), places=places)
+    given = ("key", "target_url", *values)
+    if given not in COMPOSED:
+        places = COMMA.join([sql.Placeholder()] * len(given))
+        insert = INSERT.format(**NAMES, given=COMMA.join(map(sql.Identifier, given)), places=places)
+        connection.ensure_connection()  # it quotes the names
+        COMPOSED[given] = insert.as_string(connection.connection)
     for key in keys:
         with connection.cursor() as cursor:
-            cursor.execute(insert, [key, target_url, *values.values()])
+            cursor.execute(COMPOSED[given], [key, target_url, *values.values()])
             row = cursor.fetchone()
         if row is not None:
             return ShortUrl.from_db(connection.alias, COLUMNS, row)

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Locator, Page, expect
 from pytest_django import Settings
 
+from shorturl import operations
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.browser.conftest import LogIn
 from shorturl.tests.callers import TARGET, bearer, user
@@ -81,9 +82,10 @@ def test_shows_every_operation_and_calls_it(page: Page, log_in: LogIn, settings:
     settings.SHORTURL_PUBLIC_CREATE = False
     log_in(user())
     page.goto("/api/docs")
-    operations = page.locator(".opblock-summary")
-    expect(operations).to_have_count(7)
-    for operation in operations.all():
+    listed = page.locator(".opblock-summary")
+    expect(listed).to_have_count(7)
+    expect(listed.first).to_contain_text("Create a short URL")
+    for operation in listed.all():
         operation.click()
     expect(page.get_by_text("Authorization: Bearer <token>")).to_be_visible()
     expect(page.get_by_text("This counts no hit.")).to_be_visible()
@@ -104,3 +106,13 @@ def test_shows_every_operation_and_calls_it(page: Page, log_in: LogIn, settings:
     for scheme, colour in ("dark", "rgb(28, 32, 34)"), ("light", "rgba(0, 0, 0, 0)"):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         expect(page.locator("html")).to_have_css("background-color", colour)
+
+
+def test_a_long_target_is_not_cut_beside_the_filters(page: Page, log_in: LogIn) -> None:
+    target = "https://example.com/" + "long/" * 50
+    operations.create(target, key="a-key-of-20-letters-", owner_id=user().pk)
+    log_in(User.objects.create_superuser("boss"))
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/admin/shorturl/shorturl/")
+    overflow = "it => it.scrollWidth - it.clientWidth"
+    assert page.locator(".results").evaluate(overflow) == 0

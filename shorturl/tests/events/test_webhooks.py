@@ -195,7 +195,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
     subscribe("http://127.0.0.1:9/nobody")
     subscribe(receiver.url)
     operations.create(TARGET, key="a")
-    deliverer = Deliverer()
+    deliverer = Deliverer(deliver_next)
     with ThreadPoolExecutor(2) as pool:
         deliverer.begin(pool)
         for each in deliverer.at_work.values():

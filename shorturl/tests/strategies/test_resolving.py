@@ -11,9 +11,15 @@ from django.db import DataError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
+from pginterleave.pytest_plugin import Interleave
 from shorturl.models import CLOCK, ShortUrl
 from shorturl.strategies.exhibits.totals import TOTAL_HITS
-from shorturl.strategies.resolving import compare_and_swap, in_memory, repeatable_read
+from shorturl.strategies.resolving import (
+    compare_and_swap,
+    in_memory,
+    repeatable_read,
+    update_returning,
+)
 from shorturl.strategies.resolving.table import STRATEGIES, Resolve
 from shorturl.strategies.strategy import Strategy
 from shorturl.tests.callers import each, only_link
@@ -204,3 +210,13 @@ def test_in_memory_loses_the_hits_of_a_write_that_fails(monkeypatch: pytest.Monk
         in_memory.write()
     in_memory.write()
     assert hot().hits == 0
+
+
+def test_hits_in_memory_are_written_beside_another_hit(interleave: Interleave) -> None:
+    setup()
+
+    def write() -> None:
+        in_memory.HITS.waiting[hot().pk] += 2
+        in_memory.write()
+
+    interleave(write, lambda: update_returning.resolve("hot").key)

@@ -135,11 +135,12 @@ def explore(
     if sample is not None and (reduce or symmetric or preemption_bound is not None):
         raise CannotExplore("A sample goes with neither reduce nor symmetric nor preemption_bound.")
     alike = find_alike(processes) if symmetric else []
-    chooser: Search | Sampler
-    if sample is None:
-        chooser = Search(len(processes), reduce=reduce, bound=preemption_bound, alike=alike)
-    else:
-        chooser = Sampler(len(processes), schedules=sample, seed=seed)
+
+    def chooser_of_all() -> Search | Sampler:
+        if sample is None:
+            return Search(len(processes), reduce=reduce, bound=preemption_bound, alike=alike)
+        return Sampler(len(processes), schedules=sample, seed=seed)
+
     check, caches = Check(alike), Caches()
 
     def keep(schedule: Schedule) -> None:
@@ -154,15 +155,19 @@ def explore(
         catalogue = scheduler.control.catalogue
         scheduler.reduce = catalogue.reduced = reduce
         scheduler.writes = each is None
-        run = Run(scheduler, chooser, observe, keep)
-        limit = run.all(max_schedules, max_seconds, show, count_all=count_all)
+        serial = race.serial
+        while True:
+            run = Run(scheduler, chooser := chooser_of_all(), observe, keep)
+            limit = run.all(max_schedules, max_seconds, show, count_all=count_all)
+            suspects = serial and run.violations and not like
+            if not (suspects and serial and serial.learn_again(scheduler)):
+                break
         truncated = limit or chooser.left_out()
         check.run(functools.partial(scheduler.run_order, observe=None))
         counterexample = run.counterexample()
         other = run.of_other_kind(counterexample)
         if counterexample and (sample is not None or limit == AT_FIRST):
             counterexample = shrink(counterexample, run.near)
-    serial = race.serial
     schedules, violating = chooser.counted()
     found = Exploration(
         orders=tuple(run.orders),

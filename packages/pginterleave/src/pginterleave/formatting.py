@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,6 +16,10 @@ OWN = str(Path(__file__).parent) + os.sep
 STDLIB = str(Path(contextlib.__file__).parent) + os.sep
 # A string constant, whose text stays unchanged: '…', E'…' with backslashes, $tag$…$tag$.
 CONSTANT = re.compile(r"([eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(\w*)\$.*?\$\2\$)", re.DOTALL)
+
+# What separates the assignments of an UPDATE, and what follows them, outside constants and calls.
+_ASSIGNED = re.compile(r"('(?:[^']|'')*'|[(),]| (?=(?:WHERE|FROM|RETURNING)\b))")
+FEW_COLUMNS = 3  # a row or a SET with more is cut in a drawing
 
 
 def literal(value: object) -> str:
@@ -42,6 +46,25 @@ def statement(sql: str, params: Any) -> str:
                 return sql % {name: literal(value) for name, value in params.items()}
             return sql % tuple(map(literal, params))
     return sql
+
+
+def with_assignments(text: str, columns: Set[str]) -> str:
+    """Return a statement; of an UPDATE with many assignments only those of these columns."""
+    begin = re.match(r"UPDATE [\w.]+(?: AS \w+)? SET ", text)
+    if not begin:
+        return text
+    assigned, depth, parts = [""], 0, _ASSIGNED.split(text[begin.end() :])
+    while parts and not (parts[0] == " " and not depth):
+        part = parts.pop(0)
+        depth += (part == "(") - (part == ")")
+        if part == "," and not depth:
+            assigned.append("")
+        else:
+            assigned[-1] += part
+    kept = [each.strip() for each in assigned if each.split()[0] in columns]
+    if len(assigned) <= FEW_COLUMNS or len(kept) == len(assigned):
+        return text
+    return f"{begin[0]}{', '.join([*kept, '…'])}{''.join(parts)}"
 
 
 def _without_quotes(sql: str) -> str:

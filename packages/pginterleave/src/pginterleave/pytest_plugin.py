@@ -168,16 +168,15 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)
         terminalreporter.line(report.longreprtext)
-    limits = [
-        f"{each['test']}: {limit}"
-        for report in terminalreporter.getreports("passed")
-        for each in getattr(report, "interleave", ())
-        for limit in each["limits"]
-    ]
+    limits: dict[str, list[str]] = {}
+    for report in terminalreporter.getreports("passed"):
+        for each in getattr(report, "interleave", ()):
+            for limit in each["limits"]:
+                limits.setdefault(limit, []).append(each["test"])
     if limits:
         terminalreporter.section("not explored in tests that passed", "-")
-        for line in dict.fromkeys(limits):
-            terminalreporter.line(line)
+        for limit, (test, *more) in limits.items():
+            terminalreporter.line(f"{limit}: {test}" + f" and {len(more)} more" * bool(more))
     for report in terminalreporter.getreports("passed"):
         for drawn in [text for name, text in report.user_properties if name == "interleave"]:
             terminalreporter.section("interleave")

@@ -8,7 +8,6 @@ from typing import Any
 
 from pginterleave import formatting
 
-FEW_COLUMNS = 3  # a row with more is cut in a drawing
 # Steps whose line of code is the end of a block, and not drawn.
 ENDS_OF_BLOCKS = ("COMMIT", "ROLLBACK", "RELEASE", "ROLLBACK TO", "CLOSE")
 
@@ -68,7 +67,7 @@ class Step:
             more = max(self.rowcount, len(self.rows)) - 1
             values = [*zip(self.columns, self.rows[0], strict=False)]
             kept = values
-            if columns is not None and len(values) > FEW_COLUMNS:
+            if columns is not None and len(values) > formatting.FEW_COLUMNS:
                 kept = [*values[:1], *(each for each in values[1:] if each[0] in columns)]
             texts = [f"{name} = {value}" for name, value in kept]
             shown = ", ".join([*texts, "…"] if len(kept) < len(values) else texts)
@@ -92,32 +91,37 @@ def draw(
     """Return the timeline as text, a column of `width` characters for each process.
 
     `columns` has the columns to show of each step, by its number; None for all. `said` has what is
-    wrong at a step.
+    wrong at a step. What is observed is shown after the first step, and when it changes.
     """
     cells: dict[tuple[int, int], list[str]] = {}  # the texts by step and process
     places: dict[int, str] = {}  # the last line of code of each process
     for step in timeline:
         sent = cells.setdefault((step.number, step.process), [])
-        sent.append(step.statement())
+        shown = None if columns is None else columns[step.number]
+        text = step.statement()
+        sent.append(text if shown is None else formatting.with_assignments(text, shown))
         if step.filename and step.kind not in ENDS_OF_BLOCKS:
             before = places.get(step.process)
             place = places[step.process] = formatting.place(step.filename, step.lineno)
             if place != before:
-                sent.append(f"at {place}")
+                sent.append(_at(place, width))
         if step.waited_for:
             sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
         returned = cells.setdefault((step.until, step.process), [])
         if step.until != step.number:
             returned.append(f"… resumes step {step.number}")
-        if result := step.result(None if columns is None else columns[step.number]):
+        if result := step.result(shown):
             returned.append(result)
         sent += [f"✗ {text}" for text in said.get(step.number, ())]
     processes = range(1, len(outcomes) + 1)
     observed = any(step.observed is not None for step in timeline)
     lines = [["", *(f"process {number}" for number in processes), "afterwards" * observed]]
+    last = ""
     for step in timeline:
         lanes = [_wrapped(cells.get((step.number, number), ()), width) for number in processes]
-        after = _wrapped([str(step.observed)], width) if observed else []
+        # The rows afterwards, if the step has changed them.
+        now = str(step.observed) if observed else ""
+        after, last = _wrapped([now], width) if now != last else [], now
         rows = itertools.zip_longest([str(step.number)], *lanes, after, fillvalue="")
         lines += [list(row) for row in rows]
     for number, outcome in zip(processes, outcomes, strict=True):
@@ -129,6 +133,14 @@ def draw(
         (line[0].ljust(margin) + "  ".join(cell.ljust(width) for cell in line[1:])).rstrip()
         for line in lines
     )
+
+
+def _at(place: str, width: int) -> str:
+    """Write a line of code, without its first folders if it is longer than a lane."""
+    text, parts = f"at {place}", place.split("/")
+    while len(text) > width and len(parts) > 1:
+        text = f"at …/{'/'.join(parts := parts[1:])}"
+    return text
 
 
 def _wrapped(texts: Sequence[str], width: int) -> list[str]:

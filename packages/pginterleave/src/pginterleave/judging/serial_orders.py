@@ -68,20 +68,13 @@ class SerialJudge:
 
         Raises CannotExplore if there are too many orders, or if one ends differently each time.
         """
-        numbers = [process.number for process in scheduler.processes]
-        if len(numbers) > MAX_PROCESSES:
+        number = len(scheduler.processes)
+        if number > MAX_PROCESSES:
             raise CannotExplore(
-                f"{len(numbers)} processes have too many serial orders to compare with: give an "
+                f"{number} processes have too many serial orders to compare with: give an "
                 f"invariant, or at most {MAX_PROCESSES} processes."
             )
-        self._is_learning = True
-        again: dict[Order, EndState] = {}
-        for ends in (self.ends, again):
-            for order in itertools.permutations(numbers):
-                scheduler.run(lambda ready, *_: next(each for each in order if each in ready))  # noqa: B023 - it runs at once
-                assert self._recorded
-                ends[order], self.raised[order] = self._recorded
-        self._is_learning = False
+        self.ends, again = self._run_orders(scheduler), self._run_orders(scheduler)
         for order, end in self.ends.items():
             self.comparison.learn(end, again[order])
         self._tables = frozenset().union(*(each.rows for each in self.ends.values()))
@@ -93,6 +86,26 @@ class SerialJudge:
                     f"One after the other, in the order {_written(order)}, the processes end "
                     "differently each time: give them fixed clocks and seeds, or an invariant."
                 )
+
+    def learn_again(self, scheduler: "Scheduler") -> bool:
+        """Run the serial orders once more; return whether chance is seen to set more than before.
+
+        At first they ran within a moment, in which a clock of seconds may stand still.
+        """
+        known = len(self.comparison.by_chance), len(self.comparison.parts_by_chance)
+        for order, again in self._run_orders(scheduler).items():
+            self.comparison.learn(self.ends[order], again)
+        self._forms.clear()
+        return known < (len(self.comparison.by_chance), len(self.comparison.parts_by_chance))
+
+    def _run_orders(self, scheduler: "Scheduler") -> dict[Order, EndState]:
+        ends, self._is_learning = {}, True
+        for order in itertools.permutations(process.number for process in scheduler.processes):
+            scheduler.run(lambda ready, *_: next(each for each in order if each in ready))  # noqa: B023 - it runs at once
+            assert self._recorded
+            ends[order], self.raised[order] = self._recorded
+        self._is_learning = False
+        return ends
 
     def begin(self) -> None:
         self.states.begin()
@@ -122,14 +135,11 @@ class SerialJudge:
     def not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
         written = {column for column in self.comparison.by_chance if column[0] in self._tables}
-        values = self.comparison.parts_by_chance
-        return [
-            *(f"{table}.{name}" for table, name in sorted(written)),
-            *(
-                f"{' '.join(filter(None, path[1:]))} of what process {number + 1} returns".strip()
-                for number, path in sorted(values)
-            ),
+        values = [
+            " of ".join(filter(None, (" ".join(path[1:]), f"what process {number + 1} returns")))
+            for number, path in sorted(self.comparison.parts_by_chance)
         ]
+        return [*(f"{table}.{name}" for table, name in sorted(written)), *values]
 
     def limits(self) -> list[str]:
         """Return what the comparison leaves out, and may matter."""

@@ -91,7 +91,11 @@ class Process:
 
     def position(self) -> Position:
         """Return where the process is, in a form that does not change from run to run."""
-        return () if self.state == DONE else (self.step.kind, self.step.sql, *self.blockers)
+        if self.state == DONE:
+            return ()
+        # A process may wait before its first step, in what it sends past Django.
+        at = (self.step.kind, self.step.sql) if self.step else ("", "")
+        return (*at, *self.blockers)
 
     def describe(self) -> str:
         name = f"Process {self.number}"

@@ -1,8 +1,8 @@
 """Race coverage: which lines of a project write or lock rows, and which explorations ran them.
 
 A line is explored if an exploration ran it in one process, and another process of it used one of
-the same tables. The line is the innermost one of the project on the stack, outside tests and
-migrations.
+the same tables. The line is the innermost one of the project on the stack. What a line of a test or
+a migration sends is not the project's.
 """
 
 import linecache
@@ -16,12 +16,16 @@ from typing import Any
 
 from pginterleave.sql import statements
 
-# Names of folders and files below a source that are no code of the project.
-OTHER = re.compile(
-    r"tests?|migrations|(site|dist)-packages|test_.*\.py|.*_test\.py|(tests|conftest)\.py"
-)
+# Names of folders and files below a source: of installed packages, of tests, and of migrations.
+PACKAGES = re.compile(r"(site|dist)-packages")
+OTHER = re.compile(r"tests?|migrations|test_.*\.py|.*_test\.py|(tests|conftest)\.py")
 ALONE = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
-CTE = re.compile(r"(\w+)\s+AS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\(", re.IGNORECASE)
+# The names of a WITH, and of functions in the place of a table.
+NO_TABLE = re.compile(
+    r"(\w+)\s*(?:\([\w\s,\"]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\("
+    r"|\b(?:FROM|JOIN)\s+(\w+)\s*\(",
+    re.IGNORECASE,
+)
 NEVER = "never"
 
 Line = tuple[str, int]  # the path of a file, and a number in it
@@ -42,7 +46,7 @@ class Recorder:
         self.sources = tuple(f"{each}{os.sep}" for each in sources)
         self.test = ""
         self.lines: dict[Line, Written] = {}
-        self._known: dict[str, bool] = {}  # whether a file is one of the project
+        self._known: dict[str, str] = {}  # what a file is
 
     def note(self, sql: str, frame: FrameType | None) -> Line | None:
         """Note a statement that was sent from a frame; return the line if the statement writes."""
@@ -83,17 +87,22 @@ class Recorder:
 
     def _line(self, frame: FrameType | None) -> Line | None:
         while frame:
-            if self._is_of_project(frame.f_code.co_filename):
-                return frame.f_code.co_filename, frame.f_lineno
+            path = frame.f_code.co_filename
+            if path not in self._known:
+                self._known[path] = self._kind(path)
+            if self._known[path] == "of the project":
+                return path, frame.f_lineno
+            if self._known[path] == "of a test":
+                return None
             frame = frame.f_back
         return None
 
-    def _is_of_project(self, filename: str) -> bool:
-        if filename not in self._known:
-            below = next((filename[len(s) :] for s in self.sources if filename.startswith(s)), "")
-            other = any(map(OTHER.fullmatch, Path(below).parts))
-            self._known[filename] = bool(below) and not other
-        return self._known[filename]
+    def _kind(self, path: str) -> str:
+        below = next((path[len(each) :] for each in self.sources if path.startswith(each)), "")
+        parts = Path(below).parts
+        if not parts or any(map(PACKAGES.fullmatch, parts)):
+            return "of a package"
+        return "of a test" if any(map(OTHER.fullmatch, parts)) else "of the project"
 
 
 recorder: Recorder | None = None  # of this run, if it collects
@@ -115,8 +124,9 @@ class Sent:
 
 
 def written_tables(sql: str) -> frozenset[str]:
-    """Return the tables that SQL writes or locks, without the names that a WITH gives."""
-    return statements.locked_tables(sql) - {name.lower() for name in CTE.findall(sql)}
+    """Return the tables that SQL writes or locks, without names of a WITH and of functions."""
+    others = {name.lower() for names in NO_TABLE.findall(sql) for name in names}
+    return statements.locked_tables(sql) - others
 
 
 def reason_to_be_alone(path: str, number: int) -> str:

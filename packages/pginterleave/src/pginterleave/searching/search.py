@@ -50,7 +50,7 @@ class Search:
     ) -> None:
         self.bound, self.alike = bound, [*alike]
         self.merges = reduce or bool(self.alike)
-        self.derives = reduce and not self.alike
+        self.derives = reduce
         self.deriving: set[tuple[State, int]] = set()  # steps for which this was tried
         self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}
         self.states: dict[Trace, State] = {}  # the states that several orders may lead to
@@ -250,13 +250,12 @@ class Search:
     def _follow(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if it was taken or can be derived."""
         after = state.steps.get(number)
-        if isinstance(after, State):
-            return after
-        if waits_for(state.claims, number):
-            return None
-        after = self._equal(state, number) or self._derived(state, number)
-        if after:
-            self._link(state, number, after)
+        if not isinstance(after, State):
+            if waits_for(state.claims, number):
+                return None
+            after = self._equal(state, number) or self._derived(state, number)
+            if after:
+                self._link(state, number, after)
         return after
 
     def _derived(self, state: State, number: int) -> State | None:
@@ -266,7 +265,8 @@ class Search:
         derived = state_graph.diamond(state, number, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
-            self.states[derived.trace] = derived
+            derived.names, trace = canonical(derived.trace, self.alike)
+            self.states[trace] = derived
         return derived
 
     def _equal(self, state: State, number: int) -> State | None:

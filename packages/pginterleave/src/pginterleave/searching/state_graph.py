@@ -185,13 +185,13 @@ def diamond(state: State, number: int, follow: Follow) -> State | None:
         if other == number or dependent(state.ready[other], state.ready[number]):
             continue
         first = follow(state, other)
-        if first is None or first.has_waits():
+        if first is None or first.has_waits() or other in state.exchanges:
             continue
         effects = state.ready[other], first.ready.get(number, GLOBAL)
         if dependent(*effects) or effects[1] != state.ready[number]:
             continue
         both = None if waits_for(first.claims, number) else follow(first, number)
-        if both is None or both.has_waits():
+        if both is None or both.has_waits() or number in first.exchanges:
             continue
         ready = {each: state.ready[each] for each in state.ready if each != number}
         if number in both.ready:
@@ -227,7 +227,7 @@ def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int
         harmless = waits_for(base.claims, number) > 0
         return (base, (*waiting, number)) if harmless and not closes_a_deadlock else None
     after = _after(base, number, follow)
-    if base.ready[number] == GLOBAL or after.has_waits():
+    if base.ready[number] == GLOBAL or after.has_waits() or number in base.exchanges:
         return None
     left: list[int] = []
     for each in waiting:
@@ -238,7 +238,7 @@ def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int
             left.append(each)
             continue
         before, after = after, _after(after, each, follow)
-        if before.ready[each] == GLOBAL or after.has_waits():
+        if before.ready[each] == GLOBAL or after.has_waits() or each in before.exchanges:
             return None
         # A statement that has waited keeps the lock even if its row no longer meets the conditions.
         claim = before.claims[each - 1]

@@ -1,0 +1,123 @@
+"""The commands that a Django developer types by habit do what is expected, or say what does."""
+
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+
+from loadtests.harness.serving import wait_until
+from project.tests.conftest import ROOT, TIMEOUT, run_in
+from project.tests.serving.test_gunicorn import NOWHERE, database
+
+LOCAL = {"SHORTURL_LOCAL": "on"}
+
+
+def test_make_alone_lists_the_targets() -> None:
+    for arguments in ((), ("help",)):
+        ended = subprocess.run(
+            ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT
+        )
+        assert ended.returncode == 0, ended.stderr
+        assert {"make run", "make test", "make locust"} <= {
+            line.partition("  ")[0] for line in ended.stdout.splitlines()
+        }
+
+
+def test_manage_test_says_what_runs_the_tests() -> None:
+    ended = run_in(ROOT, "manage.py", "test", **LOCAL)
+    assert ended.returncode == 1
+    assert "make test" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("exercise", [False, True])
+def test_pytest_names_what_is_missing_for_all_tests_and_runs_an_exercise(exercise: bool) -> None:
+    """Without the packages of the tests, as after `make run`."""
+    paths = ["lab/exercises/create.py"] if exercise else []
+    run = (
+        "import sys, pytest; sys.modules['playwright'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    ended = run_in(ROOT, "-c", run, "--collect-only", "-p", "no:cacheprovider", *paths, **LOCAL)
+    if exercise:
+        assert ended.returncode == 0, ended.stdout
+    else:
+        assert ended.returncode == pytest.ExitCode.USAGE_ERROR
+        assert re.fullmatch("ERROR: .+make test.+\n+", ended.stderr)
+
+
+def test_the_tests_take_no_notice_of_a_productions_env(tmp_path: Path) -> None:
+    (tmp_path / "project" / "tests").mkdir(parents=True)
+    own = (ROOT / "project" / "tests" / "settings.py").read_text()
+    (tmp_path / "project" / "tests" / "settings.py").write_text(own)
+    (tmp_path / "project" / "settings.py").write_text(
+        "import os; print(*map(os.environ.get, ('SECRET_KEY', 'SHORTURL_LOCAL', 'PORT')), sep='|')"
+    )
+    (tmp_path / ".env").write_text("# PORT=1\nSHORTURL_LOCAL=off\nexport SECRET_KEY=x\nPORT=8001\n")
+    for given, port in (({}, ""), ({"PORT": "9"}, "9")):
+        ended = run_in(tmp_path, "-c", "import project.tests.settings", **given)
+        assert ended.stdout == f"|on|{port}\n", ended.stderr
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
+    with subprocess.Popen(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_runserver_serves() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def answers() -> bool:
+        try:
+            return bool(urlopen(f"http://127.0.0.1:{port}/healthz").status == 200)
+        except URLError:
+            return False
+
+    with (
+        database("shorturl_runserver") as url,
+        started("manage.py", "runserver", "--noreload", str(port), DATABASE_URL=url, **LOCAL),
+    ):
+        wait_until(answers, "runserver does not answer", TIMEOUT)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_gunicorn_serves_the_wsgi_application() -> None:
+    arguments = ("-m", "gunicorn", "project.wsgi", "--bind=127.0.0.1:0", "--no-control-socket")
+    with (
+        database("shorturl_wsgi") as url,
+        started(*arguments, DATABASE_URL=url, **LOCAL) as process,
+    ):
+        said = (re.search(r"Listening at: (\S+)", line) for line in process.stderr or ())
+        listening = next(filter(None, said))
+        assert urlopen(f"{listening[1]}/healthz").status == 200
+
+
+@pytest.mark.parametrize("command", ["migrate", "runserver 1", "runserver --noreload 1", "tidy"])
+def test_a_command_without_its_database_says_so(command: str) -> None:
+    ended = run_in(ROOT, "manage.py", *command.split(), **NOWHERE)
+    assert ended.returncode == 1
+    assert 'connection to server at "127.0.0.1", port 1 failed' in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "secret" not in ended.stderr, "the password"
+
+
+def test_locust_names_what_to_start() -> None:
+    given = "--headless", "--host=http://127.0.0.1:1"
+    ended = run_in(ROOT, "-m", "locust", "-f", "loadtests/lost_update.py", *given)
+    assert ended.returncode == 2
+    assert "start one with `make run`" in ended.stderr
+    assert "Traceback" not in ended.stderr
