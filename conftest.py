@@ -3,7 +3,6 @@
 import gc
 import signal
 from collections.abc import Iterator
-from contextlib import nullcontext
 from importlib.util import find_spec
 
 import pytest
@@ -11,6 +10,7 @@ from django.conf import settings
 from django.core.management.commands import flush
 from django.db import connection
 from django.test import override_settings
+from pytest_django import DjangoDbBlocker
 
 PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
 KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
@@ -104,7 +104,12 @@ def no_bans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bans, "known", bans.Known(frozenset(), float("inf")))
 
 
-@pytest.fixture
-def in_the_tests_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `manage.py race` explore there: it is empty, too, and to make another takes 450 ms."""
-    monkeypatch.setattr("lab.management.commands.race.scratch_database", nullcontext)
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Drop the scratch database of the tests' database with it."""
+    yield
+    from lab.scratch_database import drop, name_beside
+
+    with django_db_blocker.unblock():
+        drop(connection, name_beside(connection.settings_dict["NAME"]))
+        connection.close()

@@ -21,7 +21,7 @@ from lab.exploring.explored import Explored, KeptSchedule, explored_in
 from lab.exploring.jobs import jobs_named
 from lab.exploring.source import digest
 from lab.models import Exploration
-from lab.scratch_database import scratch_database
+from lab.scratch_database import LOCK, scratch_database
 
 WHAT = (  # includes everything that docs/workshop.md opens
     "lost_update/naive",
@@ -146,10 +146,10 @@ def another_exploration(db: None) -> Iterator[None]:
     other = connection.copy("other")
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [asked.LOCK])
+            cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
             yield
             # Closing the session releases it a moment later, and the next test may ask before.
-            cursor.execute("SELECT pg_advisory_unlock(%s)", [asked.LOCK])
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
     finally:
         other.close()
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from threading import Lock, Thread
 
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
@@ -16,13 +16,14 @@ from lab.exceptions import NotFound
 from lab.exploring.jobs import Job, job_named
 from lab.exploring.source import digest, shared_digest
 from lab.models import Exploration
+from lab.scratch_database import is_locked
 from shorturl.limits import quotas
 from shorturl.models import ShortUrl
 
-LOCK = 0x6C6162  # "lab": the holder of this advisory lock explores
 PERIOD, MOST = timedelta(hours=1), 20  # explorations that one network may ask for
 REFUSED = f"Your network has opened {MOST} unexplored pages in this hour. Try again in the next."
 STARTING = timedelta(seconds=5)  # a process has the lock by then
+NEXT_PAGE = 30  # seconds that it waits for, as Django takes longer to start than to explore
 FAILED = 1  # the exit status of a command that failed, and was not ended by a signal
 
 _one_start = Lock()
@@ -75,26 +76,6 @@ def job_of(row: Exploration) -> Job:
     return job_named(row.race, row.strategy, str(row.processes), row.isolation.replace(" ", "-"))
 
 
-def is_locked() -> bool:
-    """Return whether a process explores."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s"
-            " AND classid = 0 AND granted"
-            " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-            [LOCK],
-        )
-        return bool(cursor.fetchone()[0])
-
-
-def wait_for_lock(using: str) -> None:
-    """Wait until no other process explores; hold the lock to the end of the session."""
-    with connections[using].cursor() as cursor:
-        cursor.execute("SELECT set_config(name, '0', false) FROM unnest(%s) AS name",
-                       [["lock_timeout", "statement_timeout"]])  # fmt: skip
-        cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
-
-
 def start(row: Exploration) -> None:
     """Start a process that explores what was asked for, unless one runs; it ends with this one.
 
@@ -105,10 +86,10 @@ def start(row: Exploration) -> None:
     if not same.update(asked_at=Now()):
         return
     with _one_start:
-        if is_locked() or (_process and _process.poll() is None):
+        if is_locked(connection) or (_process and _process.poll() is None):
             return
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "explore"]
-        command += [f"--database={connection.settings_dict['NAME']}"]
+        command += [f"--database={connection.settings_dict['NAME']}", f"--wait={NEXT_PAGE}"]
         _process = process = subprocess.Popen(  # noqa: S603 - no argument is a visitor's
             command,
             cwd=settings.BASE_DIR,

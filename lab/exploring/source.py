@@ -15,7 +15,7 @@ from django.conf import settings
 
 from shorturl.strategies.strategy import Strategy
 
-BASE = Path(__file__).parents[1]
+BASE = Path(__file__).parents[2]
 
 
 class Source(NamedTuple):
@@ -45,14 +45,15 @@ def digest(strategy: Strategy[Any], shared: str = "") -> str:
 
 
 def shared_digest() -> str:
-    """Return the SHA-256 of the races, of what explores them, and of the explorer's version.
+    """Return the SHA-256 of the service, the races, what explores them, and the explorer's version.
 
-    The files are read each time: a service that runs has imported them before they were changed.
+    Of the service all but the strategies, as each is in the digest of its own. The files are read
+    each time: a service that runs has imported them before they were changed.
     """
     found = hashlib.sha256(version("pginterleave").encode())
-    for folder in (BASE / "races", BASE / "exploring"):
-        for path in sorted(folder.rglob("*.py")):
-            if "tests" not in path.parts[len(BASE.parts) :]:
+    for folder in ("lab/races", "lab/exploring", "shorturl"):
+        for path in sorted((BASE / folder).rglob("*.py")):
+            if not {"tests", "strategies"} & {*path.relative_to(BASE).parts}:
                 found.update(path.read_bytes())
     return found.hexdigest()
 

@@ -33,6 +33,12 @@ class Count(NamedTuple):
     def __str__(self) -> str:
         return f"{self.violating} / {self.schedules}"
 
+    def marked(self) -> str:
+        """Return the counts with the lab's marks: ✓ right, ✗ wrong silently, ⊘ refused."""
+        if self.wrong:
+            return f"✗ {self}" + (f", ⊘ {self.refused}" if self.refused else "")
+        return f"{'⊘' if self.refused else '✓'} {self}"
+
     @property
     def wrong(self) -> int:
         return self.violating - self.refused

@@ -96,6 +96,7 @@ RACES = (
             "Nothing was lost: the first request is only slow, and now both are in progress. The "
             "key says that they are the same request, and the link must be created once."
         ),
+        counts=(2, 3),
         processes=each(send),
     ),
     _race(
@@ -107,6 +108,7 @@ RACES = (
             "whether the work was done, and sends the request again with the same key. Either "
             "nothing is left of the work, or its answer is stored."
         ),
+        counts=(2, 3),
         processes=each(send_and_be_killed_first),
     ),
 )

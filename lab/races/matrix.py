@@ -1,94 +1,77 @@
-"""Strategies × races: the violating schedules of each pair, out of all."""
+"""Strategies × races: the violating schedules of each pair, out of all, from counts.json.
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+By default each race has its smallest number of processes. With `processes`, only the races that are
+explored with this number are shown.
+"""
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lab.exploring.jobs import Job
 from lab.markdown import table
 from lab.races import OPERATIONS, RACES
+from lab.races.counts import COUNTS, Count
+from lab.races.race_definition import Race
 
 
-class MatrixCell(NamedTuple):
-    race: str
-    strategy: str
-    schedules: int
-    violating: int
-    complete: bool  # False: the search was truncated, so 0 violating schedules prove nothing
-    refused: int = 0  # of the violating schedules: those in which a process gets an error
+def markdown(processes: int | None = None) -> str:
+    """Return a table for each operation, with what violates in bold."""
 
-    def marked(self) -> str:
-        """Return the counts with the lab's marks: ✓ right, ✗ wrong silently, ⊘ refused, ? open."""
-        if not self.violating:
-            return f"{'✓' if self.complete else '?'} {self}"
-        if self.refused == self.violating:
-            return f"⊘ {self}"
-        return f"✗ {self}" + (f", ⊘ {self.refused}" if self.refused else "")
+    def bold(count: Count) -> str:
+        return f"**{count}**" if count.violating else str(count)
 
-    def __str__(self) -> str:
-        count = f"{self.violating} / {self.schedules}"
-        return count if self.complete else f"{count} …"
+    tables = [[table(titles, rows), *notes] for titles, rows, notes in _tables(processes, bold)]
+    return "\n\n".join(part for each in tables for part in each)
 
 
-def cells(processes: int | None = None, **limits: Any) -> Iterator[MatrixCell]:
-    """Explore every race with each of its strategies, and yield the cells.
-
-    With `processes`, only the races with this number in their counts are explored; by default,
-    each race with its smallest number. `limits` are those of pginterleave.explore().
-    """
-    for race in RACES.values():
-        count = processes or race.counts[0]
-        if count in race.counts:
-            for strategy in race.strategies.values():
-                result = race.explore(strategy, count, reduce=True, **limits)
-                yield MatrixCell(
-                    race=race.name,
-                    strategy=strategy.name,
-                    schedules=result.schedules,
-                    violating=result.violating,
-                    complete=result.complete,
-                    refused=result.raising,
-                )
-
-
-def markdown(cells: list[MatrixCell]) -> str:
-    tables = []
-    for operation, columns, rows, notes in _tables(cells):
-        lines = [[name, *map(_violating_in_bold, row)] for name, row in rows.items()]
-        tables += [table([operation, *columns], lines), *notes]
-    return "\n\n".join(tables)
-
-
-def text(cells: list[MatrixCell]) -> str:
-    tables = []
-    for operation, columns, rows, notes in _tables(cells):
-        lines = [[operation, *columns]]
-        lines += [
-            [name, *(one.marked() if one else "–" for one in row)] for name, row in rows.items()
+def text(processes: int | None = None) -> str:
+    """Return a table for each operation in aligned columns, with the lab's marks."""
+    parts = []
+    for titles, rows, notes in _tables(processes, Count.marked):
+        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+        lines = [
+            "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
+            for line in [titles, *rows]
         ]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        padded = [
-            [part.ljust(width) for part, width in zip(line, widths, strict=True)] for line in lines
+        parts += ["\n".join(lines), *notes]
+    return "\n\n".join(parts)
+
+
+def data(processes: int | None = None) -> list[dict[str, Any]]:
+    """Return the counts that are known, each with its race and strategy."""
+    return [
+        {"race": race.name, "strategy": strategy, **count._asdict()}
+        for race in RACES.values()
+        if processes in (None, *race.counts)
+        for strategy in race.strategies
+        if (count := _count(race, strategy, processes))
+    ]
+
+
+def _tables(
+    processes: int | None, shown: Callable[[Count], str]
+) -> Iterator[tuple[list[str], list[list[str]], list[str]]]:
+    """Yield for each operation the titles of the columns, the rows, and the notes."""
+
+    def cell(race: Race, strategy: str) -> str:
+        count = _count(race, strategy, processes)
+        return shown(count) if count else "…" if strategy in race.strategies else "–"
+
+    for operation, (_, strategies, every) in OPERATIONS.items():
+        races = [race for race in every if processes in (None, *race.counts)]
+        listed = [
+            one
+            for name, one in strategies.items()
+            if any(name in race.strategies for race in races)
         ]
-        tables += ["\n".join("  ".join(line).rstrip() for line in padded), *notes]
-    return "\n\n".join(tables)
+        rows = [[one.name, *(cell(race, one.name) for race in races)] for one in listed]
+        if races:
+            titles = [operation, *(race.name for race in races)]
+            yield titles, rows, [f"{one.name}: {one.note}" for one in listed if one.note]
 
 
-Row = list[MatrixCell | None]
-
-
-def _tables(cells: list[MatrixCell]) -> Iterator[tuple[str, list[str], dict[str, Row], list[str]]]:
-    """Yield for each operation its name, its races, the rows by strategy, and the notes."""
-    found = {(each.strategy, each.race): each for each in cells}
-    for operation, (_, strategies, races) in OPERATIONS.items():
-        columns = [race.name for race in races if any(race.name == name for _, name in found)]
-        rows = {name: [found.get((name, race)) for race in columns] for name in strategies}
-        rows = {name: row for name, row in rows.items() if any(row)}
-        if columns:
-            noted = [strategies[name] for name in rows if strategies[name].note]
-            notes = [f"{one.name}: {one.note}" for one in noted]
-            yield operation, columns, rows, notes
-
-
-def _violating_in_bold(cell: MatrixCell | None) -> str:
-    if cell is None:
-        return "–"
-    return f"**{cell}**" if cell.violating else str(cell)
+def _count(race: Race, strategy: str, processes: int | None) -> Count | None:
+    if strategy not in race.strategies:
+        return None
+    job = Job(race, race.strategies[strategy], processes or race.counts[0])
+    return COUNTS.get(str(job))

@@ -315,6 +315,7 @@ RACES = (
             "count, another process can check it. The condition has to be in the statement that "
             "counts."
         ),
+        counts=(2, 3),
         setup=one_use_left,
         processes=lambda strategy, number: [if_live(resolve(strategy))] * number,
         invariant=one_has_the_last_use,
@@ -327,6 +328,7 @@ RACES = (
             "A voucher sells well, and its limit is raised while it is followed. A process that "
             "writes back the limit that it read, together with the counter, undoes the change."
         ),
+        counts=(2, 3),
         setup=uses_for_all,
         processes=lambda strategy, number: (
             [if_live(resolve(strategy))] * (number - 1) + [raise_the_limit]
@@ -348,6 +350,7 @@ RACES = (
             "after the end. A statement that waits for the row's lock checks its condition again "
             "before it counts."
         ),
+        counts=(2, 3),
         processes=lambda strategy, number: [if_live(resolve(strategy))] * (number - 1) + [expire],
         invariant=none_is_counted_later,
     ),

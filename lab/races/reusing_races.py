@@ -111,6 +111,7 @@ RACES = (
             "an existing link to a second one, so both look for it first. If both look before "
             "either creates it, neither finds one."
         ),
+        counts=(2, 3),
     ),
     _race(
         name="same_target_in_a_transaction",
@@ -122,6 +123,7 @@ RACES = (
             "An application writes another row in the same transaction. The second process has to "
             "be kept out until the first has committed, and not only until its statement ends."
         ),
+        counts=(2, 3),
         strategies={n: s for n, s in reusing.STRATEGIES.items() if n != REFUSES_TO_NEST},
         processes=each(ask_in_a_transaction),
         invariant=the_same_and_a_notification_each,
@@ -135,6 +137,7 @@ RACES = (
             "new link, and only one. A record of the old link must not block them, and must not "
             "let two of them create a link."
         ),
+        counts=(2, 3),
         setup=one_deleted_link,
     ),
 )

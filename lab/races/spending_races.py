@@ -119,6 +119,7 @@ RACES = (
             "link today. Each process counts today's links, finds that one is left, and creates a "
             "link. A correct counter does not help if it is only read before the create."
         ),
+        counts=(2, 3),
     ),
     _race(
         name="new_period",
@@ -129,6 +130,7 @@ RACES = (
             "row lock can be taken on a row that does not exist. Every process has to insert the "
             "row first."
         ),
+        counts=(2, 3),
         # f_expression has 870 schedules here, and shows nothing that last_link does not show.
         strategies={n: s for n, s in spending.STRATEGIES.items() if n != "f_expression"},
         setup=used_up_in_the_period_before,
@@ -145,6 +147,7 @@ RACES = (
             "quota has one link left. The first create fails. What it has spent must be available "
             "to the second, or to a create in between."
         ),
+        counts=(2, 3),
         processes=the_first_fails,
     ),
     _race(
@@ -160,6 +163,7 @@ RACES = (
             "back. All processes must take the two in the same order, or two of them wait for each "
             "other."
         ),
+        counts=(2, 3),
         # The others have thousands of schedules, and show nothing that last_link does not show.
         strategies={n: s for n, s in spending.STRATEGIES.items() if s.verdict is Verdict.RIGHT},
         setup=nothing_spent,

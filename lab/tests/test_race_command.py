@@ -6,20 +6,19 @@ import re
 import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from lab.conftest import race
 from lab.management.commands.race import Command
-from lab.races import EVERY_RACE, RACES, matrix
+from lab.races import EVERY_RACE, counts
 from lab.races.museum import MUSEUM
 from project.docs import ROOT
 
-pytestmark = [
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.usefixtures("in_the_tests_database"),
-]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_list_names_every_race_and_ends_with_the_museum() -> None:
@@ -51,20 +50,27 @@ def test_show_draws_the_schedule_that_is_asked_for() -> None:
     assert printed.rstrip().endswith("Holds: All are redirected, and every hit is counted.")
 
 
-def test_matrix_prints_each_cell_as_soon_as_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "RACES", {"toctou": RACES["toctou"]})
-    said = StringIO()
-    forms = [[], ["--markdown"], ["--json"]]
-    printed = [StringIO() for _ in forms]
-    for arguments, stdout in zip(forms, printed, strict=True):
-        call_command("race", "matrix", *arguments, stdout=stdout, stderr=said)
-    text, markdown, data = (each.getvalue() for each in printed)
-    assert "\ntoctou × naive: ⊘ 4 / 4\n" in said.getvalue()
-    assert re.search(r"^naive +⊘ 4 / 4$", text, re.MULTILINE)
-    assert re.search(r"^on_conflict +✓ 0 / 4$", text, re.MULTILINE)
-    assert "| naive | **4 / 4** |" in markdown
-    counts = {"schedules": 4, "violating": 4, "complete": True, "refused": 4}
-    assert json.loads(data)[0] == {"race": "toctou", "strategy": "naive", **counts}
+def test_counts_are_explored_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other races stay, and one with too many schedules is left out."""
+    file, known = tmp_path / "counts.json", dict(counts.COUNTS)
+    monkeypatch.setattr(counts, "FILE", file)
+    monkeypatch.setattr(counts, "COUNTS", known)
+    known["collision/naive/1/read-committed"] = counts.Count(0, 7, 0)
+    race("counts", "collision")
+    assert counts.read() == {**known, "collision/naive/1/read-committed": counts.Count(1, 1, 1)}
+    monkeypatch.setattr(counts, "explore", lambda _: Mock(complete=False))
+    race("counts", "collision")
+    assert not {name for name in counts.read() if name.startswith("collision/")}
+
+
+def test_matrix_prints_the_counts_in_three_forms() -> None:
+    text, markdown = race("matrix"), race("matrix", "--markdown", "--processes", "3")
+    assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
+    assert re.search(r"^on_conflict +✓ 0 / 1 +✓ 0 / 4 ", text, re.MULTILINE)
+    assert "\n| advisory_lock | … | 0 / 31770 |\n" in markdown
+    assert "| f_expression | 0 / 636 | 0 / 212 | **306 / 312** |" in markdown
+    cell = {"race": "toctou", "strategy": "naive", "schedules": 4, "violating": 4, "refused": 4}
+    assert cell in json.loads(race("matrix", "--json"))
 
 
 class Terminal(StringIO):
@@ -89,7 +95,7 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
         (["explore", "nothing"], "There is no race 'nothing'; there are collision, toctou"),
         (["explore", "toctou", "--strategy", "magic"], "toctou has no strategy 'magic'"),
         (["explore", "--strategy", "as_found"], "No race has this strategy"),  # but in the museum
-        (["matrix", "--processes", "4"], "There is a matrix for 1, 2, 3 processes"),
+        (["matrix", "--processes", "4"], "invalid choice: 4 (choose from 1, 2, 3)"),
         (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
         (["explore", "collision", "--processes", "2"], "collision takes 1 process, not 2"),
         (["explore", "toctou", "--max-schedules", "0"], "'0' is not a whole number from 1 up"),

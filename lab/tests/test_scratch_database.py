@@ -1,9 +1,6 @@
-"""Scratch databases: separate from the service's, dropped at the end, and only when unused."""
+"""The scratch database: separate from the service's, kept, and used by one process at a time."""
 
-import signal
-import subprocess
-import sys
-import time
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -13,17 +10,7 @@ from django.db.utils import OperationalError
 
 from lab import scratch_database as module
 from lab.exceptions import LabRefusal
-from lab.scratch_database import (
-    check_role,
-    drop,
-    is_free,
-    kept_scratch_database,
-    prefix,
-    scratch_database,
-    scratch_databases,
-    sweep,
-)
-from project.docs import ROOT
+from lab.scratch_database import LOCK, check_role, is_locked, name_beside, scratch_database
 from shorturl.models import ShortUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,63 +23,48 @@ def host() -> Iterator[BaseDatabaseWrapper]:
     session.close()
 
 
-@pytest.fixture
-def foreign() -> Iterator[str]:
-    """A scratch database of another process, with no session in it."""
-    name = prefix(connection.settings_dict["NAME"]) + "0" * 16
-    with connection.cursor() as cursor:
-        cursor.execute(f'CREATE DATABASE "{name}"')
-    yield name
-    drop(connection, name)
-
-
-def test_it_is_separate_and_is_dropped() -> None:
+def test_it_is_separate() -> None:
     own = connection.settings_dict["NAME"]
     ShortUrl.objects.create(key="mine", target_url="https://example.com/")
     with scratch_database() as name:
         assert connection.settings_dict["NAME"] == name != own
-        assert not ShortUrl.objects.exists()
+        assert not ShortUrl.objects.filter(key="mine").exists()
     assert connection.settings_dict["NAME"] == own
     assert ShortUrl.objects.get().key == "mine"
-    assert scratch_databases(connection) == []
 
 
-def test_another_host_keeps_one_that_is_used(host: BaseDatabaseWrapper) -> None:
+def test_one_process_at_a_time_uses_it(host: BaseDatabaseWrapper) -> None:
+    told = threading.Event()
+    with host.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+
+    def end_the_other() -> None:
+        with host.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+        told.set()
+
+    with scratch_database(waiting=end_the_other):
+        assert told.is_set()
+        assert is_locked(host)
+    with scratch_database(waiting=told.clear):
+        assert told.is_set()
+
+
+def test_sessions_that_a_killed_process_has_left_are_ended(host: BaseDatabaseWrapper) -> None:
     with scratch_database() as name:
-        connection.close()  # so that only the lock protects it
-        sweep(host)
-        assert scratch_databases(host) == [name]
-
-
-def test_an_unused_one_is_dropped(host: BaseDatabaseWrapper, foreign: str) -> None:
-    assert is_free(connection, foreign)
-    sweep(host)
-    assert scratch_databases(host) == [foreign]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_unlock_all()")
-    sweep(host)
-    assert scratch_databases(host) == []
-    assert is_free(connection, foreign)  # the sweep has released what it took
-    connection.close()  # and its lock
-
-
-def test_one_where_a_killed_process_left_a_session_is_dropped(
-    host: BaseDatabaseWrapper, foreign: str
-) -> None:
-    left = connection.copy()
-    left.settings_dict["NAME"] = foreign
-    left.ensure_connection()
-    sweep(host)
-    assert scratch_databases(host) == []
-    with pytest.raises(OperationalError), left.cursor() as cursor:
+        pass
+    host.settings_dict["NAME"] = name
+    host.ensure_connection()
+    with scratch_database():
+        pass
+    with pytest.raises(OperationalError), host.cursor() as cursor:
         cursor.execute("SELECT 1")
-    left.close()
 
 
 def test_names_of_two_services_never_meet() -> None:
-    long = "a" * 40
-    assert len({prefix(name) for name in ("a", "a_race", long, long + "b")}) == 4
-    assert len(prefix("ä" * 63)) < len(prefix("a" * 63)) <= 63 - 16
+    long = "a" * 50
+    assert len({name_beside(name) for name in ("a", "a_lab", long, long + "b")}) == 4
+    assert len(name_beside("ä" * 63)) < len(name_beside("a" * 63)) <= 63
 
 
 def test_a_role_that_may_not_create_databases_is_told(host: BaseDatabaseWrapper) -> None:
@@ -103,64 +75,18 @@ def test_a_role_that_may_not_create_databases_is_told(host: BaseDatabaseWrapper)
 
 
 @pytest.mark.exhaustive
-def test_a_kept_one_is_used_again_until_a_migration_changes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_is_used_again_until_a_migration_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a database, which a killed process has left, is made again."""
-    name = prefix(connection.settings_dict["NAME"], "kept")
 
     def keeps(key: str) -> bool:
-        with kept_scratch_database() as used:
-            assert used == name
+        with scratch_database():
             _, is_new = ShortUrl.objects.get_or_create(key=key, target_url="https://a.example/")
             return not is_new
 
-    try:
-        assert [keeps("a"), keeps("a")] == [False, True]
-        sweep(connection)
-        monkeypatch.setattr(module, "migrations_digest", lambda: "of tomorrow")
-        assert [keeps("a"), keeps("a")] == [False, True]
-        with connection.cursor() as cursor:  # as if it was killed while it made the tables
-            cursor.execute(f'COMMENT ON DATABASE "{name}" IS NULL')
-        assert not keeps("a")
-        assert not ShortUrl.objects.exists()
-    finally:
-        drop(connection, name)
-
-
-# Explores in a scratch database beside the test's database, where no other test creates one.
-PROGRAM = """
-import django
-django.setup()
-from django.core.management import execute_from_command_line
-from django.db import connection
-connection.settings_dict["NAME"] = {name!r}
-execute_from_command_line(["manage.py", "race", "explore", "crossed_locks"])
-"""
-
-
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive), signal.SIGTERM]
-)
-def test_a_command_that_is_ended_drops_its_database(number: signal.Signals) -> None:
-    """The list of databases shows when it is running, and that it has cleaned up."""
-    name = connection.settings_dict["NAME"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.format(name=name)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        deadline = time.monotonic() + 60
-        while not scratch_databases(connection):
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            assert time.monotonic() < deadline
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert scratch_databases(connection) == []
-    assert "Traceback" not in errors
-    assert process.returncode in (130, 143)
+    assert [keeps("kept"), keeps("kept")] == [False, True]
+    monkeypatch.setattr(module, "migrations_digest", lambda: "of tomorrow")
+    assert [keeps("kept"), keeps("kept")] == [False, True]
+    with connection.cursor() as cursor:  # as if it was killed while it made the tables
+        name = name_beside(connection.settings_dict["NAME"])
+        cursor.execute(f'COMMENT ON DATABASE "{name}" IS NULL')
+    assert not keeps("kept")

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from django.db.models.functions import Now
 
-from lab.exploring import asked
+from lab.exploring import asked, source
 from lab.exploring.jobs import jobs_named
 from lab.models import Exploration
 from pginterleave import Outcome, explore
@@ -66,7 +67,7 @@ def test_one_process_at_a_time_is_started(
     row, other = asked.asked_for(JOB), asked.asked_for(OTHER)
     asked.start(row)
     popen.assert_not_called()  # another process explores
-    monkeypatch.setattr(asked, "is_locked", lambda: False)
+    monkeypatch.setattr(asked, "is_locked", lambda _: False)
     asked.start(row)
     popen.assert_not_called()  # another worker has been asked just before
     asked.start(other)
@@ -96,3 +97,24 @@ def test_a_process_that_cannot_begin_says_why(program: str, problem: str) -> Non
     asked.note_failure(subprocess.Popen(command, stderr=subprocess.PIPE, text=True))
     row.refresh_from_db()
     assert row.problem == problem
+
+
+def test_what_decides_a_result_is_in_the_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The strategy, the races, the service without its tests, and the explorer's version."""
+    monkeypatch.setattr(source, "BASE", tmp_path)
+    found = [source.digest(JOB.strategy), source.digest(OTHER.strategy)]
+    for path, is_told in [
+        ("lab/races/a.py", True),
+        ("shorturl/a.py", True),
+        ("shorturl/tests/a.py", False),
+    ]:
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("")
+        (tmp_path / path).write_text("changed = True")
+        found += [source.digest(JOB.strategy)] if is_told else []
+        assert source.digest(JOB.strategy) == found[-1]
+    monkeypatch.setattr(source, "version", lambda _: "of tomorrow")
+    found.append(source.digest(JOB.strategy))
+    assert len(set(found)) == len(found) == 5

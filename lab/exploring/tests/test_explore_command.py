@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from io import StringIO
+from math import inf
 from typing import Any
 from unittest.mock import Mock
 
@@ -19,13 +20,14 @@ from lab.exploring.explored import Explored
 from lab.exploring.jobs import Job, jobs_named
 from lab.management.commands import explore as command
 from lab.models import Exploration
-from lab.scratch_database import drop, prefix
+from lab.scratch_database import is_locked
 from shorturl.models import ShortUrl
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 (JOB,) = jobs_named("lost_update/naive")
 (OTHER,) = jobs_named("toctou/naive")
+(THIRD,) = jobs_named("toctou/on_conflict")
 Run = Callable[[Job, Callable[[int], object]], Explored]
 
 
@@ -42,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch, explored: dict[str, Kept]) -> Mock:
     results = {str(kept.explored.job): kept.explored for kept in explored.values()}
     run = Mock(side_effect=lambda job, _: results[str(job)])
     monkeypatch.setattr(explorer, "run", run)
-    monkeypatch.setattr(command, "kept_scratch_database", nullcontext)
+    monkeypatch.setattr(command, "scratch_database", nullcontext)
     return run
 
 
@@ -54,12 +56,9 @@ def explore(*what: str) -> str:
 
 def test_it_explores_what_is_missing_and_touches_no_link(client: Client, started: Mock) -> None:
     ShortUrl.objects.create(key="a", target_url="https://example.com/")
-    try:
-        said = "[####################] 1/1 lost_update/naive/2/read-committed: 12 of 14 schedules"
-        assert explore("lost_update/naive") == f"{said} violate the invariant\n"
-        assert explore("lost_update/naive") == explore() == ""
-    finally:
-        drop(connection, prefix(connection.settings_dict["NAME"], "kept"))
+    said = "[####################] 1/1 lost_update/naive/2/read-committed: 12 of 14 schedules"
+    assert explore("lost_update/naive") == f"{said} violate the invariant\n"
+    assert explore("lost_update/naive") == explore() == ""
     assert ShortUrl.objects.get().hits == 0
     assert "Violated: hits = 1, not 2" in get(client, NAIVE)
     started.assert_not_called()
@@ -133,7 +132,7 @@ def test_one_whose_process_is_ended_begins_again(run: Mock) -> None:
         explore()
     row = asked.asked_for(JOB)
     assert (row.summary, row.problem, row.ran) == (None, "", None)
-    assert not asked.is_locked()
+    assert not is_locked(connection)
     run.side_effect = results
     explore()
     assert asked.asked_for(JOB).summary
@@ -151,6 +150,27 @@ def test_a_role_that_may_not_create_databases_is_named(
     run: Mock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refusal = LabRefusal("The role 'x' may not create databases.")
-    monkeypatch.setattr(command, "kept_scratch_database", Mock(side_effect=refusal))
+    monkeypatch.setattr(command, "scratch_database", Mock(side_effect=refusal))
     with pytest.raises(CommandError, match="The role 'x' may not"):
         explore(str(JOB))
+
+
+@pytest.mark.parametrize("ends", ["another source", "another command", "the time"])
+def test_it_waits_for_the_next_page(run: Mock, monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+    asked.asked_for(JOB)
+    events = iter(["next page", ends])
+
+    def sleep(_: float) -> None:
+        match next(events):
+            case "next page":
+                asked.asked_for(OTHER)
+            case "another source":
+                Exploration.objects.create(**THIRD.where(), digest="of tomorrow")
+            case "another command":
+                monkeypatch.setattr(command, "is_locked", lambda *_, **__: True)
+            case "the time":
+                monkeypatch.setattr("time.monotonic", lambda: inf)
+
+    monkeypatch.setattr("time.sleep", sleep)
+    explore("--wait=30")
+    assert [call.args[0] for call in run.call_args_list] == [JOB, OTHER]

@@ -1,5 +1,7 @@
 """`manage.py explore`: explore what the lab's pages have asked for, and more."""
 
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,18 +13,19 @@ from django.db import DatabaseError, connection, connections
 from lab.exceptions import Cancelled, LabRefusal, NotFound
 from lab.exploring import asked, explorer
 from lab.exploring.jobs import Job, jobs_named
-from lab.exploring.source import digest
+from lab.exploring.source import digest, shared_digest
 from lab.models import Exploration
-from lab.scratch_database import kept_scratch_database
+from lab.races import EVERY_RACE
+from lab.scratch_database import is_locked, scratch_database
 
-PROGRESS = 0.3  # seconds between two updates of the number of schedules
+PROGRESS = 0.3  # seconds between two looks at the table, and two updates of it
 SERVICE = "service"  # the alias of the service's database while the default is a scratch database
 KILLED = "The process that explored it was killed."
 BAR = 20  # characters
 
 
 class Command(BaseCommand):
-    """Explores in a scratch database that is kept, and stores the results in the service's."""
+    """Explores in the scratch database, and stores the results in the service's."""
 
     requires_system_checks = ()  # they import every page, which takes as long as an exploration
     help = (
@@ -38,28 +41,34 @@ class Command(BaseCommand):
             help="workshop, all, or race/strategy[/processes[/level]]",
         )
         parser.add_argument("--database", help="the service's database, if it is another one")
+        parser.add_argument(
+            "--wait", type=int, default=0, help="seconds to wait for another page, at the end"
+        )
 
     def handle(self, *args: Any, what: list[list[Job]], **options: Any) -> None:
         if options["database"]:
             connection.settings_dict["NAME"] = options["database"]
+        before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         try:
             for job in [job for group in what for job in group]:
                 Exploration.objects.filter(**job.where()).exclude(problem="").delete()
                 asked.asked_for(job)
             with service_connection():
-                asked.wait_for_lock(SERVICE)
-                failed = self._explore_all() if asked.waiting(SERVICE).exists() else 0
+                failed = (
+                    self._explore_all(options["wait"]) if asked.waiting(SERVICE).exists() else 0
+                )
         except (LabRefusal, DatabaseError) as error:
             raise CommandError(str(error).strip()) from error
+        finally:
+            signal.signal(signal.SIGTERM, before)
         if failed and what:
             raise CommandError(f"{failed} failed.")
 
-    def _explore_all(self) -> int:
-        """Explore what was asked for until nothing is left; return how many have failed."""
+    def _explore_all(self, wait: int) -> int:
+        """Explore what was asked for; return how many have failed."""
         done = failed = 0
-        with kept_scratch_database():
-            while found := self._next():
-                row, job = found
+        with scratch_database(lambda: self.stdout.write("Another exploration is running.")):
+            for row, job in self._taken(wait):
                 total = done + asked.waiting(SERVICE).count()
                 self._say(done, total, f"{job}")
                 said = self._explore(row, job)
@@ -68,7 +77,31 @@ class Command(BaseCommand):
                 self._say(done, max(done, total), f"{job}: {said}", ending="\n")
         return failed
 
-    def _next(self) -> tuple[Exploration, Job] | None:
+    def _taken(self, wait: int) -> Iterator[tuple[Exploration, Job]]:
+        """Take one after the other, until none has come for `wait` seconds.
+
+        End at once if a process has to explore that has another source, or is another command.
+        """
+        last, shared = time.monotonic(), shared_digest()
+        # Of the files as this process has imported them.
+        digests = {
+            one.function: digest(one, shared)
+            for race in EVERY_RACE.values()
+            for one in race.strategies.values()
+        }
+        while True:
+            others = asked.waiting(SERVICE).exists() or is_locked(
+                connections[SERVICE], granted=False
+            )
+            if found := self._next(digests):
+                yield found
+                last = time.monotonic()
+            elif others or time.monotonic() - last >= wait:
+                return
+            else:
+                time.sleep(PROGRESS)
+
+    def _next(self, digests: dict[Any, str]) -> tuple[Exploration, Job] | None:
         """Return the next one that has the source of this process, and take it."""
         for row in asked.waiting(SERVICE):
             same = Exploration.objects.using(SERVICE).filter(pk=row.pk)
@@ -77,7 +110,7 @@ class Command(BaseCommand):
                 continue
             with suppress(NotFound):
                 job = asked.job_of(row)
-                if digest(job.strategy) == row.digest:
+                if digests[job.strategy.function] == row.digest:
                     same.update(ran=0)
                     return row, job
         return None

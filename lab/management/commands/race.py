@@ -22,7 +22,9 @@ from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
 from shorturl.strategies.strategy import Strategy
 
-ARGUMENTS = ("race", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form")
+ARGUMENTS = (
+    "race", "races", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form",
+)  # fmt: skip
 
 
 class OneLineParser(CommandParser):
@@ -41,7 +43,7 @@ def limit(text: str) -> int:
 
 
 class Command(BaseCommand):
-    """Works in a scratch database, which it creates and drops."""
+    """Works in the lab's scratch database."""
 
     help = "Explore races: run every schedule of the processes' SQL statements; count violations."
 
@@ -69,17 +71,20 @@ class Command(BaseCommand):
             "--schedule",
             help="such as 1212; default: the counterexample, or else the first schedule",
         )
+        count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
+        count.add_argument("races", nargs="*", type=race_named, help="default: all races")
         table = action(
             self.run_matrix,
-            "Print strategies × races: violating / all schedules; ✗ wrong, ⊘ refused.",
+            "Print that file as tables: violating / all schedules; ✗ wrong, ⊘ refused.",
         )
         form = table.add_mutually_exclusive_group()
         for name, text in (("json", "a list of the cells"), ("markdown", "tables for a document")):
             form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
-        count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
-        count.add_argument("race", nargs="?", type=race_named, help="default: all races")
-        for each in (explore, show, table):
-            each.add_argument("--processes", type=limit, help="default: the race's smallest number")
+        smallest = "default: the race's smallest number"
+        numbers = sorted({count for race in RACES.values() for count in race.counts})
+        table.add_argument("--processes", type=int, choices=numbers, help=smallest)
+        for each in (explore, show):
+            each.add_argument("--processes", type=limit, help=smallest)
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
             each.add_argument(
                 "--max-seconds", type=limit, default=MAX_SECONDS, help="for each search"
@@ -93,9 +98,7 @@ class Command(BaseCommand):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(1) from None
         except KeyboardInterrupt:
-            raise CommandError(
-                "Interrupted; the scratch database is dropped.", returncode=130
-            ) from None
+            raise CommandError("Interrupted.", returncode=130) from None
         except (InterleaveError, LabRefusal) as error:
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
@@ -165,28 +168,19 @@ class Command(BaseCommand):
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, processes: int | None, form: str | None, **limits: int) -> None:
-        counts = {count for race in RACES.values() for count in race.counts}
-        if processes and processes not in counts:
-            there_are = ", ".join(map(str, sorted(counts)))
-            raise CommandError(f"There is a matrix for {there_are} processes.", returncode=2)
-        with self._scratch():
-            cells = []
-            for cell in matrix.cells(processes, **limits):
-                cells.append(cell)
-                self._say(f"{cell.race} × {cell.strategy}: {cell.marked()}")
+    def run_matrix(self, processes: int | None, form: str | None) -> None:
         if form == "json":
-            self.stdout.write(json.dumps([cell._asdict() for cell in cells], indent=1))
-            return
-        self.stdout.write(matrix.markdown(cells) if form else matrix.text(cells))
+            self.stdout.write(json.dumps(matrix.data(processes), indent=1))
+        else:
+            self.stdout.write((matrix.markdown if form else matrix.text)(processes))
 
-    def run_counts(self, race: Race | None) -> None:
+    def run_counts(self, races: list[Race]) -> None:
         found = dict(counts.COUNTS)
         with self._scratch():
             for job in counted():
-                if race in (None, job.race):
+                if not races or job.race in races:
                     result = counts.explore(job)
-                    self._say(f"{job}: {result}")
+                    self._say(f"{job}: {counted_as(result)}")
                     found.pop(f"{job}", None)
                     if result.complete:
                         found[f"{job}"] = counts.Count(
@@ -202,8 +196,7 @@ class Command(BaseCommand):
         return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
 
     def _scratch(self) -> AbstractContextManager[str]:
-        self._say("Working in a scratch database, which is dropped at the end.")
-        return scratch_database()
+        return scratch_database(lambda: self._say("Another exploration is running."))
 
     def _say(self, text: str) -> None:
         self.stderr.write(text, style_func=str)  # no colour, because it is not an error

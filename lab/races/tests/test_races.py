@@ -1,4 +1,4 @@
-"""Every race with every strategy: the counts are those of the documents, and are explained."""
+"""Every race with every strategy: the counts are those of the file, and are explained."""
 
 import re
 import time
@@ -9,11 +9,10 @@ from pytest_django import DjangoDbBlocker
 
 from lab.exploring import explorer
 from lab.exploring.explored import Explored
-from lab.exploring.jobs import READ_COMMITTED, Job, counted, every_job
+from lab.exploring.jobs import LEVELS, READ_COMMITTED, Job, counted, every_job
 from lab.pages.schedules import sheet_of
-from lab.races import EVERY_RACE, OPERATIONS, RACES, counts, matrix
+from lab.races import EVERY_RACE, OPERATIONS, RACES, counts
 from lab.races.counts import COUNTS, Count
-from lab.races.matrix import MatrixCell
 from lab.races.race_definition import worst_case
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration
@@ -22,68 +21,50 @@ from project.docs import ROOT
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.strategy import Verdict
 
-TEXT = (ROOT / "docs" / "races.md").read_text()
-MATRIX, THREE = TEXT.split("<!-- [[[end]]] -->")[0], TEXT.split("\n## With three processes\n")[1]
-AT_EACH_LEVEL = (
-    (ROOT / "docs" / "isolation-levels.md").read_text().split("## The races at each level")[1]
-)
 CONDITIONS = {"last_use", "limit_raised", "expiry"}
 
 
-def cells(text: str) -> Iterator[tuple[str, str, str, str]]:
-    corner, columns = "", list[str]()
-    for first, rest in re.findall(r"^\| (\w+) \| (.+) \|$", text, re.MULTILINE):
-        if first in OPERATIONS or first in EVERY_RACE:
-            corner, columns = first, rest.split(" | ")
-            continue
-        for column, cell in zip(columns, rest.split(" | "), strict=True):
-            if cell != "–":
-                yield corner, column, first, cell
+def job(race: str, strategy: str, processes: int = 0, level: str = READ_COMMITTED) -> Job:
+    found = EVERY_RACE[race]
+    return Job(found, found.strategies[strategy], processes or found.counts[0], level)
 
 
-TWO_COUNTS, THREE_COUNTS = (
-    {(race, strategy): count for _, race, strategy, count in cells(text)}
-    for text in (MATRIX, THREE)
-)
-CELLS = {
-    (race, strategy): MatrixCell(race, strategy, schedules, violating, complete=True)
-    for (race, strategy), count in TWO_COUNTS.items()
-    for violating, schedules in [map(int, re.findall(r"\d+", count))]
-}
+def count(race: str, strategy: str) -> Count:
+    return COUNTS[str(job(race, strategy))]
 
 
-def test_the_document_shows_the_matrix_as_the_command_prints_it() -> None:
-    assert set(CELLS) == {(name, one) for name, race in RACES.items() for one in race.strategies}
-    assert MATRIX.endswith(
-        f'"manage.py race matrix --markdown")) ]]] -->\n{matrix.markdown([*CELLS.values()])}\n'
-    )
+def test_the_file_has_every_cell_of_the_pages() -> None:
+    """Except for what has, with three processes, more schedules than are explored."""
+    every = {str(each): each for each in counted()}
+    assert set(COUNTS) <= set(every)
+    missing = [each for name, each in every.items() if name not in COUNTS]
+    assert [each for each in missing if each.processes == each.race.counts[0]] == []
 
 
-def test_the_tables_for_three_processes_show_every_strategy() -> None:
-    races = {race for race, _ in THREE_COUNTS}
-    assert races >= {name for name, race in RACES.items() if 3 in race.counts[1:]}
-    assert set(THREE_COUNTS) == {(race, one) for race in races for one in RACES[race].strategies}
-    for count in THREE_COUNTS.values():
-        assert count == "…" or count.startswith("**") is not count.startswith("0 /")
-
-
-def test_the_tables_for_each_isolation_level_show_every_strategy() -> None:
-    shown = {(race, strategy) for race, _, strategy, _ in cells(AT_EACH_LEVEL)}
-    races = ("lost_update", "write_skew")
-    every = {(race, one) for race in races for one in EVERY_RACE[race].strategies}
-    assert every - shown == {("lost_update", "in_memory")}
-    for race, level, strategy, cell in cells(AT_EACH_LEVEL):
-        if (race, level) == ("lost_update", READ_COMMITTED):
-            assert cell.strip("*") == str(CELLS[race, strategy])
+def test_the_tables_for_each_isolation_level_have_the_counts_of_the_file() -> None:
+    text = (ROOT / "docs" / "isolation-levels.md").read_text()
+    for race in ("lost_update", "write_skew"):
+        rows = text.split(f"\n| {race} | ")[1].split("\n\n")[0]
+        found = re.findall(r"^\| (\w+) \| (.+) \|$", rows, re.MULTILINE)
+        assert dict(found) == {
+            one: " | ".join(
+                f"**{each}**" if each.violating else str(each)
+                for level in LEVELS
+                for each in [COUNTS[str(job(race, one, level=level))]]
+            )
+            for one in EVERY_RACE[race].strategies
+            if one != "in_memory"
+        }
 
 
 def test_the_verdicts_are_right() -> None:
     """A strategy is wrong, or right alone, if and only if a race shows it."""
     for operation, (_, strategies, races) in OPERATIONS.items():
-        names = {race.name for race in races}
         for name, strategy in strategies.items():
             violated = {
-                race for race in names if (race, name) in CELLS and CELLS[race, name].violating
+                race.name
+                for race in races
+                if name in race.strategies and count(race.name, name).violating
             }
             found = Verdict.WRONG if violated else Verdict.RIGHT
             if violated and all(race.endswith("_in_a_transaction") for race in violated):
@@ -94,56 +75,23 @@ def test_the_verdicts_are_right() -> None:
 
 
 def test_what_is_said_of_whole_races_holds() -> None:
-    for cell in ("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness"):
-        assert CELLS[cell].violating == CELLS[cell].schedules
+    always = [("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness")]
+    always += [(race, "in_memory") for race in ("lost_update", "clobbered_edit", "crossed_locks")]
+    for race, strategy in always:
+        assert count(race, strategy).violating == count(race, strategy).schedules
     for strategy in RACES["custom_key"].strategies:
-        assert str(CELLS["custom_key", strategy]) == str(CELLS["toctou", strategy])
+        assert count("custom_key", strategy) == count("toctou", strategy)
     assert {
-        cell.strategy
-        for cell in CELLS.values()
-        if cell.race == "deleted_meanwhile" and cell.violating
+        strategy
+        for strategy in RACES["deleted_meanwhile"].strategies
+        if count("deleted_meanwhile", strategy).violating
     } == {"naive", "atomic_only", "f_expression_full_save", "in_memory"}
-    for race in "lost_update", "clobbered_edit", "crossed_locks":
-        assert CELLS[race, "in_memory"].violating == CELLS[race, "in_memory"].schedules
 
 
 def test_the_clock_stands_still_for_an_exploration_only() -> None:
     with worst_case():
         assert timestamp_key.time_ns() == timestamp_key.time_ns()  # type: ignore[attr-defined]
     assert timestamp_key.time_ns is time.time_ns  # type: ignore[attr-defined]
-
-
-def job(race: str, strategy: str, processes: int = 0, level: str = READ_COMMITTED) -> Job:
-    found = EVERY_RACE[race]
-    return Job(found, found.strategies[strategy], processes or found.counts[0], level)
-
-
-# What the documents say of each exploration.
-DOCUMENTED = {
-    **{str(job(*cell)): count for cell, count in TWO_COUNTS.items()},
-    **{str(job(*cell, 3)): count for cell, count in THREE_COUNTS.items()},
-    **{
-        str(job(race, strategy, level=level)): cell
-        for race, level, strategy, cell in cells(AT_EACH_LEVEL)
-    },
-}
-KNOWN = {name: str(count) for name, count in COUNTS.items()}
-# Those that no page shows have too many processes for the table of their race.
-UNSHOWN = {name for name, count in DOCUMENTED.items() if name not in KNOWN and count != "…"}
-
-
-def test_the_file_and_the_documents_have_the_same_counts() -> None:
-    """The file has every cell of a page, but for what has more schedules than are explored."""
-    for name, count in DOCUMENTED.items():
-        assert name in UNSHOWN or KNOWN.get(name, "…") == count.strip("*"), name
-    missing = {str(each) for each in counted()} - set(KNOWN)
-    assert missing == {name for name in missing if DOCUMENTED[name] == "…"}
-    assert set(KNOWN) <= {str(each) for each in counted()}
-    assert all(job_named(*name.split("/")).processes == 3 for name in UNSHOWN)
-
-
-def job_named(race: str, strategy: str, processes: str, level: str) -> Job:
-    return job(race, strategy, int(processes), level.replace("-", " "))
 
 
 # The counterexamples of the museum, and all its violations.
@@ -191,7 +139,7 @@ def short(job: Job) -> str:
 
 DRAWN = [each for each in every_job() if is_drawn(each)]
 ONLY_COUNTED = [
-    job_named(*name.split("/")) for name in [*KNOWN, *UNSHOWN] if name not in map(str, DRAWN)
+    each for each in counted() if str(each) in COUNTS and str(each) not in map(str, DRAWN)
 ]
 # Of what the service runs, these are explored with the other tests, too.
 QUICK = {
@@ -208,10 +156,8 @@ def scratch(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 
 def is_counted(job: Job, found: Exploration | Explored) -> None:
-    """Compare with the file, or with the document."""
-    name, refused = str(job), found.refused if isinstance(found, Explored) else found.raising
-    count = Count(found.violating, found.schedules, refused)
-    assert count == COUNTS[name] if name in COUNTS else str(count) == DOCUMENTED[name].strip("*")
+    refused = found.refused if isinstance(found, Explored) else found.raising
+    assert Count(found.violating, found.schedules, refused) == COUNTS[str(job)]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from django.db import connection
 
-from lab.scratch_database import drop, prefix
+from lab.scratch_database import drop, name_beside
 from loadtests.harness.serving import serving
 from project.tests.conftest import PRODUCTION, ROOT, run_in
 from project.tests.serving.test_unavailable import TIMEOUT
@@ -44,7 +44,7 @@ def database(name: str) -> Iterator[str]:
     finally:
         with connection.cursor() as cursor:
             cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        drop(connection, prefix(name, "kept"))  # which a page of the lab has made
+        drop(connection, name_beside(name))  # which a page of the lab has made
 
 
 def text_of(http: HTTPConnection, path: str) -> str:

@@ -10,11 +10,10 @@ from django.db import connection
 from playwright.sync_api import Locator, Page, expect
 
 from lab.conftest import NAIVE, RIGHT, Kept
-from lab.exploring import asked
 from lab.exploring.explored import KeptSchedule
 from lab.models import Exploration
 from lab.pages import measured
-from lab.scratch_database import drop, prefix
+from lab.scratch_database import LOCK
 from shorturl.tests.browser.conftest import NewPage
 
 
@@ -125,8 +124,7 @@ def nothing_runs_after(transactional_db: None) -> Iterator[None]:
     """Wait for the exploration's end before the tables are emptied, even if the test fails."""
     yield
     with connection.cursor() as cursor:  # an exploration holds this lock until it is done
-        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [asked.LOCK] * 2)
-    drop(connection, prefix(connection.settings_dict["NAME"], "kept"))
+        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [LOCK] * 2)
 
 
 @pytest.mark.exhaustive
