@@ -1,5 +1,6 @@
 """The races of repeated requests: one request is sent twice, and its work must be done once."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,26 +24,33 @@ def make_a_link(process: int) -> dict[str, Any]:
     return {"status": 201, "body": short_url.key}
 
 
-def make_a_link_and_be_killed(process: int) -> dict[str, Any]:
-    make_a_link(process)
-    raise Killed
-
-
-def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> object:
+def send(
+    strategy: Strategy[Any],
+    process: int,
+    *,
+    make: Callable[[int], dict[str, Any]] = make_a_link,
+    killed: bool = False,
+) -> object:
     """Send the request; return its second try if it is in progress or the process is `killed`.
 
-    The work of a killed process raises, so atomic() rolls back, as PostgreSQL does when a session
-    ends. The client gets no answer, and sends the request again.
+    `make` does the work of a process. The work of a killed process raises, so atomic() rolls back,
+    as PostgreSQL does when a session ends. The client gets no answer, and sends the request again.
     """
-    work = partial(make_a_link_and_be_killed if killed else make_a_link, process)
+
+    def work() -> dict[str, Any]:
+        made = make(process)
+        if killed:
+            raise Killed
+        return made
+
     try:
         return strategy.function(*REQUEST, work=work)
     except (IdempotencyRecord.InFlight, Killed):
-        return partial(send, strategy, process)
+        return partial(send, strategy, process, make=make)
 
 
-def send_and_be_killed_first(strategy: Strategy[Any], process: int) -> object:
-    return send(strategy, process, killed=process == 1)
+def send_and_be_killed_first(strategy: Strategy[Any], process: int, **options: Any) -> object:
+    return send(strategy, process, killed=process == 1, **options)
 
 
 def no_links_and_no_answers(strategy: Strategy[Any]) -> None:

@@ -64,7 +64,6 @@ def with_scheme(target_url: str) -> str:
     return target_url
 
 
-@lru_cache(maxsize=1024)  # a create by the API validates twice; only the valid ones are kept
 def validate_target_url(target_url: str) -> None:
     """Raise ValidationError unless a link may lead to `target_url`."""
     if len(target_url) > TARGET_URL_MAX_LENGTH:

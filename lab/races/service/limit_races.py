@@ -10,11 +10,11 @@ from django.contrib.auth import get_user_model
 
 from lab.races.creating_races import links, no_links
 from lab.races.idempotency_races import (
-    REQUEST,
     TARGET,
-    Killed,
     links_and_answers,
     no_links_and_no_answers,
+    send,
+    send_and_be_killed_first,
     worked_once,
 )
 from lab.races.race_definition import Process, Race, each, worst_case
@@ -25,7 +25,7 @@ from shorturl import operations
 from shorturl.exceptions import TooManyCreates
 from shorturl.limits import quotas
 from shorturl.links import keys
-from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
+from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies.strategy import Strategy, table
 
 OWNER = 1
@@ -130,23 +130,9 @@ def both_have_the_same_link(outcomes: list[Outcome]) -> str:
     return "" if spent() in ([], [1]) else f"spent = {spent()}, not [1]"
 
 
-def send(strategy: Strategy[Any], process: int, *, killed: bool = False) -> object:
-    """Send the request; return its second try if it is in progress or the process is `killed`."""
-
-    def work() -> dict[str, Any]:
-        made = quotas.spend(SPENDER, partial(operations.create, TARGET, key=f"own{process}"))
-        if killed:
-            raise Killed
-        return {"status": 201, "body": made.key}
-
-    try:
-        return strategy.function(*REQUEST, work=work)
-    except (IdempotencyRecord.InFlight, Killed):
-        return partial(send, strategy, process)
-
-
-def send_and_be_killed_first(strategy: Strategy[Any], process: int) -> object:
-    return send(strategy, process, killed=process == 1)
+def make_and_spend(process: int) -> dict[str, Any]:
+    made = quotas.spend(SPENDER, partial(operations.create, TARGET, key=f"own{process}"))
+    return {"status": 201, "body": made.key}
 
 
 def nothing_answered(strategy: Strategy[Any]) -> None:
@@ -239,7 +225,7 @@ RACES = (
             "A program gets no answer for a while, and sends its request again, with the same "
             "key. Link, charge and answer are committed together, by whoever holds the key's lock."
         ),
-        processes=each(send),
+        processes=each(partial(send, make=make_and_spend)),
     ),
     _answer(
         name="request_killed_before_the_answer",
@@ -248,6 +234,6 @@ RACES = (
             "The process that has created the link is killed before it has stored the answer. The "
             "link and its charge are rolled back, and the request is sent again."
         ),
-        processes=each(send_and_be_killed_first),
+        processes=each(partial(send_and_be_killed_first, make=make_and_spend)),
     ),
 )
