@@ -23,6 +23,7 @@ from shorturl.events.subscribing import subscribe, unsubscribe
 from shorturl.management.commands import demo
 from shorturl.management.demo_links import DemoLink, once
 from shorturl.models import ApiToken, IdempotencyRecord, ShortUrl
+from shorturl.strategies.resolving import combined
 from shorturl.tests.callers import TARGET, bearer, run, user
 
 RECEIVER = "https://receiver.example/"
@@ -109,6 +110,27 @@ def test_two_delete_the_same_link_in_the_admin(interleave: Interleave) -> None:
     link = operations.create(TARGET, key="a")
     fields = {"action": "delete_selected", "_selected_action": link.pk, "post": "yes"}
     interleave(*(admin("shorturl/shorturl/", **fields) for _ in range(2)))
+
+
+# --- Links of an owner ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside", ["delete", "follow"])
+def test_an_owner_deletes_several_links(beside: str, interleave: Interleave) -> None:
+    owner = user()
+    for key in "ab":
+        operations.create(TARGET, key=key, owner_id=owner.pk)
+
+    def delete(*keys: str) -> Callable[[], int]:
+        client = Client()
+        client.force_login(owner)
+        return lambda: int(client.post("/links/delete/selected", {"key": keys}).status_code)
+
+    others: dict[str, Callable[[], object]] = {
+        "delete": delete("b", "a"),
+        "follow": lambda: combined.resolve("b").target_url,
+    }
+    interleave(delete("a", "b"), others[beside])
 
 
 # --- Receivers of events -------------------------------------------------------------------------
