@@ -7,6 +7,7 @@ from lab.conftest import Kept
 from lab.exploring.asked import asked_for
 from lab.exploring.jobs import job_named
 from lab.models import Exploration
+from lab.pages import exploration_views
 from shorturl.tests.browser.conftest import barriers, fits
 
 EXPLORATION = "/lab/races/lost_update/{}/2/"
@@ -29,7 +30,11 @@ PATHS = [
 
 
 @pytest.fixture(autouse=True)
-def everything(stored: dict[str, Kept], another_exploration: None) -> None:
+def everything(
+    stored: dict[str, Kept], another_exploration: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A page that is being explored loads itself again, which would abort what the test does.
+    monkeypatch.setattr(exploration_views, "RELOAD", 3600)
     asked_for(job_named("lost_update", "compare_and_swap"))
     asked_for(job_named("lost_update", "repeatable_read"))
     Exploration.objects.filter(strategy="repeatable_read").update(problem="Too much of it.")
