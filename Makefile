@@ -51,7 +51,8 @@ races: .venv/installed  ## every strategy under load, and a table of the losses
 
 SCRIPT := lost_update
 locust: .venv/installed-to-load  ## beside make run: one load script in Locust's web UI, with its ledger (SCRIPT)
-	$(BIN)/locust -f loadtests/$(SCRIPT).py --host http://127.0.0.1:$${PORT:-8000}
+	$(BIN)/locust -f loadtests/$(SCRIPT).py \
+	    --host http://127.0.0.1:$${PORT:-$$(cut -d " " -f 2 .local/served-at || echo 8000)}
 
 faults: .venv/installed  ## injected faults under load, and the longest wait of a request; about eight minutes
 	$(BIN)/python -m loadtests.faults

@@ -4,6 +4,11 @@
 import os
 import sys
 
+try:
+    import django  # noqa: F401
+except ImportError:
+    sys.exit("manage.py: Django is missing: use .venv/bin/python, which `make run` installs")
+
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import OperationalError, ProgrammingError

@@ -1,5 +1,9 @@
 """The ASGI application that gunicorn serves: `gunicorn -c project/gunicorn.py`."""
 
+import os
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+
 from project.serving.application import Service
 
 application = Service()

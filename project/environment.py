@@ -28,6 +28,7 @@ EMAIL_URL_EXAMPLE = "smtp+tls://user:password@mail.example.com:587"
 DATABASE_URL_EXAMPLE = "postgres://user:password@host:5432/shorturl"
 # A host in Django's syntax: a name, with a leading dot for all its subdomains, or an address.
 HOST = re.compile(r"\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\]", re.IGNORECASE)
+ENV_LINE = re.compile(r"#|$|(export )?\w+=")
 ON, OFF = ("on", "true", "yes", "1"), ("off", "false", "no", "0")
 
 env = environ.Env()
@@ -42,13 +43,18 @@ def invalid(name: str, problem: str, example: object) -> ImproperlyConfigured:
 def read_env_file(path: Path) -> None:
     """Add the file's variables to the environment, which wins; the file may be missing.
 
-    Raises ImproperlyConfigured when it cannot be read. django-environ would ignore that.
+    Raises ImproperlyConfigured when it or a line cannot be read. django-environ would ignore that.
     """
     try:
-        if path.exists():
-            env.read_env(StringIO(path.read_text("utf-8-sig")))
+        content = path.read_text("utf-8-sig") if path.exists() else ""
     except (OSError, UnicodeError) as error:
         raise ImproperlyConfigured(f"{path} cannot be read: {error}") from error
+    lines = [line.strip() for line in content.splitlines()]
+    for number, line in enumerate(lines, 1):
+        if not ENV_LINE.match(line):
+            # The line may be a secret.
+            raise ImproperlyConfigured(f"{path}: line {number} is neither NAME=value nor # comment")
+    env.read_env(StringIO("\n".join(lines)))
 
 
 def text(name: str, *, default: str = "") -> str:

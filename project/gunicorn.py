@@ -190,7 +190,7 @@ def when_ready(server: Any) -> None:
     print(f"The URL shortener is at http://{HOST}:{port}/ – Ctrl-C stops it.", flush=True)
     if not validate_host(HOST, ALLOWED_HOSTS):
         names = ", ".join(ALLOWED_HOSTS)
-        print(f"It answers only to the hosts in ALLOWED_HOSTS, which are {names}.", flush=True)
+        print(f"It answers only to these names: ALLOWED_HOSTS={names}", flush=True)
 
 
 def _terminate(*_: Any) -> None:

@@ -72,7 +72,10 @@ class Lab:
             if isinstance(error, (InvalidSchema, InvalidURL, MissingSchema)):
                 problem = f"{self.host!r} is not a host: write it like http://127.0.0.1:8000"
             elif isinstance(error, requests.ConnectionError):
-                problem = f"no service answers at {self.host}: start one with `make run`"
+                problem = (
+                    f"no service answers at {self.host}: start one with `make run`, "
+                    "or name another with --host"
+                )
             else:
                 problem = f"{self.host} does not answer as the service does: {error}"
             raise LabError(problem) from error

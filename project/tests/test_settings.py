@@ -213,6 +213,9 @@ def test_an_env_that_cannot_be_read_stops_the_start(load: Load, tmp_path: Path) 
     env.write_bytes("DEBUG=on\n".encode("utf-16"))
     with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read"):
         load()
+    env.write_text("# A comment\n\n  export DEBUG=on\nSECRET_KEY: abc\n")
+    with pytest.raises(ImproperlyConfigured, match=r"\.env: line 4 is neither NAME=value"):
+        load()
     env.unlink()
     env.mkdir()  # Docker makes a directory if the file to mount is missing
     with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read: .*directory"):

@@ -57,4 +57,4 @@ def user_of(username: str) -> User:
     try:
         return User.objects.get(username=username)
     except (User.DoesNotExist, ValueError) as error:  # ValueError: a NUL
-        raise CommandError(f"There is no user {username!r}: add one at /admin/.") from error
+        raise CommandError(f"There is no user {username!r}.") from error

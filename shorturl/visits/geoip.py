@@ -19,7 +19,9 @@ def problem() -> str:
         return ""
     try:
         kind = opened(settings.SHORTURL_GEOIP).metadata().database_type
-    except (OSError, ValueError, maxminddb.InvalidDatabaseError) as error:
+    except OSError as error:
+        return str(error.strerror)
+    except (ValueError, maxminddb.InvalidDatabaseError) as error:
         return str(error)
     return "" if any(name in kind for name in WITH_COUNTRIES) else f"its type is {kind}"
 
