@@ -102,5 +102,13 @@ def test_runs_are_combined(tmp_path: Path) -> None:
     run_pytest(tmp_path, TESTS, *append, "-k", "test_pair")
     assert sum(map(bool, lines(tmp_path).values())) == 2
     assert len(lines(tmp_path)) == 5
-    run_pytest(tmp_path, TESTS, "--interleave-coverage=other")
+
+
+def test_what_another_folder_sends_is_not_reported(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "caller.py").write_text("def call(function):\n    function()\n")
+    calling = "def test_alone():\n    from other import caller\n    caller.call(shop.count_by_orm)"
+    tests = TESTS.replace("def test_alone():", calling)
+    run_pytest(tmp_path, tests, "--interleave-coverage=other")
     assert lines(tmp_path) == {}

@@ -25,6 +25,7 @@ class Command(BaseCommand):
         failed = []
         for name in COMMANDS:
             try:
+                # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
                 call_command(name, stdout=self.stdout, stderr=self.stderr)
             except CommandError as error:
                 failed.append(f"{name}: {error}")

@@ -42,7 +42,8 @@ class CoveragePlugin:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         folders = config.getoption("--interleave-coverage")
-        self.recorder = Recorder((config.rootpath / each).resolve() for each in folders)
+        sources = [(config.rootpath / each).resolve() for each in folders]
+        self.recorder = Recorder(sources, config.rootpath)
         self.path = config.rootpath / DATA
         self.is_worker = hasattr(config, "workerinput")
         appends = config.getoption("--interleave-coverage-append") and not self.is_worker

@@ -1,8 +1,8 @@
 """Race coverage: which lines of a project write or lock rows, and which explorations ran them.
 
 A line is explored if an exploration ran it in one process, and another process of it used one of
-the same tables. The line is the innermost one of the project on the stack. What a line of a test or
-a migration sends is not the project's.
+the same tables. The line is the innermost one of the project on the stack. What a line of a test,
+of a migration or of another folder sends is not reported.
 """
 
 import linecache
@@ -27,6 +27,7 @@ NO_TABLE = re.compile(
     re.IGNORECASE,
 )
 NEVER = "never"
+OWN = f"{Path(__file__).parents[1]}{os.sep}"  # this package, also in a project's folder
 
 Line = tuple[str, int]  # the path of a file, and a number in it
 
@@ -40,10 +41,14 @@ class Written:
 
 
 class Recorder:
-    """Collects the lines under the folders `sources` that write; `test` is the present test."""
+    """Collects the lines under the folders `sources` that write; `test` is the present test.
 
-    def __init__(self, sources: Iterable[Path]) -> None:
+    The project is these folders and `root`.
+    """
+
+    def __init__(self, sources: Iterable[Path], root: Path) -> None:
         self.sources = tuple(f"{each}{os.sep}" for each in sources)
+        self.root = f"{root}{os.sep}"
         self.test = ""
         self.lines: dict[Line, Written] = {}
         self._known: dict[str, str] = {}  # what a file is
@@ -92,17 +97,20 @@ class Recorder:
                 self._known[path] = self._kind(path)
             if self._known[path] == "of the project":
                 return path, frame.f_lineno
-            if self._known[path] == "of a test":
+            if self._known[path] == "not reported":
                 return None
             frame = frame.f_back
         return None
 
     def _kind(self, path: str) -> str:
-        below = next((path[len(each) :] for each in self.sources if path.startswith(each)), "")
-        parts = Path(below).parts
-        if not parts or any(map(PACKAGES.fullmatch, parts)):
+        folders = (*self.sources, self.root)
+        folder = next((each for each in folders if path.startswith(each)), "")
+        parts = Path(path[len(folder) :]).parts
+        if not folder or path.startswith(OWN) or any(map(PACKAGES.fullmatch, parts)):
             return "of a package"
-        return "of a test" if any(map(OTHER.fullmatch, parts)) else "of the project"
+        if folder not in self.sources or any(map(OTHER.fullmatch, parts)):
+            return "not reported"
+        return "of the project"
 
 
 recorder: Recorder | None = None  # of this run, if it collects
