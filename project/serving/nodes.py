@@ -101,7 +101,7 @@ class Nodes:
             if not (self.shards.ids if first else self.read_at > called):
                 await asyncio.sleep(self.read_at + APART - self.loop.time())
                 self.read_at = self.loop.time()
-                self.shards = await asyncio.shield(self.coordinator(shards.read))
+                self.shards = await asyncio.shield(self.coordinator(read))
                 self.stale = False
 
     async def keep(self) -> None:
@@ -112,6 +112,12 @@ class Nodes:
                 if self.stale or self.loop.time() > self.read_at + AGE:
                     await self.read()
             await asyncio.sleep(APART)
+
+
+def read(cursor: CursorWrapper) -> shards.Shards:
+    """Read the shards and the banned domains, which the coordinator has alone."""
+    bans.refresh()
+    return shards.read(cursor)
 
 
 def count_several(hits: Mapping[str, Sequence[Any]], cursor: CursorWrapper) -> Mapping[str, Any]:
