@@ -28,27 +28,21 @@ class Command(roll_up.Command):
             return
         with connection.cursor() as cursor:
             nodes = shards.read(cursor, VISITS).nodes
-        away, taken, coordinator = {}, 0, connection.settings_dict
-        for shard, node in sorted(nodes.items(), key=lambda each: each[1]):
-            if node not in away:
-                try:
-                    taken += self.of_shard(node, f"{VISITS}_{shard}")
-                except DatabaseError as error:
-                    away[node] = f"{node.host}:{node.port}: {str(error).splitlines()[0]}"
+        away, taken, coordinator = list[str](), 0, connection.settings_dict
+        for node in sorted({*nodes.values()}):
+            connection.close()
+            address = {"HOST": node.host, "PORT": node.port} if node.host else {}
+            connection.settings_dict = {**coordinator, **address}
+            try:
+                for shard in [shard for shard in nodes if nodes[shard] == node]:
+                    cluster.searched.set(f"{VISITS}_{shard}")
+                    with bounded(LONGEST):
+                        taken += roll_up_visits(timezone.now())
+            except DatabaseError as error:
+                away.append(f"{node.host}:{node.port}: {str(error).splitlines()[0]}")
+        cluster.searched.set(VISITS)
         connection.close()
         connection.settings_dict = coordinator
         self.stdout.write(f"{taken:,} rows of visits rolled up.")
         if away:
-            raise CommandError(f"The next run does the rest: {'; '.join(away.values())}.")
-
-    def of_shard(self, node: shards.Node, table: str) -> int:
-        """Roll up the rows of a shard; raise DatabaseError."""
-        if connection.settings_dict != node.database:
-            connection.close()
-            connection.settings_dict = node.database
-        searched = cluster.searched.set(table)
-        try:
-            with bounded(LONGEST):
-                return roll_up_visits(timezone.now())
-        finally:
-            cluster.searched.reset(searched)
+            raise CommandError(f"The next run does the rest: {'; '.join(away)}.")
