@@ -2,7 +2,6 @@
 
 from contextvars import ContextVar
 from datetime import datetime
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +19,7 @@ searched = ContextVar("searched", default=VisitCount._meta.db_table)
 DUE = sql.SQL("""
     SELECT DISTINCT key FROM (
         SELECT key FROM {table} WHERE unit = %s AND starts_at < %s ORDER BY starts_at LIMIT %s
-    ) AS oldest ORDER BY key
+    ) AS oldest
 """)
 
 
@@ -37,13 +36,10 @@ def roll_up(unit: str, into: str, before: datetime) -> int:
 
     On Citus no statement may lock rows of several shards.
     """
-    if settings.DATABASE_CITUS:
-        return by_key.roll_up(unit, into, before, due=partial(due, unit, before))
-    return batches.roll_up(unit, into, before)
-
-
-def due(unit: str, before: datetime) -> list[str]:
-    return [key for (key,) in search(DUE, [unit, before, by_key.BATCH])]
+    if not settings.DATABASE_CITUS:
+        return batches.roll_up(unit, into, before)
+    found = search(DUE, [unit, before, by_key.BATCH])
+    return by_key.roll_up(unit, into, before, keys=[key for (key,) in found])
 
 
 def search(statement: Any, values: list[Any], **names: Any) -> list[Any]:

@@ -45,7 +45,6 @@ MENDS = {
 }
 UNRESOLVED, REFUSED, *DIFFERENT = MENDS
 SAID = re.compile('(could not translate host name)|pg_hba.conf|authentication failed|(role|base) "')
-COORDINATOR_AGE = 60  # seconds after which a session of the coordinator's tries the node again
 
 
 class Node(NamedTuple):
@@ -103,7 +102,8 @@ def connect(connection: BaseDatabaseWrapper, node: Node) -> None:
     connection.settings_dict = node.database
     if node.host and problem(connection):
         connection.close()
-        connection.settings_dict = {**Node().database, "CONN_MAX_AGE": COORDINATOR_AGE}
+        # The node is tried again after a minute.
+        connection.settings_dict = {**Node().database, "CONN_MAX_AGE": 60}
     connection.ensure_connection()
 
 
@@ -118,9 +118,8 @@ def problem(connection: BaseDatabaseWrapper) -> str:
         if said := SAID.search(str(error)):
             return UNRESOLVED if said[1] else REFUSED
         raise
-    hashes = [hashtext(sample) for sample in SAMPLES]
+    hashes, limit = [*map(hashtext, SAMPLES)], str(settings.DATABASE_LOCK_TIMEOUT * 500)
     with connection.cursor() as cursor:
-        limit = str(settings.DATABASE_LOCK_TIMEOUT * 500)
         cursor.execute(ASK, [LINKS, list(SAMPLES), hashes, limit])
         fine = cursor.fetchone()
     return next((why for why, is_so in zip(DIFFERENT, fine, strict=True) if not is_so), "")

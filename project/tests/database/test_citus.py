@@ -43,15 +43,9 @@ def test_a_walk_through_the_service_without_a_cluster(settings: Settings) -> Non
 # --- manage.py distribute ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], r"This database has no Citus: .* CREATE EXTENSION citus"),
-        (["--undo"], "no Citus, so none of its tables is distributed"),
-    ],
-)
-def test_an_impossible_command_is_refused(arguments: list[str], said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+@pytest.mark.parametrize("arguments", [[], ["--undo"]])
+def test_an_impossible_command_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(CommandError, match=r"This database has no Citus: .* CREATE EXTENSION"):
         call_command("distribute", *arguments)
 
 

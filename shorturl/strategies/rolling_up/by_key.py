@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -39,14 +38,14 @@ def roll_up(
     into: str,
     before: datetime,
     *,
-    due: Callable[[], list[str]] | None = None,
+    keys: list[str] | None = None,
 ) -> int:
     """Move the rows of one link after the other, each link in a separate transaction.
 
     What it does: reads the keys of the 10,000 oldest rows. For each key it moves up to 10,000 rows
     that no other transaction has locked, and commits. It returns how many rows it took. A caller
-    repeats it until that is less than a batch. With `due`, which returns keys of one shard, it
-    moves their rows together.
+    repeats it until that is less than a batch. With `keys`, all of one shard, it moves the rows of
+    these links together.
 
     SQL:
         SELECT key AS short_url_id FROM shorturl_visitcount
@@ -87,14 +86,15 @@ def roll_up(
     change only one node's rows, or where a transaction must be short.
     """
     span = {"h": "hour", "d": "day", "m": "month"}[into]
-    oldest = VisitCount.objects.filter(unit=unit, starts_at__lt=before).order_by("starts_at")
-    links = oldest.values_list("short_url_id", flat=True)[:BATCH]
+    groups = [keys]
+    if keys is None:
+        due = VisitCount.objects.filter(unit=unit, starts_at__lt=before).order_by("starts_at")
+        groups = [[key] for key in sorted({*due.values_list("short_url_id", flat=True)[:BATCH]})]
     taken = 0
-    groups = [due()] if due else [[key] for key in sorted({*map(str, links)})]
-    for keys in filter(None, groups):
+    for group in filter(None, groups):
         with transaction.atomic(), connection.cursor() as cursor:
-            placeholders = sql.SQL(", ").join([sql.Placeholder()] * len(keys))
-            values: list[Any] = [*keys, unit, before, BATCH, *keys, span, into]
+            placeholders = sql.SQL(", ").join([sql.Placeholder()] * len(group))
+            values: list[Any] = [*group, unit, before, BATCH, *group, span, into]
             cursor.execute(TAKE.format(**NAMES, keys=placeholders), values)
             if found := cursor.fetchall():
                 rows = sql.SQL(", ").join([ROW] * len(found))
