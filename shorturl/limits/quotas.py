@@ -137,14 +137,13 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
     values += (each for when, most, _ in charges for each in (when, most))
 
     def take() -> dict[timedelta, datetime]:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute(RESERVE.format(table=TABLE, rows=rows, limits=limits), values)
-                spent = dict(cursor.fetchall())
-            for when, most, price in charges:
-                # The upsert does not check the condition for a new counter.
-                if when not in spent or price > most:
-                    raise ShortUrl.QuotaExceeded(spender, limit=most, period=when)
+        with connection.cursor() as cursor:
+            cursor.execute(RESERVE.format(table=TABLE, rows=rows, limits=limits), values)
+            spent = dict(cursor.fetchall())
+        for when, most, price in charges:
+            # The upsert does not check the condition for a new counter.
+            if when not in spent or price > most:
+                raise ShortUrl.QuotaExceeded(spender, limit=most, period=when)
         return spent
 
     def put_back() -> None:
@@ -156,7 +155,7 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
         with transaction.atomic():
             take()
             return create()
-    spent = apart(take)
+    spent = apart(transaction.atomic(take))
     try:
         return create()
     except Exception as error:
