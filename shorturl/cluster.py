@@ -1,20 +1,26 @@
 """What DATABASE_CITUS chooses: the statements of redirects and of the roll-up."""
 
-from collections.abc import Iterable
+from contextvars import ContextVar
 from datetime import datetime
 from types import ModuleType
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
 from shorturl.strategies.recording_visits import combined, one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
 
-BY_SHARD = """
-    SELECT array_agg(key) FROM unnest(%s::text[]) AS key
-    GROUP BY get_shard_id_for_distribution_column(%s::regclass, key)
-"""
+# The table that a roll-up searches: on Citus that of a shard, as one of all shards needs all nodes.
+# It is only read. Each change names the distributed table and the key.
+searched = ContextVar("searched", default=VisitCount._meta.db_table)
+DUE = sql.SQL("""
+    SELECT DISTINCT key FROM (
+        SELECT key FROM {table} WHERE unit = %s AND starts_at < %s ORDER BY starts_at LIMIT %s
+    ) AS oldest
+""")
 
 
 def recording() -> ModuleType:
@@ -30,12 +36,15 @@ def roll_up(unit: str, into: str, before: datetime) -> int:
 
     On Citus no statement may lock rows of several shards.
     """
-    if settings.DATABASE_CITUS:
-        return by_key.roll_up(unit, into, before, groups=by_shard)
-    return batches.roll_up(unit, into, before)
+    if not settings.DATABASE_CITUS:
+        return batches.roll_up(unit, into, before)
+    found = search(DUE, [unit, before, by_key.BATCH])
+    return by_key.roll_up(unit, into, before, keys=[key for (key,) in found])
 
 
-def by_shard(keys: list[str]) -> Iterable[list[str]]:
+def search(statement: Any, values: list[Any], **names: Any) -> list[Any]:
+    """Return the rows of a SELECT from {table}, which is `searched`."""
     with connection.cursor() as cursor:
-        cursor.execute(BY_SHARD, [keys, VisitCount._meta.db_table])
-        return [of_shard for (of_shard,) in cursor.fetchall()]
+        table = sql.Identifier(searched.get())
+        cursor.execute(statement.format(table=table, **names), values)
+        return list(cursor.fetchall())

@@ -10,22 +10,17 @@ from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
+from django.core.management import CommandError
 from django.db import connection
 from django.db.models import Model
 
-from shorturl.links.keys import KEY_CONSTRAINT
 from shorturl.models import ShortUrl
 
 LINKS = ShortUrl._meta.db_table
 # Links, and what names its link by the key; with the lab also the tables of its exhibits.
-BY_KEY: list[type[Model]] = [
-    ShortUrl,
-    *(
-        model
-        for model in apps.get_models()
-        if model._meta.managed and any(field.name == "short_url" for field in model._meta.fields)
-    ),
-]
+MANAGED = [model for model in apps.get_models() if model._meta.managed]
+TIED = [each for each in MANAGED if "short_url" in {field.name for field in each._meta.fields}]
+BY_KEY: list[type[Model]] = [ShortUrl, *TIED]
 SETTINGS = [
     # With a foreign key to a reference table, a transaction may not run statements in parallel.
     "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'",
@@ -52,8 +47,7 @@ TO_IDENTITY = [
     "SELECT setval('{0}_id_seq', last_value, is_called) FROM {0}_id_serial",
     "DROP SEQUENCE {0}_id_serial",
 ]
-# The index of the primary key still finds rows by id. That of the other constraint finds them by
-# key.
+# The index of the primary key finds rows by id, and that of the other constraint by key.
 PRIMARY_KEY = "ALTER TABLE {0} DROP CONSTRAINT {0}_pkey, ADD PRIMARY KEY ({1})"
 REFERENCE = "SELECT create_reference_table('{}')"
 DISTRIBUTE = "SELECT create_distributed_table('{}', 'key'{})"
@@ -69,15 +63,6 @@ DISTRIBUTED = """
     WHERE partmethod <> 'n' OR repmodel = 't'
 """
 COORDINATOR = "SELECT FROM pg_dist_local_group WHERE groupid = 0"
-DUPLICATES = f"SELECT key FROM {LINKS} GROUP BY key HAVING count(*) > 1 LIMIT 1"  # noqa: S608
-REFERRING = f"""
-    SELECT conrelid::regclass::text FROM pg_constraint
-    WHERE contype = 'f' AND confrelid = '{LINKS}'::regclass LIMIT 1
-"""  # noqa: S608
-
-
-class NotPossible(Exception):
-    """The tables cannot be distributed. The message says why, and what to do."""
 
 
 def is_distributed() -> bool:
@@ -87,12 +72,12 @@ def is_distributed() -> bool:
 def statements(*, undo: bool) -> list[str]:
     """Return the statements to send in one transaction; none if all tables are done already.
 
-    Without Citus, returns the statements for all tables. Raises NotPossible.
+    Without Citus, returns the statements for all tables. Raises CommandError on a worker.
     """
     models: list[type[Model]] = [*reference_models(), *BY_KEY]
     if rows(INSTALLED):
         if not rows(COORDINATOR):
-            raise NotPossible("This is a worker of the cluster: connect to its coordinator")
+            raise CommandError("This is a worker of the cluster: connect to its coordinator.")
         done = {name.removeprefix("public.") for (name,) in rows(DISTRIBUTED)}
         models = [model for model in models if (model._meta.db_table in done) is undo]
     if not models:
@@ -101,13 +86,6 @@ def statements(*, undo: bool) -> list[str]:
 
 
 def doing(models: list[type[Model]]) -> Iterator[str]:
-    if ShortUrl in models:
-        for (key,) in rows(DUPLICATES):
-            raise NotPossible(f"Several links have the key {key!r}: restore {KEY_CONSTRAINT} first")
-        for (table,) in rows(REFERRING):
-            raise NotPossible(
-                f"The table {table} refers to a link by its id, and Citus needs the key in it"
-            )
     yield LOCK.format(", ".join(model._meta.db_table for model in models))
     new = [one for one in models if not rows(HAS_SEQUENCE.format(one._meta.db_table))]
     yield from for_ids(new, TO_SEQUENCE)

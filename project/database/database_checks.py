@@ -91,15 +91,15 @@ def asks_the_database(check: Check) -> Check:
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
-    """Limit waiting for the database to PATIENCE, as a PgBouncer may have no session free.
+def bounded(seconds: float = PATIENCE) -> Iterator[None]:
+    """Limit waiting for the database, as a PgBouncer may have no session free.
 
     Raises OperationalError in the block.
     """
     before = extensions.get_wait_callback()
     deadlines.install()
     try:
-        with deadlines.answered_within(PATIENCE):
+        with deadlines.answered_within(seconds):
             yield
     finally:
         extensions.set_wait_callback(before)

@@ -15,30 +15,36 @@ from django.db import OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from shorturl.limits import bans
 from shorturl.models import ShortUrl
 
+LINKS = ShortUrl._meta.db_table
 BITS = 0xFFFFFFFF
 SEED = 0x9E3779B9 + 3923095
-READ = f"""
+READ = """
     SELECT shardminvalue::int, shardid, groupid, nodename, nodeport
     FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)
-    WHERE logicalrelid = '{ShortUrl._meta.db_table}'::regclass AND noderole = 'primary' ORDER BY 1
-"""  # noqa: S608
+    WHERE logicalrelid = %s::regclass AND noderole = 'primary' ORDER BY 1
+"""
 SAMPLES = "a", "c6UFG", "exactly12chr", "a-key-of-more-than-24-characters", "é"
-ASK = f"""
-    SELECT current_user::text, array(SELECT hashtext(sample) FROM unnest(%s::text[]) AS sample),
-        (SELECT setting FROM pg_settings WHERE name = 'lock_timeout'),
-        to_regclass('{ShortUrl._meta.db_table}') IS NOT NULL
-"""  # noqa: S608
-COORDINATOR_AGE = 60  # seconds after which a session of the coordinator's tries the node again
-# What libpq says of a node that redirects cannot use, although it may be there.
-UNUSABLE = {
-    "could not translate host name": "{host} does not resolve here|On the coordinator: "
-    "SELECT citus_update_node(nodeid, 'NAME', {port}) FROM pg_dist_node WHERE nodename = '{host}'",
-    'pg_hba.conf|authentication failed|role "|database "': "the role may not log in|On the node: "
-    "ALTER ROLE {user} LOGIN, and let pg_hba.conf accept it with the password of DATABASE_URL",
+ASK = """
+    SELECT to_regclass(%s) IS NOT NULL,
+        array(SELECT hashtext(sample) FROM unnest(%s::text[]) AS sample) = %s,
+        (SELECT setting FROM pg_settings WHERE name = 'lock_timeout') = %s
+"""
+# Why redirects cannot use a node that may be there, and what mends it.
+MENDS = {
+    "its name does not resolve here": "On the coordinator: SELECT citus_update_node(nodeid, "
+    "'NAME', {PORT}) FROM pg_dist_node WHERE nodename = '{HOST}'",
+    "the role may not log in": "On the node: ALTER ROLE {USER} LOGIN, and let pg_hba.conf accept "
+    "it with the password of DATABASE_URL",
+    "it lacks the extension, or the tables": "On the node: CREATE EXTENSION citus; then on the "
+    "coordinator: SELECT start_metadata_sync_to_node('{HOST}', {PORT})",
+    "it hashes keys differently": "Give it PostgreSQL's version and locale of the coordinator",
+    "it has another lock_timeout": "On the coordinator: ALTER ROLE {USER} SET lock_timeout = "
+    "'{LIMIT}ms'",
 }
+UNRESOLVED, REFUSED, *DIFFERENT = MENDS
+SAID = re.compile('(could not translate host name)|pg_hba.conf|authentication failed|(role|base) "')
 
 
 class Node(NamedTuple):
@@ -49,15 +55,21 @@ class Node(NamedTuple):
 
     @property
     def database(self) -> dict[str, Any]:
-        """The settings of its connections; the PgBouncer of a node has the port of the first."""
+        """The settings of its connections; the PgBouncer of a node has the port of the first.
+
+        The role has the lock_timeout, for the statements that the coordinator sends there, too.
+        """
         service = settings.SERVICE_DATABASE
-        pooled = settings.DATABASE_POOLER != "none"
-        address = {"HOST": self.host, "PORT": service["PORT"] if pooled else self.port}
-        return {**service, **address} if self.host else service
+        if not self.host:
+            return service
+        options = dict(service["OPTIONS"])
+        options["options"] = re.sub(r"-c lock_timeout=\S+", "", options.get("options", ""))
+        port = self.port if settings.DATABASE_POOLER == "none" else service["PORT"]
+        return {**service, "HOST": self.host, "PORT": port, "OPTIONS": options}
 
 
 class Shards:
-    """The shards of links in the order of their hashes, and the node of each."""
+    """The shards of a table in the order of their hashes, and the node of each."""
 
     def __init__(self, rows: list[tuple[int, int, int, str, int]]) -> None:
         self.least = [least for least, *_ in rows]
@@ -76,10 +88,9 @@ class Shards:
         return self.nodes.get(shard, Node())
 
 
-def read(cursor: CursorWrapper) -> Shards:
-    """Read the shards from the coordinator, and the banned domains, which it has alone."""
-    bans.refresh()
-    cursor.execute(READ)
+def read(cursor: CursorWrapper, table: str = LINKS) -> Shards:
+    """Read the shards of a table from the coordinator."""
+    cursor.execute(READ, [table])
     return Shards(cursor.fetchall())
 
 
@@ -91,38 +102,27 @@ def connect(connection: BaseDatabaseWrapper, node: Node) -> None:
     connection.settings_dict = node.database
     if node.host and problem(connection):
         connection.close()
-        connection.settings_dict = {**Node().database, "CONN_MAX_AGE": COORDINATOR_AGE}
+        # The node is tried again after a minute.
+        connection.settings_dict = {**Node().database, "CONN_MAX_AGE": 60}
     connection.ensure_connection()
 
 
 def problem(connection: BaseDatabaseWrapper) -> str:
-    """Return why a node cannot be used for redirects, "|" and what mends it; "" if it can.
+    """Return why a node cannot be used for redirects, which is in MENDS; "" if it can.
 
     Raises OperationalError if it does not answer.
     """
-    names = {name.lower(): connection.settings_dict[name] for name in ("HOST", "PORT", "USER")}
     try:
         connection.ensure_connection()
     except OperationalError as error:
-        for said, found in UNUSABLE.items():
-            if re.search(said, str(error)):
-                return found.format(**names)
+        if said := SAID.search(str(error)):
+            return UNRESOLVED if said[1] else REFUSED
         raise
+    hashes, limit = [*map(hashtext, SAMPLES)], str(settings.DATABASE_LOCK_TIMEOUT * 500)
     with connection.cursor() as cursor:
-        cursor.execute(ASK, [list(SAMPLES)])
-        role, hashes, lock_timeout, has_links = cursor.fetchone()
-    wanted = settings.DATABASE_LOCK_TIMEOUT * 500
-    if not has_links:
-        start = "On the node: CREATE EXTENSION citus; then on the coordinator: "
-        start += "SELECT start_metadata_sync_to_node('{host}', {port})"
-        return f"it lacks the extension, or the tables|{start.format(**names)}"
-    if hashes != [hashtext(sample) for sample in SAMPLES]:
-        same = "Give it the version of PostgreSQL and the locale of the coordinator"
-        return f"it hashes keys differently|{same}"
-    if lock_timeout != str(wanted):
-        alter = f"ALTER ROLE {role} SET lock_timeout = '{wanted}ms'"
-        return f"its lock_timeout is {lock_timeout} ms|On the coordinator: {alter}"
-    return ""
+        cursor.execute(ASK, [LINKS, list(SAMPLES), hashes, limit])
+        fine = cursor.fetchone()
+    return next((why for why, is_so in zip(DIFFERENT, fine, strict=True) if not is_so), "")
 
 
 @lru_cache(10_000)

@@ -72,12 +72,8 @@ class Nodes:
         def send(count: Callable[..., Any], *arguments: Any) -> "asyncio.Future[Any]":
             return self.loop.create_task(self.pool(self.shards.node(shard))(count, *arguments))
 
-        return Waiting(
-            partial(send, count_several),
-            partial(send, following.count_key),
-            most_keys=self.most_keys,
-            patience=self.patience,
-        )
+        ways = partial(send, count_several), partial(send, following.count_key)
+        return Waiting(*ways, most_keys=self.most_keys, patience=self.patience)
 
     def pool_of(self, node: shards.Node) -> Callable[..., Any]:
         """Return what runs functions with a cursor of one of the node's SESSIONS."""
@@ -95,12 +91,13 @@ class Nodes:
         return run_one
 
     async def read(self, *, first: bool = False) -> None:
-        """Read the shards after this call, or for the `first` time. Readings are APART."""
+        """Read bans and shards after this call, or for the `first` time. Readings are APART."""
         called = self.loop.time()
         async with self.reading:
             if not (self.shards.ids if first else self.read_at > called):
                 await asyncio.sleep(self.read_at + APART - self.loop.time())
                 self.read_at = self.loop.time()
+                await asyncio.shield(self.coordinator(lambda cursor: bans.refresh()))
                 self.shards = await asyncio.shield(self.coordinator(shards.read))
                 self.stale = False
 

@@ -4,6 +4,9 @@ A spender is a token, an account or, for public creation, the network of an addr
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -126,14 +129,14 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
     On a cluster the charges are committed before `create`, whose node may not answer: the others of
     the spender do not wait. They are given back if it fails, unless the link may have been made.
     """
-    apart = settings.DATABASE_CITUS and not connection.in_atomic_block
     charges = sorted(charges, reverse=True)
     rows = sql.SQL(", ").join([ROW] * len(charges))
     limits = sql.SQL(" ").join([LIMIT] * len(charges))
     values: list[Any] = []
     values += (each for when, _, price in charges for each in (spender, when, when, price))
     values += (each for when, most, _ in charges for each in (when, most))
-    with transaction.atomic():
+
+    def take() -> dict[timedelta, datetime]:
         with connection.cursor() as cursor:
             cursor.execute(RESERVE.format(table=TABLE, rows=rows, limits=limits), values)
             spent = dict(cursor.fetchall())
@@ -141,16 +144,37 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
             # The upsert does not check the condition for a new counter.
             if when not in spent or price > most:
                 raise ShortUrl.QuotaExceeded(spender, limit=most, period=when)
-        if not apart:
+        return spent
+
+    def put_back() -> None:
+        for when, _, price in charges:
+            counter = QuotaUsage.objects.filter(spender=spender, period=when, since=spent[when])
+            counter.update(spent=F("spent") - price)
+
+    if not settings.DATABASE_CITUS:
+        with transaction.atomic():
+            take()
             return create()
+    spent = apart(transaction.atomic(take))
     try:
         return create()
     except Exception as error:
         if not is_outage(error):
-            for when, _, price in charges:
-                counter = QuotaUsage.objects.filter(spender=spender, period=when)
-                counter.filter(since=spent[when]).update(spent=F("spent") - price)
+            apart(put_back)
         raise
+
+
+def apart(work: Callable[[], T]) -> T:
+    """Return what `work` returns, whose changes are committed although a transaction is open."""
+    if not connection.in_atomic_block:
+        return work()
+
+    def worked() -> T:
+        with closing(connection):
+            return work()
+
+    with ThreadPoolExecutor(1) as thread:  # it has a connection of its own
+        return thread.submit(copy_context().run, worked).result()
 
 
 def give_back(spender: str, links: int) -> None:

@@ -9,7 +9,6 @@ from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
-from shorturl import cluster
 from shorturl.strategies.resolving import in_memory
 from shorturl.tests.callers import bearer
 
@@ -44,7 +43,6 @@ def elsewhere(transactional_db: None) -> Iterator[CursorWrapper]:
 
 
 @pytest.fixture
-def clusters_way(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def clusters_way(settings: Settings) -> None:
     """Run the statements of a cluster, as if all keys were of one shard."""
     settings.DATABASE_CITUS = True
-    monkeypatch.setattr(cluster, "by_shard", lambda keys: [keys] if keys else [])

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
+from shorturl import cluster
 from shorturl.models import VisitCount
 from shorturl.models.hit_counts import ANY, DIMENSIONS
 from shorturl.strategies.rolling_up.batches import BATCH
@@ -38,26 +39,26 @@ NAMES = {
 KINDS = sql.SQL("{any} NOT IN ({dimensions})").format(**NAMES)  # rows that are not compacted
 MORE = sql.SQL("(referrer <> {any} OR device = {any})").format(**NAMES)  # more than a device
 LATEST = sql.SQL("""
-    SELECT date_trunc(%s, max(starts_at), 'UTC') FROM {counts} WHERE unit = %s AND starts_at < %s
-""").format(**NAMES)
+    SELECT date_trunc(%s, max(starts_at), 'UTC') FROM {table} WHERE unit = %s AND starts_at < %s
+""")
 FIND = sql.SQL("""
     WITH looked_at AS (
-        SELECT key, {dimensions}, is_bot FROM {counts}
+        SELECT key, {dimensions}, is_bot FROM {table}
         WHERE unit = %s AND starts_at >= %s AND starts_at < %s AND {kinds}
         LIMIT %s
     ), kinds AS (
         SELECT DISTINCT * FROM looked_at
     )
     SELECT key FROM kinds GROUP BY key HAVING count(*) > %s
-""").format(**NAMES, kinds=KINDS)
+""")
 FIND_DETAILED = sql.SQL("""
     WITH looked_at AS (
-        SELECT key, referrer, device FROM {counts}
+        SELECT key, referrer, device FROM {table}
         WHERE unit = 'h' AND starts_at >= %s AND starts_at < %s
         LIMIT %s
     )
     SELECT key FROM looked_at WHERE {more} GROUP BY key HAVING count(*) > %s
-""").format(**NAMES, more=MORE)
+""")
 SUMS = sql.SQL("""
     WITH free AS MATERIALIZED (
         SELECT id FROM {counts}
@@ -146,9 +147,7 @@ def each_time(
 def times(unit: str, into: str, before: datetime) -> Iterator[tuple[datetime, datetime]]:
     """Yield the begin and the end of each period with rows of the unit, the latest first."""
     while True:
-        with connection.cursor() as cursor:
-            cursor.execute(LATEST, [SPANS[into], unit, before])
-            (since,) = cursor.fetchone()
+        ((since,),) = cluster.search(LATEST, [SPANS[into], unit, before])
         if since is None:
             return
         yield since, before
@@ -157,9 +156,9 @@ def times(unit: str, into: str, before: datetime) -> Iterator[tuple[datetime, da
 
 def crowded(statement: Any, *during: Any) -> list[str]:
     """Return the keys of links with more than CROWDED kinds or rows, by FIND or FIND_DETAILED."""
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [*during, LOOKED_AT, CROWDED])
-        return [key for (key,) in cursor.fetchall()]
+    names = {**NAMES, "kinds": KINDS, "more": MORE}
+    found = cluster.search(statement, [*during, LOOKED_AT, CROWDED], **names)
+    return [key for (key,) in found]
 
 
 def move(

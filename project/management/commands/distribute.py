@@ -9,9 +9,10 @@ from project.database import citus
 from project.management.commands.migrate import NO_TIMEOUTS
 from shorturl.management.database_command import DatabaseCommand
 
-NO_CITUS = "This database has no Citus"
-TO_HAVE_IT = "have it in shared_preload_libraries of all nodes, and CREATE EXTENSION citus"
-NO_TABLES = "so none of its tables is distributed: connect to the cluster's coordinator"
+NO_CITUS = (
+    "This database has no Citus: connect to the coordinator of a cluster that has citus in "
+    "shared_preload_libraries, and CREATE EXTENSION citus."
+)
 
 
 class Command(DatabaseCommand):
@@ -28,15 +29,11 @@ class Command(DatabaseCommand):
         """Send or print the SQL; raise CommandError, with nothing done, when that fails."""
         if not citus.rows(citus.INSTALLED):
             if not dry_run:
-                why = f", {NO_TABLES}" if undo else f": {TO_HAVE_IT}"
-                raise CommandError(f"{NO_CITUS}{why}.")
-            self.stderr.write(f"{NO_CITUS}. On a cluster, this would be sent:")
+                raise CommandError(NO_CITUS)
+            self.stderr.write(f"{NO_CITUS} There this would be sent:")
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(NO_TIMEOUTS)  # moving many rows takes long
-            try:
-                needed = citus.statements(undo=undo)
-            except citus.NotPossible as error:
-                raise CommandError(f"{error}.") from error
+            needed = citus.statements(undo=undo)
             for statement in needed:
                 self.stdout.write(f"{statement};")
                 if not dry_run:

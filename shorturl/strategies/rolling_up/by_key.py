@@ -1,4 +1,3 @@
-from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -39,14 +38,14 @@ def roll_up(
     into: str,
     before: datetime,
     *,
-    groups: Callable[[list[str]], Iterable[list[str]]] | None = None,
+    keys: list[str] | None = None,
 ) -> int:
     """Move the rows of one link after the other, each link in a separate transaction.
 
     What it does: reads the keys of the 10,000 oldest rows. For each key it moves up to 10,000 rows
     that no other transaction has locked, and commits. It returns how many rows it took. A caller
-    repeats it until that is less than a batch. With `groups` it moves the keys of each group
-    together, such as those of one shard.
+    repeats it until that is less than a batch. With `keys`, all of one shard, it moves the rows of
+    these links together.
 
     SQL:
         SELECT key AS short_url_id FROM shorturl_visitcount
@@ -77,8 +76,8 @@ def roll_up(
     in `batches`, it skips locked rows, and adds in one order. So two at once never take the same
     row and never deadlock.
 
-    What it costs: four round trips and a COMMIT for each group of keys, where one statement of
-    `batches` moves the rows of many links. In return, only visits of one group at a time wait,
+    What it costs: four round trips and a COMMIT for each link or shard, where one statement of
+    `batches` moves the rows of many links. In return, only its visits wait at a time,
     until its COMMIT. If the process hangs before the COMMIT, they wait until PostgreSQL's
     idle_in_transaction_session_timeout. Two roll-ups at once may each take less than a batch; then
     the rest is left for the next one.
@@ -87,13 +86,15 @@ def roll_up(
     change only one node's rows, or where a transaction must be short.
     """
     span = {"h": "hour", "d": "day", "m": "month"}[into]
-    due = VisitCount.objects.filter(unit=unit, starts_at__lt=before).order_by("starts_at")
+    groups = [keys]
+    if keys is None:
+        due = VisitCount.objects.filter(unit=unit, starts_at__lt=before).order_by("starts_at")
+        groups = [[key] for key in sorted({*due.values_list("short_url_id", flat=True)[:BATCH]})]
     taken = 0
-    links = sorted({*map(str, due.values_list("short_url_id", flat=True)[:BATCH])})
-    for keys in groups(links) if groups else ([key] for key in links):
+    for group in filter(None, groups):
         with transaction.atomic(), connection.cursor() as cursor:
-            placeholders = sql.SQL(", ").join([sql.Placeholder()] * len(keys))
-            values: list[Any] = [*keys, unit, before, BATCH, *keys, span, into]
+            placeholders = sql.SQL(", ").join([sql.Placeholder()] * len(group))
+            values: list[Any] = [*group, unit, before, BATCH, *group, span, into]
             cursor.execute(TAKE.format(**NAMES, keys=placeholders), values)
             if found := cursor.fetchall():
                 rows = sql.SQL(", ").join([ROW] * len(found))

@@ -1,12 +1,15 @@
 """Links per day and creates per minute: the spenders, and what a 429 says."""
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
-from django.db import OperationalError, connection
+from django.db import OperationalError, transaction
+from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 from django.test import Client, RequestFactory
 from pytest_django import Settings
@@ -106,21 +109,29 @@ def test_a_create_that_fails_costs_nothing(client: Client, headers: dict[str, st
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("around", [nullcontext, transaction.atomic])
 @pytest.mark.parametrize(
     ("error", "left"), [(ShortUrl.KeyTaken("k"), [0]), (OperationalError("no answer"), [1])]
 )
 def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_link(
-    error: Exception, left: list[int], settings: Settings
+    error: Exception,
+    left: list[int],
+    around: Callable[[], AbstractContextManager[None]],
+    settings: Settings,
+    elsewhere: CursorWrapper,
 ) -> None:
-    """A node that does not answer may have made the link, so that quota stays spent."""
+    """A node that does not answer may have made the link, so that quota stays spent.
+
+    Also `around` a repeated request, whose transaction is open until its answer is stored.
+    """
     settings.DATABASE_CITUS = True
 
     def fail() -> None:
-        assert not connection.in_atomic_block
-        assert spent() == [1]
+        elsewhere.execute("SELECT spent FROM shorturl_spending FOR UPDATE NOWAIT")
+        assert elsewhere.fetchall() == [(1,)]
         raise error
 
-    with pytest.raises(type(error)):
+    with pytest.raises(type(error)), around():
         quotas.spend("account 1", fail)
     assert spent() == left
 
