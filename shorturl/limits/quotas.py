@@ -149,6 +149,7 @@ def reserve(spender: str, create: Callable[[], T], charges: Sequence[Charge]) ->
     def put_back() -> None:
         for when, _, price in charges:
             counter = QuotaUsage.objects.filter(spender=spender, period=when, since=spent[when])
+            # pginterleave: alone - on a cluster only; what was spent here, and by nobody else
             counter.update(spent=F("spent") - price)
 
     if not settings.DATABASE_CITUS:
