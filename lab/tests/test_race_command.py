@@ -1,4 +1,4 @@
-"""`manage.py race`: what it prints, and how it ends."""
+"""`manage.py race` and `manage.py strategies`: what they print, and how they end."""
 
 import json
 import os
@@ -88,6 +88,17 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
         _title, *drawn = terminal.getvalue().splitlines()
         widest.append(max(map(len, drawn)))
     assert widest[0] <= 80 < widest[1]
+
+
+def test_strategies_are_markdown_but_plain_on_a_terminal() -> None:
+    printed = StringIO(), Terminal()
+    for output in printed:
+        call_command("strategies", "creating", stdout=output)
+    markdown, plain = (output.getvalue() for output in printed)
+    assert "| [`naive`](shorturl/strategies/creating/naive.py) | ⛔ wrong | ignores" in markdown
+    assert re.search(r"^naive +wrong +ignores collisions +⛔ 1$", plain, re.MULTILINE)
+    with pytest.raises(CommandError, match="no operation 'nope'; there are creating, resolving"):
+        call_command("strategies", "creating", "nope")
 
 
 @pytest.mark.parametrize(
