@@ -35,6 +35,13 @@ class Job:
         level = self.isolation.replace(" ", "-")
         return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
 
+    @property
+    def path(self) -> str:
+        """The path of its page."""
+        path = reverse("lab:exploration", args=[self.race.name, self.strategy.name, self.processes])
+        standard = self.isolation == READ_COMMITTED
+        return path if standard else f"{path}?{urlencode({'level': self.isolation})}"
+
     def where(self) -> dict[str, Any]:
         return {
             "race": self.race.name,
@@ -117,10 +124,3 @@ def race_named(name: str, *groups: str) -> Race:
             "`manage.py race list` lists all."
         )
     return EVERY_RACE[name]
-
-
-def path_of(job: Job) -> str:
-    """Return the path of the page of an exploration."""
-    path = reverse("lab:exploration", args=[job.race.name, job.strategy.name, job.processes])
-    standard = job.isolation == READ_COMMITTED
-    return path if standard else f"{path}?{urlencode({'level': job.isolation})}"

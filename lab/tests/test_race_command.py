@@ -68,7 +68,7 @@ def test_matrix_prints_the_counts_in_three_forms() -> None:
     text, markdown = race("matrix"), race("matrix", "--markdown", "--processes", "3")
     assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
     assert re.search(r"^on_conflict +✓ 0 / 1 +✓ 0 / 4 ", text, re.MULTILINE)
-    assert "\n| advisory_lock | … | 0 / 31770 |\n" in markdown
+    assert "\n| advisory_lock | … | 0 / 31,770 |\n" in markdown
     assert "| f_expression | 0 / 636 | 0 / 212 | **306 / 312** |" in markdown
     cell = {"race": "toctou", "strategy": "naive", "schedules": 4, "violating": 4, "refused": 4}
     assert cell in json.loads(race("matrix", "--json"))
