@@ -50,7 +50,11 @@ races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
 
 SCRIPT := lost_update
-locust: .venv/installed-to-load  ## beside make run: one load script in Locust's web UI, with its ledger (SCRIPT)
+SCRIPTS := $(basename $(notdir $(shell grep -l '^Hooks' loadtests/*.py)))
+ifeq (,$(filter $(SCRIPT),$(SCRIPTS)))
+$(error SCRIPT is one of: $(SCRIPTS))
+endif
+locust: .venv/installed-to-load  ## beside make run: a script of loadtests/ in Locust's web UI, with its ledger (SCRIPT=toctou)
 	$(BIN)/locust -f loadtests/$(SCRIPT).py \
 	    --host http://127.0.0.1:$${PORT:-$$(cut -d " " -f 2 .local/served-at || echo 8000)}
 

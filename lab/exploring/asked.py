@@ -60,6 +60,14 @@ def waiting(using: str = DEFAULT_DB_ALIAS) -> QuerySet[Exploration]:
     return rows.order_by(F("asked_at").desc(nulls_last=True), "pk")
 
 
+def running() -> Job | None:
+    """Return what a process explores for a page, if one does."""
+    for row in waiting().filter(ran__isnull=False):
+        with suppress(NotFound):  # the catalogue no longer has it
+            return job_of(row)
+    return None
+
+
 def explored_here() -> set[str]:
     """Return the texts of the jobs that are explored, and have not changed since."""
     shared, found = shared_digest(), set()

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlencode
 
@@ -33,6 +34,13 @@ class Job:
         """Return the argument of the command `explore`: race/strategy/processes/level."""
         level = self.isolation.replace(" ", "-")
         return f"{self.race.name}/{self.strategy.name}/{self.processes}/{level}"
+
+    @property
+    def path(self) -> str:
+        """The path of its page."""
+        path = reverse("lab:exploration", args=[self.race.name, self.strategy.name, self.processes])
+        standard = self.isolation == READ_COMMITTED
+        return path if standard else f"{path}?{urlencode({'level': self.isolation})}"
 
     def where(self) -> dict[str, Any]:
         return {
@@ -86,40 +94,33 @@ GROUPS = {"workshop": workshop, "all": every_job}
 def jobs_named(what: str) -> list[Job]:
     """Return the explorations of a group, or the one written as race/strategy/….
 
-    Raises NotFound with the valid choices.
+    Raises NotFound, which says what would be right.
     """
     if what in GROUPS:
         return GROUPS[what]()
     race, *rest = what.split("/")
-    if race not in EVERY_RACE:
-        names = ", ".join((*GROUPS, *EVERY_RACE))
-        raise NotFound(f"There is no group or race {race!r}; there are {names}.")
+    race_named(race, *GROUPS)
     return [job_named(race, *rest)]
 
 
 def job_named(
     race: str, strategy: str = "", processes: str = "", level: str = "", *rest: str
 ) -> Job:
-    """Return the exploration of these names; raise NotFound with the valid choices."""
+    """Return the exploration of these names; raise NotFound, which says what would be right."""
     found = race_named(race)
-    chosen = found.strategy(strategy)
-    counts = [str(count) for count in found.counts]
-    if (processes or counts[0]) not in counts:
-        raise NotFound(f"{race} takes {' or '.join(counts)} processes, not {processes}.")
+    chosen, number = found.strategy(strategy), found.number_of_processes(processes)
     isolation = level.replace("-", " ") or READ_COMMITTED
     if isolation not in LEVELS or rest:
         raise NotFound(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
-    return Job(found, chosen, int(processes or counts[0]), isolation)
+    return Job(found, chosen, number, isolation)
 
 
-def race_named(name: str) -> Race:
+def race_named(name: str, *groups: str) -> Race:
+    """Return a race; raise NotFound with the nearest name, which may be one of `groups`."""
     if name not in EVERY_RACE:
-        raise NotFound(f"There is no race {name!r}; there are {', '.join(EVERY_RACE)}.")
+        (nearest,) = get_close_matches(name, [*groups, *EVERY_RACE], 1, 0)
+        raise NotFound(
+            f"There is no race {name!r}. The nearest one is {nearest}; "
+            "`manage.py race list` lists all."
+        )
     return EVERY_RACE[name]
-
-
-def path_of(job: Job) -> str:
-    """Return the path of the page of an exploration."""
-    path = reverse("lab:exploration", args=[job.race.name, job.strategy.name, job.processes])
-    standard = job.isolation == READ_COMMITTED
-    return path if standard else f"{path}?{urlencode({'level': job.isolation})}"

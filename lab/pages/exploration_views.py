@@ -9,9 +9,10 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from lab.exceptions import NotFound
+from lab.exploring import asked
 from lab.exploring.explored import explored_in
-from lab.exploring.explorer import FEW
-from lab.exploring.jobs import READ_COMMITTED, Job, job_named, jobs_named, path_of, queue
+from lab.exploring.explorer import FEW, MAX_SECONDS
+from lab.exploring.jobs import READ_COMMITTED, Job, job_named, jobs_named, queue
 from lab.exploring.source import parts, source
 from lab.models import Exploration
 from lab.pages.decisions import branch, reach
@@ -88,7 +89,7 @@ def change(request: HttpRequest) -> HttpResponse:
         found.filter(summary__isnull=True, problem="").update(problem="It was cancelled.")
     else:
         found.delete()
-    return redirect(path_of(job))
+    return redirect(job.path)
 
 
 def moments(steps: list[Step]) -> list[dict[str, Any]]:
@@ -122,6 +123,8 @@ def about(request: HttpRequest, job: Job) -> dict[str, Any]:
         "query": "" if standard else f"{urlencode({'level': job.isolation})}&",
         "job": job,
         "asked": found,
+        "running": asked.running,
+        "most": MAX_SECONDS,
         "explored": explored_in(found, job),
         "total": count.schedules if count and count.schedules <= FEW else None,
         "is_operator": is_operator(request),

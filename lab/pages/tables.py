@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from lab.exploring.asked import explored_here
-from lab.exploring.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job, path_of
+from lab.exploring.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
 from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.counts import COUNTS, Count
 from lab.races.race_definition import Race
@@ -16,10 +16,6 @@ class Cell(NamedTuple):
     job: Job
     known: Count | None
     here: bool
-
-    @property
-    def url(self) -> str:
-        return path_of(self.job)
 
 
 class Table(NamedTuple):

@@ -31,12 +31,12 @@ class Count(NamedTuple):
     refused: int
 
     def __str__(self) -> str:
-        return f"{self.violating} / {self.schedules}"
+        return f"{self.violating:,} / {self.schedules:,}"
 
     def marked(self) -> str:
         """Return the counts with the lab's marks: ✓ right, ✗ wrong silently, ⊘ refused."""
         if self.wrong:
-            return f"✗ {self}" + (f", ⊘ {self.refused}" if self.refused else "")
+            return f"✗ {self}" + (f", ⊘ {self.refused:,}" if self.refused else "")
         return f"{'⊘' if self.refused else '✓'} {self}"
 
     @property

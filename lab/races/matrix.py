@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab.exploring.jobs import Job
-from lab.markdown import table
+from lab.markdown import aligned, table
 from lab.races import OPERATIONS, RACES
 from lab.races.counts import COUNTS, Count
 from lab.races.race_definition import Race
@@ -26,15 +26,10 @@ def markdown(processes: int | None = None) -> str:
 
 def text(processes: int | None = None) -> str:
     """Return a table for each operation in aligned columns, with the lab's marks."""
-    parts = []
-    for titles, rows, notes in _tables(processes, Count.marked):
-        widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
-        lines = [
-            "  ".join(part.ljust(width) for part, width in zip(line, widths, strict=True)).rstrip()
-            for line in [titles, *rows]
-        ]
-        parts += ["\n".join(lines), *notes]
-    return "\n\n".join(parts)
+    tables = [
+        [aligned(titles, rows), *notes] for titles, rows, notes in _tables(processes, Count.marked)
+    ]
+    return "\n\n".join(part for each in tables for part in each)
 
 
 def data(processes: int | None = None) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from lab.exceptions import NotFound
-from pginterleave import MAX_PROCESSES, Exploration, Outcome, Schedule, explore, run_schedule
+from pginterleave import Exploration, Outcome, Schedule, explore, run_schedule
 from shorturl.limits import bans
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
@@ -91,13 +91,16 @@ class Race:
             raise NotFound(f"{self.name} has no strategy {name!r}; it has {names}.")
         return self.strategies[name]
 
-    def number_of_processes(self, wanted: int | None) -> int:
-        """Return `wanted`, or the smallest number by default; raise NotFound if out of range."""
-        least, most = self.counts[0], MAX_PROCESSES if max(self.counts) > 1 else 1
-        if wanted and not least <= wanted <= most:
-            between = f"{least} process" if least == most else f"{least} to {most} processes"
-            raise NotFound(f"{self.name} takes {between}, not {wanted}.")
-        return wanted or least
+    @property
+    def takes(self) -> str:
+        """The numbers of processes, in words."""
+        return f"{' or '.join(map(str, self.counts))} process{'es' * (self.counts != (1,))}"
+
+    def number_of_processes(self, wanted: str) -> int:
+        """Return the number that is written so; "" is the smallest. Raises NotFound."""
+        if wanted and wanted not in map(str, self.counts):
+            raise NotFound(f"{self.name} takes {self.takes}, not {wanted}.")
+        return int(wanted or self.counts[0])
 
     def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
         """Run every schedule against `strategy`; `limits` are those of pginterleave.explore()."""

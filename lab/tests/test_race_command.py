@@ -1,4 +1,4 @@
-"""`manage.py race`: what it prints, and how it ends."""
+"""`manage.py race` and `manage.py strategies`: what they print, and how they end."""
 
 import json
 import os
@@ -34,11 +34,11 @@ def test_list_names_every_race_and_ends_with_the_museum() -> None:
 
 
 def test_explore_leaves_out_other_races_and_says_when_it_was_truncated() -> None:
-    printed = race("explore", "--strategy", "on_conflict", "--processes", "1")
+    printed = race("explore", "--processes", "1", "--max-schedules", "1")
     assert "collision, 1 process" in printed
     assert "toctou" not in printed  # takes two or more
-    assert "lost_update" not in printed  # another operation's
-    printed = race("explore", "lost_update", "--strategy", "f_expression", "--max-schedules", "2")
+    printed = race("explore", "lost_update", "f_expression", "--max-schedules", "2")
+    assert "naive" not in printed
     assert "0 of the first 2 schedules violate the invariant; the search was tr" in printed
     assert "truncated: max_schedules=2 reached" in printed
 
@@ -46,6 +46,7 @@ def test_explore_leaves_out_other_races_and_says_when_it_was_truncated() -> None
 def test_show_draws_the_schedule_that_is_asked_for() -> None:
     printed = race("show", "lost_update", "select_for_update", "--schedule", "121122")
     assert "schedule 121122" in printed
+    assert "Each digit of a schedule is the process that takes the next step." in printed
     assert "waits for process 1" in printed
     assert printed.rstrip().endswith("Holds: All are redirected, and every hit is counted.")
 
@@ -67,7 +68,7 @@ def test_matrix_prints_the_counts_in_three_forms() -> None:
     text, markdown = race("matrix"), race("matrix", "--markdown", "--processes", "3")
     assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
     assert re.search(r"^on_conflict +✓ 0 / 1 +✓ 0 / 4 ", text, re.MULTILINE)
-    assert "\n| advisory_lock | … | 0 / 31770 |\n" in markdown
+    assert "\n| advisory_lock | … | 0 / 31,770 |\n" in markdown
     assert "| f_expression | 0 / 636 | 0 / 212 | **306 / 312** |" in markdown
     cell = {"race": "toctou", "strategy": "naive", "schedules": 4, "violating": 4, "refused": 4}
     assert cell in json.loads(race("matrix", "--json"))
@@ -89,17 +90,30 @@ def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch
     assert widest[0] <= 80 < widest[1]
 
 
+def test_strategies_are_markdown_but_plain_on_a_terminal() -> None:
+    printed = StringIO(), Terminal()
+    for output in printed:
+        call_command("strategies", "creating", stdout=output)
+    markdown, plain = (output.getvalue() for output in printed)
+    assert "| [`naive`](shorturl/strategies/creating/naive.py) | ⛔ wrong | ignores" in markdown
+    assert re.search(r"^naive +wrong +ignores collisions +⛔ 1$", plain, re.MULTILINE)
+    with pytest.raises(CommandError, match="no operation 'nope'; there are creating, resolving"):
+        call_command("strategies", "creating", "nope")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["explore", "nothing"], "There is no race 'nothing'; there are collision, toctou"),
-        (["explore", "toctou", "--strategy", "magic"], "toctou has no strategy 'magic'"),
-        (["explore", "--strategy", "as_found"], "No race has this strategy"),  # but in the museum
+        (["explore", "toctuo"], "There is no race 'toctuo'. The nearest one is toctou; `manage."),
+        (["explore", "toctou", "magic"], "toctou has no strategy 'magic'"),
+        (["explore", "--processes", "4"], "No race takes 4 processes"),
         (["matrix", "--processes", "4"], "invalid choice: 4 (choose from 1, 2, 3)"),
-        (["explore", "toctou", "--processes", "1"], "toctou takes 2 to 9 processes, not 1"),
+        (["explore", "toctou", "--processes", "4"], "toctou takes 2 or 3 processes, not 4"),
+        (["show", "lost_update", "naive", "--processes", "7"], "takes 2 or 3 processes, not 7"),
         (["explore", "collision", "--processes", "2"], "collision takes 1 process, not 2"),
         (["explore", "toctou", "--max-schedules", "0"], "'0' is not a whole number from 1 up"),
         (["show", "lost_update", "naive", "--schedule", "12"], "is over before"),
+        ([], "required: list | explore | show | counts | matrix"),
     ],
 )
 def test_wrong_use_has_a_message(arguments: list[str], message: str) -> None:
@@ -113,7 +127,7 @@ def test_wrong_arguments_are_one_line(capsys: pytest.CaptureFixture[str]) -> Non
         Command().run_from_argv(["manage.py", "race", "show", "nosuch", "naive"])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("manage.py race show: argument race: There is no race 'nosuch'; there a")
+    assert line.startswith("manage.py race show: argument race: There is no race 'nosuch'. The n")
 
 
 def test_a_reader_of_its_output_may_stop() -> None:

@@ -8,6 +8,7 @@ all requests in flight are waited for, here or in the workers; then the ledger i
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,7 @@ class Hooks:
         environment.load = self.load  # where the users find it
         self.load.options = options = environment.parsed_options
         if environment.web_ui:
+            self.check_port(environment.web_ui)
             self.add_tab(environment.web_ui)
         if self.is_worker:
             self.runner.register_message("finish", self.on_finish, concurrent=True)
@@ -116,6 +118,15 @@ class Hooks:
             sys.exit(ExitCode.INCONCLUSIVE)
         html = reports.path(directory, load.script, load.strategy, ".html")
         load.options.html_file = load.options.html_file or str(html)
+
+    def check_port(self, web_ui: Any) -> None:
+        """Exit if the web UI cannot listen, as Locust would with tracebacks."""
+        try:
+            socket.create_server((web_ui.host, web_ui.port)).close()
+        except OSError as error:
+            said = f"{self.load.script}: --web-port {web_ui.port}: {error.strerror}"
+            print(f"{said}: choose another, such as LOCUST_WEB_PORT=8090", file=sys.stderr)
+            sys.exit(ExitCode.INCONCLUSIVE)
 
     def open(self) -> None:
         """Open a key space at the host, which the web form may have changed; print a problem."""
@@ -246,7 +257,7 @@ class Hooks:
         # twice. A missing visit may still be recorded by a second transaction.
         hidden = "" if load.result else OPERATIONS[result.operation].doubled
         shown = [row for row in reports.rows(result) if row[0] != hidden]
-        proofs = [("proof", "; ".join(case)) for case in result.proofs]
+        proofs = [("proof", f"{case} {'; '.join(requests)}") for case, *requests in result.proofs]
         return [("strategy", result.strategy), ("outcome", outcome), *shown, *proofs]
 
     # --- The end ---------------------------------------------------------------------------------

@@ -135,6 +135,15 @@ def live(port: int) -> dict[str, str]:
     return {row["what"]: row["value"] for row in extended["data"] if row["what"]}
 
 
+def test_a_taken_port_of_the_web_ui_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        told = ended(*command("lost_update", "--web-port", f"{port}", "--loglevel", "ERROR"))
+    assert told.returncode == 2
+    (line,) = told.stderr.splitlines()
+    assert re.match(f"lost_update: --web-port {port}: Address already in use.*: choose", line)
+
+
 @pytest.mark.exhaustive
 def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
     host: str, tmp_path: Path
@@ -160,6 +169,7 @@ def test_the_web_ui_has_a_live_ledger_and_ctrl_c_leaves_nothing_behind(
                 rows = live(port)
                 lost = rows.get("hits lost", lost)
             assert rows["outcome"] == "still running"
+            assert re.match(r"Two redirects of \S+ made the counter \d+: GET ", rows["proof"])
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=TIMEOUT) as response:
                 page = response.read().decode()
             assert '"extended_tabs": [{"key": "ledger", "title": "Ledger"}]' in page

@@ -30,6 +30,18 @@ def test_make_alone_lists_the_targets() -> None:
         }
 
 
+def test_make_locust_names_the_scripts() -> None:
+    ended = subprocess.run(
+        ["make", "locust", "SCRIPT=nosuch"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert ended.returncode == 2
+    assert re.fullmatch(r".+ SCRIPT is one of: .*\blost_update\b.*\n", ended.stderr)
+
+
 def test_manage_test_says_what_runs_the_tests() -> None:
     ended = run_in(ROOT, "manage.py", "test", **LOCAL)
     assert ended.returncode == 1
@@ -37,19 +49,25 @@ def test_manage_test_says_what_runs_the_tests() -> None:
     assert len(ended.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("exercise", [False, True])
-def test_pytest_names_what_is_missing_for_all_tests_and_runs_an_exercise(exercise: bool) -> None:
+@pytest.mark.parametrize(
+    ("paths", "refusal"),
+    [
+        ([], "make test"),
+        (["lab/exercises/"], "lab/exercises/resolve.py"),
+        (["lab/exercises/create.py"], ""),
+    ],
+)
+def test_pytest_names_what_is_missing_and_runs_an_exercise(paths: list[str], refusal: str) -> None:
     """Without the packages of the tests, as after `make run`."""
-    paths = ["lab/exercises/create.py"] if exercise else []
     run = (
         "import sys, pytest; sys.modules['playwright'] = None; sys.exit(pytest.main(sys.argv[1:]))"
     )
     ended = run_in(ROOT, "-c", run, "--collect-only", "-p", "no:cacheprovider", *paths, **LOCAL)
-    if exercise:
-        assert ended.returncode == 0, ended.stdout
-    else:
+    if refusal:
         assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-        assert re.fullmatch("ERROR: .+make test.+\n+", ended.stderr)
+        assert re.fullmatch(f"ERROR: .+{refusal}.+\n+", ended.stderr)
+    else:
+        assert ended.returncode == 0, ended.stdout
 
 
 def test_the_tests_take_no_notice_of_a_productions_env(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_one_whose_process_was_killed_does_not_block_the_next(run: Mock) -> None
         asked.asked_for(job)
     Exploration.objects.filter(**JOB.where()).update(ran=3)
     explore()
-    assert asked.asked_for(JOB).problem == "The process that explored it was killed."
+    assert asked.asked_for(JOB).problem == command.KILLED
     assert asked.asked_for(OTHER).summary
 
 

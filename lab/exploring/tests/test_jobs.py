@@ -35,10 +35,9 @@ def test_every_page_is_found_by_its_name_and_the_workshop_comes_first() -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        (
-            "",
-            "no group or race ''; there are workshop, all, collision",
-        ),
+        ("", "There is no race ''. The nearest one is"),
+        ("workshp/naive", "no race 'workshp'. The nearest one is workshop; `manage.py race list`"),
+        ("lost-update/naive", "There is no race 'lost-update'. The nearest one is lost_update;"),
         ("lost_update", "lost_update has no strategy ''; it has naive"),
         ("lost_update/naive/4", "lost_update takes 2 or 3 processes, not 4"),
         ("lost_update/naive/2/strict", "read committed, repeatable read, serializable, not 'st"),

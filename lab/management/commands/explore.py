@@ -20,7 +20,7 @@ from lab.scratch_database import is_locked, scratch_database
 
 PROGRESS = 0.3  # seconds between two looks at the table, and two updates of it
 SERVICE = "service"  # the alias of the service's database while the default is a scratch database
-KILLED = "The process that explored it was killed."
+KILLED = "It was interrupted, for example because the service was stopped."
 BAR = 20  # characters
 
 
@@ -138,7 +138,7 @@ class Command(BaseCommand):
             same.update(ran=None)
             raise
         same.update(**found.columns())
-        return f"{found.violating} of {found.schedules} schedules violate the invariant"
+        return f"{found.violating:,} of {found.schedules:,} schedules violate the invariant"
 
     def _say(self, done: int, total: int, text: str, ending: str = "") -> None:
         """Show a bar that stays in its line on a terminal; elsewhere only whole lines."""

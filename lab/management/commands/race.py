@@ -25,6 +25,7 @@ from shorturl.strategies.strategy import Strategy
 ARGUMENTS = (
     "race", "races", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form",
 )  # fmt: skip
+READ = "Each digit of a schedule is the process that takes the next step."
 
 
 class OneLineParser(CommandParser):
@@ -49,7 +50,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(
-            dest="action", required=True, metavar="ACTION", parser_class=OneLineParser
+            required=True,
+            metavar="list | explore | show | counts | matrix",
+            parser_class=OneLineParser,
         )
 
         def action(run: Callable[..., None], text: str) -> CommandParser:
@@ -63,7 +66,7 @@ class Command(BaseCommand):
             self.run_explore, "Run every schedule, and count those that violate the invariant."
         )
         explore.add_argument("race", nargs="?", type=race_named, help="default: all races")
-        explore.add_argument("--strategy", help="default: all strategies")
+        explore.add_argument("strategy", nargs="?", default="", help="default: all strategies")
         show = action(self.run_show, "Draw one schedule, step by step.")
         show.add_argument("race", type=race_named)
         show.add_argument("strategy")
@@ -84,7 +87,7 @@ class Command(BaseCommand):
         numbers = sorted({count for race in RACES.values() for count in race.counts})
         table.add_argument("--processes", type=int, choices=numbers, help=smallest)
         for each in (explore, show):
-            each.add_argument("--processes", type=limit, help=smallest)
+            each.add_argument("--processes", default="", help=smallest)
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
             each.add_argument(
                 "--max-seconds", type=limit, default=MAX_SECONDS, help="for each search"
@@ -113,16 +116,12 @@ class Command(BaseCommand):
             self.stdout.write(f"    Found in: {exhibit.source}")
 
     def _list(self, race: Race) -> None:
-        counts = " or ".join(map(str, race.counts))
-        processes = "process" if race.counts == (1,) else "processes"
-        self.stdout.write(f"{race.name} ({race.operation}, {counts} {processes})")
+        self.stdout.write(f"{race.name} ({race.operation}, {race.takes})")
         self.stdout.write(f"    {race.situation}")
         self.stdout.write(f"    Invariant: {race.must_hold}")
         self.stdout.write(f"    Signature of a strategy: {race.signature}")
 
-    def run_explore(
-        self, race: Race | None, strategy: str | None, processes: int | None, **limits: int
-    ) -> None:
+    def run_explore(self, race: Race | None, strategy: str, processes: str, **limits: int) -> None:
         found = []
         for each in [race] if race else RACES.values():
             try:
@@ -132,7 +131,8 @@ class Command(BaseCommand):
                 if race:
                     raise
         if not found:
-            raise CommandError("No race has this strategy and number of processes.", returncode=2)
+            raise CommandError(f"No race takes {processes} processes.", returncode=2)
+        self.stdout.write(READ)
         with self._scratch():
             for each, count, chosen in found:
                 self.stdout.write(f"{each.name}, {count} processes. Invariant: {each.must_hold}")
@@ -146,7 +146,7 @@ class Command(BaseCommand):
         race: Race,
         strategy: str,
         schedule: str | None,
-        processes: int | None,
+        processes: str,
         **limits: int,
     ) -> None:
         one, count = race.strategy(strategy), race.number_of_processes(processes)
@@ -156,10 +156,10 @@ class Command(BaseCommand):
                 result = race.explore(one, count, **limits)
                 worst = result.counterexample
                 schedule = worst.order if worst else result.orders[0]
-                which = "the shortest" if worst else "the first"
+                which = "one of them" if worst else "the first"
                 title = f"{counted_as(result)}; {which}: {schedule}"
             shown = race.run(one, count, schedule)
-        self.stdout.write(f"{race.name} × {one.name}: {title}\n\n{self._draw(shown)}\n")
+        self.stdout.write(f"{race.name} × {one.name}: {title}\n{READ}\n\n{self._draw(shown)}\n")
         holds = f"Holds: {race.must_hold}"
         self.stdout.write(f"Violated: {shown.violation}." if shown.violation else holds)
         self._note(one)
@@ -205,7 +205,7 @@ class Command(BaseCommand):
 def counted_as(result: Exploration) -> str:
     if result.truncated:
         return str(result)
-    return f"{result.violating} of {result.schedules} schedules violate the invariant"
+    return f"{result.violating:,} of {result.schedules:,} schedules violate the invariant"
 
 
 def describe(result: Exploration) -> str:

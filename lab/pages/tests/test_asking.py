@@ -17,6 +17,7 @@ pytestmark = pytest.mark.django_db
 
 PAGES = ("/lab/", NAIVE, f"{NAIVE}scheduler/", f"{NAIVE}?schedule=121122&predict=2", "/lab/queue/")
 (JOB,) = jobs_named("lost_update/naive")
+(OTHER,) = jobs_named("toctou/naive/2/serializable")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -27,13 +28,20 @@ def test_a_page_asks_for_its_exploration_and_shows_how_far_it_is(
     assert response["Refresh"] == "1"
     started.assert_called_once()
     assert "<svg" not in response.content.decode()
-    assert "or when another exploration has ended." in get(client, path)
+    page = get(client, path)
+    assert "or when another exploration has ended." in page
+    assert "An exploration ends after 120 seconds at the latest." in page
+    asked.asked_for(OTHER)
+    Exploration.objects.filter(race="toctou").update(ran=1)
+    named = '<a href="/lab/races/toctou/naive/2/?level=serializable">toctou × naive</a>'
+    assert f"or when {named} has ended." in get(client, path)
     Exploration.objects.update(ran=6)
     strategy, of = ("select_for_update", 72) if "queue" in path else ("naive", 14)
     page = get(client, path)
     assert f"<b>lost_update × {strategy}</b> is being explored with" in page
     assert f"<b>6 of {of}</b> schedules have run." in page
-    assert Exploration.objects.count() == 1
+    assert f'value="6" max="{of}"' in page
+    assert Exploration.objects.count() == 2
 
 
 def test_what_takes_long_has_no_total(client: Client, started: Mock) -> None:
@@ -43,7 +51,7 @@ def test_what_takes_long_has_no_total(client: Client, started: Mock) -> None:
     assert "with 3 processes under serializable" in get(client, f"{path}?level=serializable")
     client.get(path)
     Exploration.objects.update(ran=1000)
-    assert "<b>1000</b> schedules have run." in get(client, path)
+    assert "<b>1,000</b> schedules have run." in get(client, path)
 
 
 def test_what_is_explored_is_shown_at_once_and_what_has_changed_is_not(

@@ -70,6 +70,8 @@ def test_a_strategy_that_holds(client: Client, stored: dict[str, Kept]) -> None:
     page = get(client, RIGHT)
     assert "0 of" in page
     assert "</span> The invariant holds</b>" in page
+    assert "A green frame is a transaction." in page
+    assert "xmin" not in page.split('class="as-table')[0]  # the table explains it
     for no in ("box wrong", 'class="mark"', 'class="conflict', "next violation", "previous"):
         assert no not in page
 

@@ -50,6 +50,10 @@ def test_index_shows_every_count_before_any_exploration(client: Client) -> None:
     refused = '<a class="count refused" href="{}"><span aria-hidden="true">⊘</span> 12 / 14'
     assert refused.format("/lab/races/toctou/check_first/2/") in page
     assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 4' in page
+    assert "</span> 252 / 6,992<span" in page
+    path = "/lab/races/lost_update/f_expression_full_save/2/"  # wrong in another race
+    cell = page.split(f'href="{path}"')[1].split("</td>")[0]
+    assert '</a><span class="verdict">wrong elsewhere</span>' in cell
 
 
 def test_a_cell_says_whether_it_was_explored_here(client: Client, stored: dict[str, Kept]) -> None:

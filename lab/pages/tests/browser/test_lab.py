@@ -117,6 +117,12 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, stored: dict[str
     expect(page.locator(".picture.narrow")).to_be_visible()
     heads = page.locator(".picture.narrow .head").all_text_contents()
     assert heads == ["P1", "P2", "rows"]
+    page.goto("/lab/races/lost_update/")
+    result, table = page.evaluate(
+        """() => [document.querySelector("td .count"), document.querySelector(".scroll")]
+            .map((each) => each.getBoundingClientRect().right)"""
+    )
+    assert result <= table  # it is not cut
 
 
 @pytest.fixture

@@ -85,7 +85,6 @@ class Row:
     lines: dict[int, list[CellLine]] = field(default_factory=dict)
     value: str = ""
     title: str = ""
-    versions: list[str] = field(default_factory=list)  # row versions that the step made or ended
 
     @property
     def folded(self) -> bool:
@@ -152,7 +151,7 @@ class Sheet:
         # A wait or a transaction may go on below the last row.
         lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
         rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
-        before, versions = self.initial, list[str]()
+        before = self.initial
         for number, (step, said) in enumerate(
             zip(self.steps, words(self.steps, self.whole), strict=True), 1
         ):
@@ -171,12 +170,7 @@ class Sheet:
                 row.add(process, said.sent if said.error else f"{said}", FOLDED if folds else SAID)
                 row.add(process, _refused(said.error, step["pivot"]), ERROR)
             row.value = readable(step["observed"]) if step["observed"] != before else ""
-            row.versions = [
-                each
-                for each in step.get("versions", ())
-                if each not in versions and "\u00a0P" in each
-            ]
-            before, versions = step["observed"], step.get("versions", versions)
+            before = step["observed"]
         for lock in self.locks:
             if lock.mode != NEW_ROW:
                 rows[lock.first - 1].add(lock.process, lock.mode, LOCK)

@@ -1,10 +1,9 @@
 """The grid of a picture: the width of its lanes, the height of its rows, and wrapped text."""
 
-import itertools
 import textwrap
 from typing import NamedTuple
 
-from pginterleave.picture.cells import LOCK, SAID, CellLine, Row, Sheet, readable
+from pginterleave.picture.cells import LOCK, SAID, CellLine, Sheet, readable
 
 CHARACTER = 0.605  # the width of a monospaced character, as a share of the font size
 
@@ -19,11 +18,9 @@ class Size(NamedTuple):
     gutter: float  # on the left, for the numbers of the steps
     margin: float  # on the outer side of a lane, for arrows
     pad: float
-    versions: bool = False  # whether to show the row versions, with xmin and xmax
 
 
 WIDE = Size("wide", 760, 14, 12.5, 26, 20, 7)
-FULL = WIDE._replace(versions=True)
 DENSE = Size("dense", 760, 12, 11.5, 26, 20, 2.5)  # for many steps
 NARROW = Size("narrow", 340, 12, 12, 18, 5, 2.5)  # for a phone
 TALL = 470  # the height of WIDE that a laptop shows without scrolling
@@ -88,9 +85,7 @@ class Grid:
             tops.append(top)
             row = self.sheet.rows[number - 1] if number else None
             value = row.value if row else readable(self.sheet.initial)
-            versions = self.version_lines(row) if row else []
-            needed = [self.value_height(value) if value or versions else 0.0]
-            needed[0] += len(versions) * size.small * 1.3
+            needed = [len(self.value_lines(value)) * size.font * 1.3]
             for process, lines in (row.lines if row else {}).items():
                 needed.append(sum(each.height for each in self.placed(process, lines)))
             font = size.small if row and row.folded else size.font
@@ -114,10 +109,6 @@ class Grid:
             found += [Placed(text, line.kind, font * 1.3) for text in texts]
         return found
 
-    def value_height(self, value: str) -> float:
-        """Return the height of a value; without a value, the height of an arrow from the rows."""
-        return max(1, len(self.value_lines(value))) * self.size.font * 1.3
-
     def value_lines(self, value: str) -> list[str]:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
         return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER))))
@@ -130,14 +121,6 @@ class Grid:
             characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER)
             found += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
         return found
-
-    def version_lines(self, row: Row) -> list[str]:
-        """Return the new row versions of a row, wrapped."""
-        width = self.row_lane.right - self.row_lane.left - 2 * self.size.pad
-        lines = [
-            textwrap.wrap(each, int(width / (self.size.small * CHARACTER))) for each in row.versions
-        ]
-        return list(itertools.chain(*lines)) if self.size.versions else []
 
     def middle(self, row: int) -> float:
         return self.tops[row] + self.pad(row) + self.size.font * 0.65

@@ -5,7 +5,7 @@ from html import escape
 from typing import NamedTuple
 
 from pginterleave.picture.cells import LOCK, SAID, Sheet, readable
-from pginterleave.picture.grid import BAR, DENSE, FULL, NARROW, TALL, WIDE, Grid, Size
+from pginterleave.picture.grid import BAR, DENSE, NARROW, TALL, WIDE, Grid, Size
 
 HEADS = ("flow", "wait", "bad")  # the kinds of arrowheads
 
@@ -59,9 +59,8 @@ class Drawing:
 
 def drawings(sheet: Sheet) -> list[Drawing]:
     """Return two drawings of a sheet: for a window, and for a phone."""
-    wide = (draw(sheet, size) for size in (FULL, WIDE))
-    fits = next((each for each in wide if each.height < TALL), None)
-    return [fits or draw(sheet, DENSE), draw(sheet, NARROW)]
+    wide = draw(sheet, WIDE)
+    return [wide if wide.height < TALL else draw(sheet, DENSE), draw(sheet, NARROW)]
 
 
 def draw(sheet: Sheet, size: Size) -> Drawing:
@@ -158,12 +157,6 @@ class _Layout(Grid):
             for index, text in enumerate(lines):
                 at = y + size.font * (0.36 + 1.3 * index)
                 self.drawing.texts.append(Text(center, at, text, "held", "middle"))
-        for number, row in enumerate(rows, start=1):
-            y = self.middle(number) + size.font * 0.36
-            y += self.value_height(row.value) + size.pad / 2 * bool(row.value)
-            for index, text in enumerate(self.version_lines(row)):
-                at = y + size.small * 1.3 * index
-                self.drawing.texts.append(Text(center, at, text, "version", "middle"))
         for number, step in enumerate(self.sheet.steps, start=1):
             reads = step["kind"] == "SELECT" and step["table"] and not step["error"]
             if reads and step["until"] == number not in values:

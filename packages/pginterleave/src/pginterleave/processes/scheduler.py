@@ -156,10 +156,11 @@ class Scheduler:
                 left = [each.number for each in self.processes if each.state != DONE]
                 raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
             process = process_of(choices[taken])
+            after = f" after {written(choices[:taken])!r}" if taken else ""
             if process not in ready:
                 raise ImpossibleSchedule(
                     f"Step {taken + 1} of {order!r} cannot be taken by process {process}: only "
-                    f"{process_names(list(ready))} can go on after {written(choices[:taken])!r}."
+                    f"{process_names(list(ready))} can go on{after}."
                 )
             return choices[taken]
 
