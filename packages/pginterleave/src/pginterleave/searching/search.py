@@ -18,6 +18,7 @@ from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
 from pginterleave.searching.equivalent_orders import (
+    Names,
     Order,
     Trace,
     canonical,
@@ -30,6 +31,8 @@ from pginterleave.searching.state_graph import Needed, Position, Positions, Stat
 from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 
 MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
+
+Known = tuple[State, Names]  # a known state, and the numbers of the processes there
 
 
 class Search:
@@ -50,9 +53,9 @@ class Search:
     ) -> None:
         self.bound, self.alike = bound, [*alike]
         self.merges = reduce or bool(self.alike)
-        self.derives = reduce and not self.alike
+        self.derives = reduce
         self.deriving: set[tuple[State, int]] = set()  # steps for which this was tried
-        self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}
+        self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}  # with statements that wait
         self.states: dict[Trace, State] = {}  # the states that several orders may lead to
         self.first: State | None = None
         self.start: Trace = ((),) * processes
@@ -67,7 +70,7 @@ class Search:
         """Begin a schedule, or begin it again."""
         self.order: Order = ()
         self.path: list[State] = []  # the states before each step of the order
-        self.merged: list[tuple[State, int, State]] = []  # steps that lead to known states
+        self.merged: list[tuple[State, int, Known]] = []  # steps that lead to known states
         self.used = self.preemptions  # preemptions so far
         self.pruned = False  # whether every state that can follow is known
 
@@ -88,7 +91,8 @@ class Search:
         if len(self.order) < len(self.prefix):
             number = self._take_again(positions)
         else:
-            number = self._nearest(self._reach(positions, ready, affected_others, claims))
+            state = self._reach(positions, ready, affected_others, claims)
+            number = self._nearest(state) if state else 0
         if not number:
             self.pruned = True
             return next(iter(ready))
@@ -100,8 +104,8 @@ class Search:
         new = False
         if not self.pruned:
             end = self._reach((), {}, affected_others)
-            new = not end.fewest
-            end.violates = violates
+            if end:
+                new, end.violates = True, violates
         self._keep()
         return new
 
@@ -127,7 +131,7 @@ class Search:
             if known is None:
                 self.prefix, self.preemptions = order, preemptions
                 return True
-            self._link(state, number, known)
+            self._link(state, number, *known)
         self.certain = self.bound or 0
         return False
 
@@ -205,8 +209,8 @@ class Search:
         ready: dict[int, Effect],
         affected_others: bool,
         claims: Claims = (),
-    ) -> State:
-        """Return the state that a new step has led to: a new or a known one."""
+    ) -> State | None:
+        """Return the new state that a step has led to; None if it is known."""
         steps = dict.fromkeys(ready)
         state = State(self.order, self.start, positions, ready, claims=claims, steps=steps)
         if self.path:
@@ -214,8 +218,10 @@ class Search:
             state.share = before.share / len(before.steps)
             if affected_others:  # otherwise it is new, or the step would not have been chosen
                 before.ready[number] = GLOBAL
-                state = self._equal(before, number) or state
-            if self.merges and not state.fewest:
+                if known := self._equal(before, number):
+                    self.merged.append((before, number, known))
+                    return None
+            if self.merges:
                 state.trace = before.after(number)
         first_of = {number: each[0] for each in self.alike for number in each}
         for number, first in first_of.items() if ready and not self.path else ():
@@ -228,7 +234,7 @@ class Search:
         self.path.append(state)
         return state
 
-    def _known(self, state: State, number: int) -> State | None:
+    def _known(self, state: State, number: int) -> Known | None:
         """Return the state that a step leads to, if that is known from equivalent orders.
 
         Raises Needed if another step has to run first.
@@ -239,13 +245,19 @@ class Search:
             found = state_graph.waiting(state, number, self._follow)
             if found is None:
                 return None
-            base, waiting = found
-            if not waiting:
-                return base
-            if found not in self.overlaid:
-                self.overlaid[found] = state_graph.overlaid(state, number, base, waiting)
-            return self.overlaid[found]
+            base, waiting, names = found
+            return self._with_waits(base, waiting), names
         return self._equal(state, number) or self._derived(state, number)
+
+    def _with_waits(self, base: State, waiting: tuple[int, ...]) -> State:
+        """Return the state after statements that wait, in this order."""
+        if not waiting:
+            return base
+        if (base, waiting) not in self.overlaid:
+            before, number = self._with_waits(base, waiting[:-1]), waiting[-1]
+            self.overlaid[base, waiting] = state_graph.overlaid(before, number)
+            self._link(before, number, self.overlaid[base, waiting])
+        return self.overlaid[base, waiting]
 
     def _follow(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if it was taken or can be derived."""
@@ -254,35 +266,40 @@ class Search:
             return after
         if waits_for(state.claims, number):
             return None
-        after = self._equal(state, number) or self._derived(state, number)
-        if after:
-            self._link(state, number, after)
-        return after
+        known = self._equal(state, number) or self._derived(state, number)
+        if not known:
+            return None
+        self._link(state, number, *known)
+        return known[0]
 
-    def _derived(self, state: State, number: int) -> State | None:
+    def _derived(self, state: State, number: int) -> Known | None:
         if (state, number) in self.deriving:
             return None
         self.deriving.add((state, number))
         derived = state_graph.diamond(state, number, self._follow)
-        if derived:
-            derived.share = state.share / len(state.steps)
-            self.states[derived.trace] = derived
-        return derived
+        if not derived:
+            return None
+        derived.share = state.share / len(state.steps)
+        self._note(derived)
+        return derived, ()
 
-    def _equal(self, state: State, number: int) -> State | None:
+    def _note(self, state: State) -> None:
+        """Let equivalent orders find the state."""
+        state.names, trace = canonical(state.trace, self.alike)
+        self.states[trace] = state
+
+    def _equal(self, state: State, number: int) -> Known | None:
         """Return the state that a step leads to, if an equivalent order has led there."""
         if not self.merges:
             return None
         names, trace = canonical(state.after(number), self.alike)
         known = self.states.get(trace)
-        if known and known.names != names:
-            state.exchanges[number] = composed(names, inverse(known.names))
-        return known
+        if not known:
+            return None
+        return known, () if known.names == names else composed(names, inverse(known.names))
 
     def _nearest(self, state: State) -> int:
         """Return the choice with the fewest preemptions that leads to a new state, or 0."""
-        if state.fewest:
-            return 0
         last = self.order[-1] if self.order else 0
         self.deriving.clear()
         for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
@@ -300,21 +317,20 @@ class Search:
         path = self.path[new:]
         if self.merges:
             for state in path:
-                state.names, trace = canonical(state.trace, self.alike)
-                self.states[trace] = state
-        if not path[-1].steps and not path[-1].fewest:
+                self._note(state)
+        if not path[-1].steps:
             self.done += path[-1].share
-        taken = zip(path, self.order[new:], path[1:], strict=False)
-        for before, number, after in reversed([*taken, *self.merged]):
-            self._link(before, number, after)
+        taken = zip(path, self.order[new:], [(state, ()) for state in path[1:]], strict=False)
+        for before, number, known in reversed([*taken, *self.merged]):
+            self._link(before, number, *known)
         if self.first is None:
             self.first = path[0]
             self._spread(self.first, 0, 0)
 
-    def _link(self, before: State, number: int, after: State) -> None:
+    def _link(self, before: State, number: int, after: State, names: Names = ()) -> None:
         if after.fewest:
             self.done += before.share / len(before.steps)
-        before.steps[number] = after
+        before.steps[number], before.exchanges[number] = after, names
         for last, preemptions in before.fewest.items():
             self._spread(after, before.there(number), preemptions + before.preempts(last, number))
 
