@@ -170,7 +170,7 @@ def claim(
     # After an error PostgreSQL refuses every statement of the transaction, and none of them waits.
     failed = any(getattr(step, "error", "") for step, _ in of_open_transaction(earlier))
     # Above READ COMMITTED, the rows are not known: a statement may fail at once, and not wait.
-    if effect.kind == "write" and effect.writes != EVERYWHERE and not failed:
+    if effect.kind == "write" and not failed and effect.writes != EVERYWHERE:
         known, row = tables.row(step.sql, step.params)
         if known and row and known.locks and known.strong and known.waits:
             return Claim(row, known.exact, _text(step), holds)
