@@ -21,6 +21,7 @@ from pginterleave.processes import control
 from pginterleave.processes.control import Control, Database
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
+from pginterleave.processes.shared_memory import SharedMemory
 from pginterleave.reporting import race_coverage
 from pginterleave.results import Observe, Schedule
 from pginterleave.searching.equivalent_orders import (
@@ -87,6 +88,7 @@ class Scheduler:
         ]
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
+        self.memory = SharedMemory()
         self.add_victims: Callable[[list[int]], object] = lambda _: None
         self.reduce = False  # whether the effects of steps are needed
         self.writes = True  # whether effects need to name the rows that are written
@@ -136,6 +138,7 @@ class Scheduler:
                 catalogue = self.control.catalogue
                 catalogue.limits |= attempt.limits
                 catalogue.unexplored |= attempt.unexplored
+                catalogue.note_orders(schedule.timeline)
                 if self.processes[0].session.is_read_committed():
                     steps = [(each.process, each.kind, each.sql) for each in attempt.taken]
                     catalogue.note_schedule(steps)
@@ -178,7 +181,9 @@ class Scheduler:
         self.judge.begin()
         self.control.begin_schedule()
         with control.watched(self._note_connection, self._note_program, self._note_file):
+            self.memory.begin()
             self._run_processes(choose, observe)
+            self.memory.note()
         sessions = {pid for process in self.processes for pid in process.session.pids}
         if not self.control.note_strangers(sessions):
             attempt.discard_reason = "Another session has sent something."

@@ -76,7 +76,7 @@ _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
 _WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
 # What locks whole tables, in the order in which a statement names them; and the table of a COPY.
 _TABLES = re.compile(
-    r"^\W*(?:lock|truncate)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
+    r"^\W*(?:lock|truncate|drop\s+table(?:\s+if\s+exists)?)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
 )
 _COPIED = re.compile(r'^\W*copy\s+(?:[\w"]+\.)?"?(\w+)"?\s*(?:\([^)]*\))?\s*from\b')
 _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
@@ -101,11 +101,15 @@ _COMPARED_CLOCK = re.compile(
     re.IGNORECASE,
 )
 _TIMEOUTS = "lock|statement|transaction|idle_session|idle_in_transaction_session"
-_SETS_TIMEOUT = re.compile(
-    rf"\bset\s+(?:local\s+|session\s+)?(?P<set>(?:{_TIMEOUTS})_timeout)\s*(?:=|to)\s*(?P<to>'?[^\s;]+)"
-    rf"|\bset_config\s*\(\s*'(?P<config>(?:{_TIMEOUTS})_timeout)'\s*,\s*(?P<value>'?[^\s,]+)",
-    re.IGNORECASE,
+_TIMEOUT = re.compile(rf"\b(?:{_TIMEOUTS})_timeout\b")
+# What reads a timeout or turns it off, and what may set one.
+_NO_TIMEOUT = re.compile(
+    rf"\b(?:show|reset|current_setting\s*\(\s*')\s*{_TIMEOUT.pattern}"
+    rf"|\b{_TIMEOUT.pattern}\"?\s*(?:=|to)\s*(?:'?0(?:ms)?'?(?![\w.'])|default\b)"
+    rf"|'{_TIMEOUT.pattern}'\s*,\s*'0(?:ms)?'"
 )
+_SETS = re.compile(r"\b(?:set|set_config|pg_settings)\b")
+_SETS_UNKNOWN = re.compile(r"\bset_config\s*\((?!\s*(?:'[^']*'|%s|%\(\w+\)s)\s*,)")
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
 # Statements that PostgreSQL refuses, or may refuse, in a transaction.
 _OUTSIDE_TRANSACTIONS = re.compile(
@@ -288,6 +292,11 @@ def locked_tables(sql: str) -> frozenset[str]:
     return frozenset({*found, *whole_tables(sql), *_COPIED.findall(text)})
 
 
+def only_inserts(sql: str) -> bool:
+    """Whether SQL locks new rows, in the order in which it names them."""
+    return kind(sql) in ("INSERT", "COPY")
+
+
 def whole_tables(sql: str) -> list[str]:
     """Return the tables that LOCK or TRUNCATE locks, in its order."""
     named = _TABLES.match(_without_constants(sql).lower())
@@ -321,15 +330,11 @@ def table_words(sql: str) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def timeouts_set(sql: str) -> tuple[str, ...]:
-    """Return the timeouts that SQL sets, unless it turns them off."""
-    found = (
-        (each["set"] or each["config"], each["to"] or each["value"])
-        for each in _SETS_TIMEOUT.finditer(sql)
-    )
-    return tuple(
-        name.lower() for name, value in found if value.strip("'").lower() not in ("0", "default")
-    )
+def timeouts_set(text: str) -> tuple[str, ...]:
+    """Return the timeouts that SQL with its parameters may set, unless it turns them off."""
+    text = _NO_TIMEOUT.sub("'', ''", _without_comments(text).lower())
+    found = _TIMEOUT.findall(text) if _SETS.search(text) else []
+    return tuple(dict.fromkeys([*found, *["a setting"] * bool(_SETS_UNKNOWN.search(text))]))
 
 
 def savepoint_name(sql: str) -> str:
