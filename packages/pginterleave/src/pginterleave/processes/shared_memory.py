@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from pginterleave.formatting import is_user_code
 
 _Cached: Any = type(functools.lru_cache(lambda: None))
-CONTAINERS = (dict, list, set, tuple, deque, bytearray)
+CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
-MANY = 10_000  # of a container with more entries, only their number is compared
-DEPTH = 3  # how deep containers in containers are compared
+MANY = 1_000  # of a container with more entries, only their number is compared
+DEPTH = 1  # containers in containers are compared, and not what is in those
 Place = tuple[str, ...]  # a module, a name there, and the name of an attribute
 
 
@@ -83,7 +83,9 @@ class SharedMemory:
                     continue
                 yield (name, key), value
                 if isinstance(value, FunctionType):
-                    yield (name, key, "__defaults__"), value.__defaults__
+                    for each in value.__defaults__ or ():
+                        if isinstance(each, CONTAINERS):
+                            yield (name, key, "__defaults__"), each
                 elif (value if isinstance(value, type) else type(value)).__module__ == name:
                     attributes = [*getattr(value, "__dict__", {}).items()]
                     yield from (
