@@ -15,7 +15,7 @@ from django.db import OperationalError, connection, transaction
 
 from pginterleave import CannotExplore, NotDeterministic, StepTimeout
 from pginterleave.explorer_errors import noting_likely_cause
-from pginterleave.sql import statements
+from pginterleave.sql.timeouts import timeouts_set
 
 from .counter import Counter, explored, sql
 
@@ -211,7 +211,7 @@ def test_a_timeout_that_the_code_sets(name: str) -> None:
     ],
 )
 def test_which_statements_set_a_timeout(text: str, names: tuple[str, ...]) -> None:
-    assert statements.timeouts_set(text) == names
+    assert timeouts_set(text) == names
 
 
 def test_a_cache_in_memory() -> None:

@@ -11,28 +11,20 @@ writes first.
 """
 
 import heapq
-import math
 from collections.abc import Iterable
 
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
 from pginterleave.searching.equivalent_orders import (
-    Names,
     Order,
     Trace,
-    canonical,
-    composed,
-    inverse,
     with_victim,
     written,
 )
+from pginterleave.searching.known_states import Known, KnownStates
 from pginterleave.searching.state_graph import Needed, Position, Positions, State
 from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
-
-MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
-
-Known = tuple[State, Names]  # a known state, and the numbers of the processes there
 
 
 class Search:
@@ -52,18 +44,12 @@ class Search:
         alike: Iterable[tuple[int, ...]] = (),
     ) -> None:
         self.bound, self.alike = bound, [*alike]
-        self.merges = reduce or bool(self.alike)
-        self.derives = reduce
-        self.deriving: set[tuple[State, int]] = set()  # steps for which this was tried
-        self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}  # with statements that wait
-        self.states: dict[Trace, State] = {}  # the states that several orders may lead to
+        self.graph = KnownStates(self.alike, reduce=reduce)
         self.first: State | None = None
         self.start: Trace = ((),) * processes
-        self.pending: list[tuple[int, Order, State]] = []  # by preemptions: steps not yet taken
         self.prefix: Order = ()  # the choices that the schedule begins with
         self.preemptions = 0  # in the prefix
         self.certain = -1  # every schedule with at most so many preemptions is counted
-        self.done = 0.0  # the share of the search that is done
         self.rewind()
 
     def rewind(self) -> None:
@@ -111,17 +97,17 @@ class Search:
 
     def advance(self) -> bool:
         """Go to the next schedule; return False if there is none."""
-        while self.pending and (self.bound is None or self.pending[0][0] <= self.bound):
-            preemptions, order, state = heapq.heappop(self.pending)
+        while self.graph.pending and (self.bound is None or self.graph.pending[0][0] <= self.bound):
+            preemptions, order, state = heapq.heappop(self.graph.pending)
             number = order[-1]
             if state.steps.get(number) != preemptions:
                 continue  # it was taken since, or needs fewer preemptions
             self.certain = preemptions - 1
-            self.deriving.clear()
+            self.graph.deriving.clear()
             try:
-                known = self._known(state, number)
+                known = self.graph.known(state, number)
             except Needed as needed:
-                heapq.heappush(self.pending, (preemptions, order, state))
+                heapq.heappush(self.graph.pending, (preemptions, order, state))
                 self.prefix = (*needed.state.order, needed.number)
                 self.preemptions = min(
                     fewest + needed.state.preempts(last, needed.number)
@@ -131,7 +117,7 @@ class Search:
             if known is None:
                 self.prefix, self.preemptions = order, preemptions
                 return True
-            self._link(state, number, *known)
+            self.graph.link(state, number, *known)
         self.certain = self.bound or 0
         return False
 
@@ -146,7 +132,7 @@ class Search:
 
     def left_out(self) -> str:
         """Return why an ended search has not run all schedules; "" if it has."""
-        left = any(state.steps.get(order[-1]) == each for each, order, state in self.pending)
+        left = any(state.steps.get(order[-1]) == each for each, order, state in self.graph.pending)
         return f"preemption_bound={self.bound} reached" if left else ""
 
     def covered(self) -> str:
@@ -167,7 +153,7 @@ class Search:
         return None if order is None else written(order)
 
     def share(self) -> float:
-        return min(self.done, 1.0)
+        return min(self.graph.done, 1.0)
 
     def add_victims(self, victims: list[int]) -> None:
         """Add the schedules with other victims of the deadlock that the last step has closed."""
@@ -180,7 +166,7 @@ class Search:
                 state.ready[choice] = GLOBAL
                 state.steps[choice] = None
                 for last, preemptions in state.fewest.items():
-                    self._offer(state, choice, preemptions + state.preempts(last, choice))
+                    self.graph.offer(state, choice, preemptions + state.preempts(last, choice))
 
     def _take_again(self, positions: Positions) -> int:
         state = self.path[-1].steps[self.order[-1]] if self.path else self.first
@@ -218,10 +204,10 @@ class Search:
             state.share = before.share / len(before.steps)
             if affected_others:  # otherwise it is new, or the step would not have been chosen
                 before.ready[number] = GLOBAL
-                if known := self._equal(before, number):
+                if known := self.graph.equal(before, number):
                     self.merged.append((before, number, known))
                     return None
-            if self.merges:
+            if self.graph.merges:
                 state.trace = before.after(number)
         first_of = {number: each[0] for each in self.alike for number in each}
         for number, first in first_of.items() if ready and not self.path else ():
@@ -234,78 +220,14 @@ class Search:
         self.path.append(state)
         return state
 
-    def _known(self, state: State, number: int) -> Known | None:
-        """Return the state that a step leads to, if that is known from equivalent orders.
-
-        Raises Needed if another step has to run first.
-        """
-        if not self.derives or number > MAX_CHOICE:
-            return None if state.waiting else self._equal(state, number)
-        if state.waiting or waits_for(state.claims, number):
-            found = state_graph.waiting(state, number, self._follow)
-            if found is None:
-                return None
-            base, waiting, names = found
-            return self._with_waits(base, waiting), names
-        return self._equal(state, number) or self._derived(state, number)
-
-    def _with_waits(self, base: State, waiting: tuple[int, ...]) -> State:
-        """Return the state after statements that wait, in this order."""
-        if not waiting:
-            return base
-        if (base, waiting) not in self.overlaid:
-            before, number = self._with_waits(base, waiting[:-1]), waiting[-1]
-            self.overlaid[base, waiting] = state_graph.overlaid(before, number)
-            self._link(before, number, self.overlaid[base, waiting])
-        return self.overlaid[base, waiting]
-
-    def _follow(self, state: State, number: int) -> State | None:
-        """Return the state that a step leads to, if it was taken or can be derived."""
-        after = state.steps.get(number)
-        if isinstance(after, State):
-            return after
-        if waits_for(state.claims, number):
-            return None
-        known = self._equal(state, number) or self._derived(state, number)
-        if not known:
-            return None
-        self._link(state, number, *known)
-        return known[0]
-
-    def _derived(self, state: State, number: int) -> Known | None:
-        if (state, number) in self.deriving:
-            return None
-        self.deriving.add((state, number))
-        derived = state_graph.diamond(state, number, self._follow)
-        if not derived:
-            return None
-        derived.share = state.share / len(state.steps)
-        self._note(derived)
-        return derived, ()
-
-    def _note(self, state: State) -> None:
-        """Let equivalent orders find the state."""
-        state.names, trace = canonical(state.trace, self.alike)
-        self.states[trace] = state
-
-    def _equal(self, state: State, number: int) -> Known | None:
-        """Return the state that a step leads to, if an equivalent order has led there."""
-        if not self.merges:
-            return None
-        names, trace = canonical(state.after(number), self.alike)
-        known = self.states.get(trace)
-        if not known:
-            return None
-        return known, () if known.names == names else composed(names, inverse(known.names))
-
     def _nearest(self, state: State) -> int:
         """Return the choice with the fewest preemptions that leads to a new state, or 0."""
         last = self.order[-1] if self.order else 0
-        self.deriving.clear()
+        self.graph.deriving.clear()
         for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
-            if self.derives and waits_for(state.claims, number):
+            if self.graph.derives and waits_for(state.claims, number):
                 continue  # the state that it leads to is derived later
-            known = self._known(state, number)
+            known = self.graph.known(state, number)
             if known is None:
                 self.used += state.preempts(last, number)
                 return number if self.bound is None or self.used <= self.bound else 0
@@ -315,46 +237,17 @@ class Search:
     def _keep(self) -> None:
         new = max(len(self.prefix) - 1, 0)  # the place of the first new step
         path = self.path[new:]
-        if self.merges:
+        if self.graph.merges:
             for state in path:
-                self._note(state)
+                self.graph.note(state)
         if not path[-1].steps:
-            self.done += path[-1].share
+            self.graph.done += path[-1].share
         taken = zip(path, self.order[new:], [(state, ()) for state in path[1:]], strict=False)
         for before, number, known in reversed([*taken, *self.merged]):
-            self._link(before, number, *known)
+            self.graph.link(before, number, *known)
         if self.first is None:
             self.first = path[0]
-            self._spread(self.first, 0, 0)
-
-    def _link(self, before: State, number: int, after: State, names: Names = ()) -> None:
-        if after.fewest:
-            self.done += before.share / len(before.steps)
-        before.steps[number], before.exchanges[number] = after, names
-        for last, preemptions in before.fewest.items():
-            self._spread(after, before.there(number), preemptions + before.preempts(last, number))
-
-    def _spread(self, state: State, last: int, preemptions: int) -> None:
-        """Note the fewest preemptions that lead to a state, and to the states that follow it."""
-        reached = [(state, last, preemptions)]
-        while reached:
-            state, last, preemptions = reached.pop()
-            if state.fewest.get(last, math.inf) <= preemptions:
-                continue
-            state.fewest[last] = preemptions
-            for number, after in state.steps.items():
-                fewest = preemptions + state.preempts(last, number)
-                if isinstance(after, State):
-                    reached.append((after, state.there(number), fewest))
-                else:
-                    self._offer(state, number, fewest)
-
-    def _offer(self, state: State, number: int, preemptions: int) -> None:
-        """Note that a schedule with so many preemptions could take a step not yet taken."""
-        known = state.steps[number]
-        if known is None or (isinstance(known, int) and preemptions < known):
-            state.steps[number] = preemptions
-            heapq.heappush(self.pending, (preemptions, (*state.order, number), state))
+            self.graph.spread(self.first, 0, 0)
 
 
 def _describe(position: Position) -> str:

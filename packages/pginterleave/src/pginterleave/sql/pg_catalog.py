@@ -8,6 +8,7 @@ from pginterleave.sql import statements
 from pginterleave.sql.dependent_steps import ENDS
 from pginterleave.sql.lock_orders import LockOrders
 from pginterleave.sql.rows_touched import Tables
+from pginterleave.sql.timeouts import timeouts_set
 from pginterleave.steps import Step
 
 
@@ -119,7 +120,7 @@ class Catalogue:
 
     def note_timeouts(self, text: str) -> None:
         """Note the timeouts that a statement with its parameters sets."""
-        for name in statements.timeouts_set(text):
+        for name in timeouts_set(text):
             self.limit(f"when {name} ends a statement or a session, which the code sets")
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
