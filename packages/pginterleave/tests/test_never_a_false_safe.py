@@ -4,17 +4,18 @@ In how many of how many tries each broke in threads stands beside it.
 """
 
 import functools
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import StringIO
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from django.db import OperationalError, connection, transaction
 
 from pginterleave import CannotExplore, NotDeterministic, StepTimeout
 from pginterleave.explorer_errors import noting_likely_cause
-from pginterleave.sql import statements
+from pginterleave.sql.timeouts import timeouts_set
 
 from .counter import Counter, explored, sql
 
@@ -26,17 +27,22 @@ TABLES = """
     CREATE TABLE safe_parent (id int PRIMARY KEY);
     CREATE TABLE safe_child (
         id serial PRIMARY KEY, parent int REFERENCES safe_parent ON UPDATE CASCADE);
-    CREATE TABLE safe_key (n int PRIMARY KEY)
+    CREATE TABLE safe_key (n int PRIMARY KEY);
+    CREATE VIEW safe_view AS
+        SELECT safe_key.n FROM safe_key JOIN interleave_counter ON n = interleave_counter.id;
+    CREATE TABLE safe_whole (n int) PARTITION BY LIST (n);
+    CREATE TABLE safe_part1 PARTITION OF safe_whole FOR VALUES IN (1);
+    CREATE TABLE safe_part2 PARTITION OF safe_whole FOR VALUES IN (2)
 """
-NAMES = "safe_range, safe_later, safe_child, safe_parent, safe_key"
+NAMES = "safe_range, safe_later, safe_child, safe_parent, safe_key, safe_whole"
 
 
 @pytest.fixture
 def tables(counter_table: None) -> Iterator[None]:
-    sql(f"DROP TABLE IF EXISTS {NAMES}")
+    sql(f"DROP TABLE IF EXISTS {NAMES} CASCADE")
     sql(TABLES)
     yield
-    sql(f"DROP TABLE {NAMES}")
+    sql(f"DROP TABLE {NAMES} CASCADE")
 
 
 def setup() -> None:
@@ -99,6 +105,21 @@ ORDER = "in which order one statement locks "
             "SELECT pg_advisory_xact_lock(2), pg_advisory_xact_lock(1)",
             f"{ORDER}several advisory locks",
         ),
+        (
+            'SELECT array_agg("pg_advisory_xact_lock"(id)::text) FROM interleave_counter',
+            "SELECT 1 FROM interleave_counter WHERE pg_advisory_xact_lock(3 - id)::text = 'x'",
+            f"{ORDER}several advisory locks",
+        ),
+        (
+            "LOCK TABLE safe_view",
+            "LOCK TABLE interleave_counter, safe_key",
+            f"{ORDER}rows of interleave_counter and safe_key",
+        ),
+        (
+            "LOCK TABLE safe_whole",
+            "LOCK TABLE safe_part2, safe_part1",
+            f"{ORDER}rows of safe_part1 and safe_part2",
+        ),
         # 10 of 200
         (
             "TRUNCATE safe_key, safe_range",
@@ -121,6 +142,24 @@ def test_one_lock_a_statement_is_no_limit() -> None:
     advisory = "SELECT pg_advisory_xact_lock(1)"
     assert not limits(*[together(advisory, "INSERT INTO safe_key VALUES (1)")] * 2)
     assert not limits(together("LOCK TABLE safe_key"), together("TRUNCATE safe_key"))
+
+
+def test_rows_that_another_statement_locks_in_the_order_of_their_places() -> None:
+    """That differs from database to database, unless ORDER BY decides."""
+
+    def adds(*ids: int) -> None:
+        with transaction.atomic():
+            for each in ids:
+                row = Counter.objects.select_for_update().get(key=" ab"[each])
+                row.hits += 1
+                row.save()
+
+    every = together("UPDATE interleave_counter SET hits = hits + 1")
+    limit = f"{ORDER}several rows of interleave_counter"
+    assert limit in limits(partial(adds, 1, 2), every)
+    assert limit not in limits(partial(adds, 1), every)
+    in_order = together("SELECT 1 FROM interleave_counter ORDER BY id FOR UPDATE")
+    assert limit not in limits(partial(adds, 1, 2), in_order)
 
 
 def test_copy() -> None:
@@ -161,13 +200,18 @@ def test_a_timeout_that_the_code_sets(name: str) -> None:
         ("SET LOCAL lock_timeout = '50ms'", ("lock_timeout",)),
         ("SELECT 1; set session statement_timeout to 7", ("statement_timeout",)),
         ("SELECT set_config('idle_session_timeout', '9', true)", ("idle_session_timeout",)),
+        ("SELECT set_config(%s, %s, true) ['lock_timeout', '2s']", ("lock_timeout",)),
+        ("SELECT set_config('lock' || '_timeout', '2s', true)", ("a setting",)),
+        ("UPDATE pg_settings SET setting = 1 WHERE name = 'lock_timeout'", ("lock_timeout",)),
+        ("SET /* now */ LOCAL \"lock_timeout\" TO '2s'", ("lock_timeout",)),
+        ("SELECT set_config('lock_timeout', '0', true), set_config(%s, 'x', true)", ()),
         ("SET lock_timeout = 0", ()),
         ("SET lock_timeout TO DEFAULT", ()),
         ("SHOW lock_timeout", ()),
     ],
 )
 def test_which_statements_set_a_timeout(text: str, names: tuple[str, ...]) -> None:
-    assert statements.timeouts_set(text) == names
+    assert timeouts_set(text) == names
 
 
 def test_a_cache_in_memory() -> None:
@@ -197,6 +241,50 @@ def test_a_cache_in_memory() -> None:
     assert limit.startswith(
         "the cache of test_a_cache_in_memory.<locals>.hits, which the processes"
     )
+
+
+DICTIONARY: dict[str, int] = {}
+GLOBAL = 0
+
+
+class Memory:
+    known: ClassVar[list[int]] = []
+
+
+def _once(default: list[int] = []) -> None:  # noqa: B006
+    default.append(1)
+
+
+def _in_a_global() -> None:
+    global GLOBAL
+    GLOBAL += 1
+
+
+@pytest.mark.parametrize(
+    ("name", "remember"),
+    [
+        ("DICTIONARY", lambda: DICTIONARY.update(a=len(DICTIONARY))),
+        ("GLOBAL", _in_a_global),
+        ("Memory.known", lambda: Memory.known.append(1)),
+        ("_once.__defaults__", _once),
+        ("os.environ", lambda: os.environ.update(SAFE=os.environ.get("SAFE", "") + "1")),
+    ],
+)
+def test_memory_of_the_project(
+    name: str, remember: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads share it, and the processes of a server do not."""
+    monkeypatch.setenv("SAFE", "")
+
+    def remembers() -> None:
+        sql("SELECT 1")
+        remember()
+
+    place = name if "environ" in name else f"{__name__}.{name}"
+    assert limits(remembers, remembers) == (
+        f"the memory of {place}, which the processes of a server do not share",
+    )
+    assert limits(*[lambda: sql("SELECT 1")] * 2) == ()
 
 
 @pytest.mark.parametrize(

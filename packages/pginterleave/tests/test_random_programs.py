@@ -145,6 +145,7 @@ def test_reduced_searches_find_the_same(seed: int) -> None:
     chance = random.Random(seed)
     programs = some_programs(chance, STATEMENTS if seed < 8 else STATEMENTS | MORE)
     processes = [partial(process, program) for program in programs]
+    level = chance.choice(["", "", "", "repeatable read"])
 
     def explore(wrong: Set[End], ends: Multiset[End], **options: Any) -> Exploration:
         def invariant(outcomes: list[Outcome]) -> str:
@@ -152,8 +153,8 @@ def test_reduced_searches_find_the_same(seed: int) -> None:
             ends[reached] += 1
             return "violated" if exchanged(reached) in wrong else ""
 
-        options = {"setup": setup, "invariant": invariant, "expected": DatabaseError, **options}
-        return explored(*processes, **options)
+        race: dict[str, Any] = {"setup": setup, "invariant": invariant, "expected": DatabaseError}
+        return explored(*processes, **race, isolation_level=level, **options)
 
     every: Multiset[End] = Multiset()
     explore(set(), every).assert_safe()
@@ -161,7 +162,7 @@ def test_reduced_searches_find_the_same(seed: int) -> None:
         exchanged(each) for each in chance.sample(sorted(every, key=repr), len(every) // 2 + 1)
     }
     violating = sum(number for each, number in every.items() if exchanged(each) in wrong)
-    counterexamples = set()
+    counterexamples, ran = set(), []
     for reduce in (False, True):
         for symmetric in (False, True) if len({*programs}) < len(programs) else (False,):
             ends: Multiset[End] = Multiset()
@@ -172,4 +173,6 @@ def test_reduced_searches_find_the_same(seed: int) -> None:
             assert symmetric or {*ends} == {*every}
             assert found.counterexample
             counterexamples.add(found.counterexample.order)
+            ran.append(len(found.orders))
     assert len(counterexamples) == 1
+    assert ran[-1] == min(ran)

@@ -222,6 +222,24 @@ def test_setting_the_isolation_level() -> None:
     assert (every.violating > 0, len(reduced.orders)) == (True, 20)
 
 
+@pytest.mark.parametrize("level", ["", "repeatable read"])
+def test_an_update_of_a_changed_row_does_not_wait_for_the_next_change(level: str) -> None:
+    """Above READ COMMITTED it fails at once, though another process has locked the row since."""
+
+    def refused() -> None:
+        with transaction.atomic():
+            if not level:
+                sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            counter.naive()
+
+    def locks() -> None:
+        with transaction.atomic():
+            sql("SELECT id FROM interleave_counter WHERE id = 1 FOR UPDATE")
+
+    processes = (refused, locks, counter.update_returning)
+    both(*processes, isolation_level=level, split_autocommit=False)
+
+
 def test_a_select_that_writes() -> None:
     """SELECT nextval() is a write."""
     sql("CREATE SEQUENCE interleave_sequence OWNED BY interleave_counter.hits")  # dropped with it
@@ -308,6 +326,19 @@ def test_the_number_of_runs_is_the_one_counted_by_hand(
     found = explored(*processes, setup=note_and_set_up, reduce=True)
     assert (len(found.orders), found.schedules, found.truncated) == (traces, schedules, "")
     assert len(ran) <= traces + 1  # one run may lead to a known state
+
+
+def test_a_wait_for_a_key_runs() -> None:
+    """Of three that insert it, 3! orders would do; of them one, if they can be exchanged."""
+    insert = "INSERT INTO interleave_counter VALUES (4, 'd', 0) ON CONFLICT DO NOTHING"
+    ran = [
+        (found.schedules, len(found.orders))
+        for found in (
+            explored(*[partial(sql, insert)] * 3, setup=setup, reduce=True, symmetric=symmetric)
+            for symmetric in (False, True)
+        )
+    ]
+    assert ran == [(48, 48), (48, 8)]
 
 
 def test_a_row_that_was_waited_for_stays_locked() -> None:

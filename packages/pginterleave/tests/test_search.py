@@ -156,7 +156,7 @@ def test_processes_that_become_alike_again(
             assert search.share() == pytest.approx(1)
             sets = [exchanged(order, programs, alike) for order in orders]
             assert sum(map(len, sets)) == len(every) == len(set().union(*sets))
-            ends = [state for state in search.states.values() if not state.steps]
+            ends = [state for state in search.graph.states.values() if not state.steps]
             for end in ends:
                 for each in ends:
                     each.violates = each is end

@@ -216,9 +216,30 @@ def test_values_are_not_changed(sql: str, params: Any, shown: str) -> None:
 )
 def test_assignments_to_columns_that_do_not_change_are_cut(columns: set[str], shown: str) -> None:
     update = "UPDATE t SET a = 'it''s, one', b = NULL, c = f(1, 'x WHERE y'), d = 2 WHERE e = 1"
-    assert formatting.with_assignments(update, columns) == shown.replace("all", update)
+    assert formatting.with_columns(update, columns) == shown.replace("all", update)
     few = "UPDATE t SET a = 1, b = 2"
-    assert formatting.with_assignments(few, set()) == few
+    assert formatting.with_columns(few, set()) == few
+
+
+@pytest.mark.parametrize(
+    ("sql", "shown"),
+    [
+        ("SELECT 1 FROM t WHERE (a IS NULL AND (b > f(2) OR b = 1) AND hits < (c) AND key = 'a') "
+         "LIMIT 1", "SELECT 1 FROM t WHERE (hits < (c) AND key = 'a' AND …) LIMIT 1"),
+        ("DELETE FROM t WHERE (a = ' AND (') AND b = 2 AND c = 3 AND (d = 4) RETURNING a, b, c, d",
+         "DELETE FROM t WHERE b = 2 AND … RETURNING a, …"),
+        ("UPDATE t SET a = 1 WHERE a = 1 OR b = 2 AND c = 3 AND d = 4", ""),
+        ("UPDATE t SET a = 1 WHERE a BETWEEN 1 AND 2 AND b = 3 AND c = 4", ""),
+        ("INSERT INTO t AS i (a, b, c, hits) VALUES ('(', f(1, 2), 3, 4), (5, 6, 7, 8) ON CONFLICT "
+         "(a) DO UPDATE SET a = 1, b = 2, c = 3, hits = 4",
+         "INSERT INTO t AS i (a, hits, …) VALUES ('(', 4, …), (5, 8, …) ON CONFLICT "
+         "(a) DO UPDATE SET hits = 4, …"),
+        ("INSERT INTO t (a, b, c, d) SELECT a, b, c, d FROM t", ""),
+        ("INSERT INTO t DEFAULT VALUES", ""),
+    ],
+)  # fmt: skip
+def test_long_statements_are_cut_to_the_key_and_what_changes(sql: str, shown: str) -> None:
+    assert formatting.with_columns(sql, {"hits"}) == (shown or sql)
 
 
 def test_an_exception_without_a_text() -> None:

@@ -295,7 +295,7 @@ def test_an_error_is_drawn_with_its_line() -> None:
         raise LookupError("gone")
 
     line = fails.__code__.co_firstlineno + 2
-    drawn = replayed("12", lambda: sql("SELECT 1"), fails).draw(width=20)
+    drawn = replayed("12", lambda: sql("SELECT 1"), fails).draw(width=60)
     assert f"  raises LookupError: gone (test_steps.py:{line})" in drawn
 
 

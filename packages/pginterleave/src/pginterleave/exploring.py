@@ -11,7 +11,6 @@ from pginterleave.judging.judge import Expected, Function, Invariant
 from pginterleave.judging.serial_orders import TryAgain
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Setup
-from pginterleave.processes.shared_memory import Caches
 from pginterleave.race import Race, judge_of
 from pginterleave.results import AT_FIRST, Exploration, Observe, Schedule
 from pginterleave.searching.runs import Progress, Run, progress_bar, shrink
@@ -19,7 +18,7 @@ from pginterleave.searching.sampling import Sampler
 from pginterleave.searching.search import Search
 from pginterleave.searching.symmetry import Check, find_alike
 
-IN_MEMORY = "the cache of {}, which the processes of a server do not share"
+IN_MEMORY = "{}, which the processes of a server do not share"
 
 
 def explore(
@@ -141,11 +140,10 @@ def explore(
             return Search(len(processes), reduce=reduce, bound=preemption_bound, alike=alike)
         return Sampler(len(processes), schedules=sample, seed=seed)
 
-    check, caches = Check(alike), Caches()
+    check = Check(alike)
 
     def keep(schedule: Schedule) -> None:
         check.note(schedule)
-        caches.note()
         if each:
             each(schedule)
 
@@ -183,7 +181,7 @@ def explore(
         seconds=time.monotonic() - began,
         limits=(
             *catalogue.limits,
-            *map(IN_MEMORY.format, caches.used),
+            *map(IN_MEMORY.format, scheduler.memory.used),
             *(serial.limits() if serial else ()),
         ),
         serial=bool(serial),

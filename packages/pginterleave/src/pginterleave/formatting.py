@@ -17,9 +17,9 @@ STDLIB = str(Path(contextlib.__file__).parent) + os.sep
 # A string constant, whose text stays unchanged: '…', E'…' with backslashes, $tag$…$tag$.
 CONSTANT = re.compile(r"([eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(\w*)\$.*?\$\2\$)", re.DOTALL)
 
-# What separates the assignments of an UPDATE, and what follows them, outside constants and calls.
-_ASSIGNED = re.compile(r"('(?:[^']|'')*'|[(),]| (?=(?:WHERE|FROM|RETURNING)\b))")
-FEW_COLUMNS = 3  # a row or a SET with more is cut in a drawing
+_CLAUSE = r" (?=(?:SET|FROM|WHERE|VALUES|ON|RETURNING|GROUP|ORDER|LIMIT|FOR)\b)"
+FEW_COLUMNS = 3  # a row, a list of columns or a WHERE with more is cut in a drawing
+KEYS = ("id", "key")  # columns that often identify a row
 
 
 def literal(value: object) -> str:
@@ -48,23 +48,57 @@ def statement(sql: str, params: Any) -> str:
     return sql
 
 
-def with_assignments(text: str, columns: Set[str]) -> str:
-    """Return a statement; of an UPDATE with many assignments only those of these columns."""
-    begin = re.match(r"UPDATE [\w.]+(?: AS \w+)? SET ", text)
-    if not begin:
+def with_columns(text: str, columns: Set[str]) -> str:
+    """Return a statement; its long lists and conditions are cut to the key and these columns."""
+    inserted: Set[int] = set()  # the places of the columns of an INSERT that are shown
+    clauses = _split(text, _CLAUSE)
+    for number, clause in enumerate(clauses):
+        word, _, rest = clause.partition(" ")
+        if word == "INSERT" and rest.endswith(")") and clauses[1:] and clauses[1][:6] == "VALUES":
+            table, _, names = rest[:-1].partition("(")
+            parts = _split(names, ", ")
+            inserted = {n for n, name in enumerate(parts) if n == 0 or name in columns}
+            clauses[number] = f"INSERT {table}({_cut(parts, inserted)})"
+        elif word == "VALUES" and inserted:
+            rows = [_cut(_split(row[1:-1], ", "), inserted) for row in _split(rest, ", ")]
+            clauses[number] = "VALUES " + ", ".join(f"({row})" for row in rows)
+        elif word in ("SET", "RETURNING"):
+            parts = _split(rest, ", ")
+            kept = {n for n, part in enumerate(parts) if part.split(" ")[0] in columns}
+            clauses[number] = f"{word} {_cut(parts, kept | {0} if word == 'RETURNING' else kept)}"
+        elif word == "WHERE":
+            clauses[number] = f"WHERE {_conditions(rest, columns)}"
+    return " ".join(clauses)
+
+
+def _conditions(text: str, columns: Set[str]) -> str:
+    begin, *more = _split(text, r"\(")
+    if not begin and len(more) == 1 and text.endswith(")"):
+        return f"({_conditions(text[1:-1], columns)})"
+    parts = _split(text, " AND ")
+    if len(_split(text, " OR | BETWEEN ")) > 1:
         return text
-    assigned, depth, parts = [""], 0, _ASSIGNED.split(text[begin.end() :])
-    while parts and not (parts[0] == " " and not depth):
-        part = parts.pop(0)
-        depth += (part == "(") - (part == ")")
-        if part == "," and not depth:
-            assigned.append("")
-        else:
-            assigned[-1] += part
-    kept = [each.strip() for each in assigned if each.split()[0] in columns]
-    if len(assigned) <= FEW_COLUMNS or len(kept) == len(assigned):
-        return text
-    return f"{begin[0]}{', '.join([*kept, '…'])}{''.join(parts)}"
+    equal = [n for n, part in enumerate(parts) if re.match(r"\w+ = ['\d]", part)]
+    keys = [n for n in equal if parts[n].split(" ")[0] in KEYS]
+    told = {n for n, part in enumerate(parts) if not columns.isdisjoint(re.findall(r"\w+", part))}
+    return _cut(parts, {*told, *(keys or equal[:1])}, " AND ")
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split a text where the separator stands outside constants and parentheses."""
+    parts, depth, begin = [], 0, 0
+    for match in re.finditer(rf"'(?:[^']|'')*'|(?P<separator>{separator})|[()]", text):
+        if match["separator"] and not depth:
+            parts.append(text[begin : match.start()])
+            begin = match.end()
+        depth += match[0].count("(") - match[0].count(")") if match[0][0] != "'" else 0
+    return [*parts, text[begin:]]
+
+
+def _cut(parts: Sequence[str], kept: Set[int], joint: str = ", ") -> str:
+    """Join the parts; of many only those at these places."""
+    shown = [part for n, part in enumerate(parts) if n in kept or len(parts) <= FEW_COLUMNS]
+    return joint.join([*shown, "…"] if len(shown) < len(parts) else shown)
 
 
 def _without_quotes(sql: str) -> str:

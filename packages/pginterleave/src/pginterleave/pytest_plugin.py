@@ -36,8 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "folder for a JSON file of each test that fails with a counterexample"
     group.addoption("--interleave-artifacts", metavar="DIR", help=text)
     group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
-    text = "draw all columns of a row, not only its first and those that change"
-    group.addoption("--interleave-all-columns", action="store_true", help=text)
+    everything = "draw all columns and conditions, not only the key and what changes"
+    group.addoption("--interleave-all-columns", action="store_true", help=everything)
     coverage_plugin.add_options(group)
     parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 

@@ -99,7 +99,7 @@ def draw(
         sent = cells.setdefault((step.number, step.process), [])
         shown = None if columns is None else columns[step.number]
         text = step.statement()
-        sent.append(text if shown is None else formatting.with_assignments(text, shown))
+        sent.append(text if shown is None else formatting.with_columns(text, shown))
         if step.filename and step.kind not in ENDS_OF_BLOCKS:
             before = places.get(step.process)
             place = places[step.process] = formatting.place(step.filename, step.lineno)
@@ -127,7 +127,9 @@ def draw(
     for number, outcome in zip(processes, outcomes, strict=True):
         if outcome.raised is not None:
             error = f"raises {formatting.exception(outcome.raised)}"
-            lines.append(["", *("" for _ in range(1, number)), error])
+            lines += [
+                ["", *("" for _ in range(1, number)), each] for each in _wrapped([error], width)
+            ]
     margin = len(str(len(timeline))) + 2
     return "\n".join(
         (line[0].ljust(margin) + "  ".join(cell.ljust(width) for cell in line[1:])).rstrip()

@@ -3,17 +3,16 @@
 import itertools
 import re
 import time
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
 from pginterleave.processes import queries
+from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control
 from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
-from pginterleave.searching.equivalent_orders import victim_of, written
-from pginterleave.sql.dependent_steps import Effect
+from pginterleave.searching.equivalent_orders import victim_of
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
@@ -25,32 +24,6 @@ MAX_LATE_CHECK = 1.0
 NEVER = 3600.0
 
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
-
-
-@dataclass
-class Attempt:
-    """One attempt at running a schedule."""
-
-    fair: bool = True  # whether overtaking a process that waited for longer discards the attempt
-    known: int = 0  # how many steps of the schedule have been run before
-    waits: dict[int, int] = field(default_factory=dict)  # of victims: see waits_of_victims()
-    taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
-    effects: list[Effect] = field(default_factory=list)  # the expected effect of each step
-    choices: list[int] = field(default_factory=list)  # the choice that led to each step
-    other_victims: list[int] = field(default_factory=list)  # of the deadlock just closed
-    no_other_victim: bool = False  # whether no other process than the runner can be the victim
-    victim_ended: bool = False  # whether the deadlock just closed has ended its planned victim
-    undetermined: bool = False  # whether timing in PostgreSQL may have changed the result
-    limits: dict[str, None] = field(default_factory=dict)  # see Exploration
-    unexplored: dict[str, None] = field(default_factory=dict)  # see Exploration
-    discard_reason: str = ""  # why this attempt does not count
-
-    def order(self) -> str:
-        return written(self.choices)
-
-    def victim(self) -> int:
-        """Return the planned victim of the deadlock that the last step closes, or 0."""
-        return victim_of(self.choices[-1]) if self.choices else 0
 
 
 class Monitor:

@@ -4,7 +4,6 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Any
 
 from pginterleave import formatting
 from pginterleave.explorer_errors import (
@@ -18,9 +17,12 @@ from pginterleave.explorer_errors import (
 from pginterleave.formatting import process_names
 from pginterleave.judging.judge import Judge, Verdict
 from pginterleave.processes import control
+from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control, Database
-from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
+from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Monitor
+from pginterleave.processes.next_steps import claim_of, effect_of
 from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
+from pginterleave.processes.shared_memory import SharedMemory
 from pginterleave.reporting import race_coverage
 from pginterleave.results import Observe, Schedule
 from pginterleave.searching.equivalent_orders import (
@@ -31,16 +33,7 @@ from pginterleave.searching.equivalent_orders import (
     written,
 )
 from pginterleave.searching.state_graph import Positions
-from pginterleave.sql.dependent_steps import (
-    GLOBAL,
-    LOCAL,
-    Claim,
-    Claims,
-    Effect,
-    claim,
-    effect,
-    of_open_transaction,
-)
+from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claims, Effect
 from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
@@ -87,6 +80,7 @@ class Scheduler:
         ]
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
+        self.memory = SharedMemory()
         self.add_victims: Callable[[list[int]], object] = lambda _: None
         self.reduce = False  # whether the effects of steps are needed
         self.writes = True  # whether effects need to name the rows that are written
@@ -136,6 +130,7 @@ class Scheduler:
                 catalogue = self.control.catalogue
                 catalogue.limits |= attempt.limits
                 catalogue.unexplored |= attempt.unexplored
+                catalogue.note_orders(schedule.timeline)
                 if self.processes[0].session.is_read_committed():
                     steps = [(each.process, each.kind, each.sql) for each in attempt.taken]
                     catalogue.note_schedule(steps)
@@ -179,7 +174,9 @@ class Scheduler:
         self.judge.begin()
         self.control.begin_schedule()
         with control.watched(self._note_connection, self._note_program, self._note_file):
+            self.memory.begin()
             self._run_processes(choose, observe)
+            self.memory.note()
         sessions = {pid for process in self.processes for pid in process.session.pids}
         if not self.control.note_strangers(sessions):
             attempt.discard_reason = "Another session has sent something."
@@ -199,14 +196,12 @@ class Scheduler:
             process.go()
             self.monitor.settle(process)
         while ready := [process for process in self.processes if process.state == AT_STEP]:
-            process, effects, choice = ready[0], {}, ready[0].number
+            process, choice = ready[0], ready[0].number
+            effects: dict[int, Effect] = {}
             if not attempt.discard_reason:
                 try:
-                    effects = {
-                        each.number: self._effect(each) if self.reduce else GLOBAL for each in ready
-                    }
+                    effects, claims = self._effects(ready)
                     positions = tuple(each.position() for each in self.processes)
-                    claims = tuple(self._claim(each, effects) for each in self.processes)
                     choice = choose(effects, positions, self.affected_others, claims)
                     process = self.processes[process_of(choice) - 1]
                 except NotDeterministic as error:
@@ -269,31 +264,16 @@ class Scheduler:
         self.control.refuse_transaction("the invariant has left a transaction open on")
         return verdict
 
-    def _effect(self, process: Process) -> Effect:
-        session, catalogue = process.session, self.control.catalogue
-        earlier = self._taken_by(process)
-        return effect(
-            process.step,
-            [step for step, _ in earlier],
-            serializable=session.is_serializable(),
-            commits=not (session.commit_is_a_step or session.in_transaction()),
-            failed=bool(process.sqlstate),
-            special=catalogue.special,
-            special_writes=catalogue.special_writes,
-            tables=catalogue.tables if self.writes and session.is_read_committed() else None,
-            open_effects=[effect for _, effect in of_open_transaction(earlier)],
+    def _effects(self, ready: Sequence[Process]) -> tuple[dict[int, Effect], Claims]:
+        """Return the effects of the ready processes, and the claims of all, as far as needed."""
+        if not self.reduce:
+            return dict.fromkeys((each.number for each in ready), GLOBAL), ()
+        known = self.attempt, self.control.catalogue
+        effects = {each.number: effect_of(each, *known, writes=self.writes) for each in ready}
+        wanting = effects if self.writes else {}
+        return effects, tuple(
+            claim_of(each, *known, wanting.get(each.number)) for each in self.processes
         )
-
-    def _claim(self, process: Process, effects: dict[int, Effect]) -> Claim:
-        """Return the claim of a process; an empty one if it waits, or if claims are not needed."""
-        if not (self.reduce and self.writes) or process.number not in effects:
-            return Claim()
-        earlier = self._taken_by(process)
-        return claim(process.step, effects[process.number], earlier, self.control.catalogue.tables)
-
-    def _taken_by(self, process: Process) -> list[tuple[Any, Effect]]:
-        taken = zip(self.attempt.taken, self.attempt.effects, strict=True)
-        return [(step, effect) for step, effect in taken if step.process == process.number]
 
     @contextlib.contextmanager
     def _noting_errors(self, where: str) -> Iterator[None]:

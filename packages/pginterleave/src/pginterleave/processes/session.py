@@ -107,6 +107,7 @@ class Session(abc.ABC):
         # Whether not every order in which the transaction could have begun is explored.
         later = self.has_begun() and (self.catalogue.reduced or self._says_begin)
         self.catalogue.note(sql, alone=alone, later=later)
+        self.catalogue.note_timeouts(f"{sql} {params or ''}")
         if later and statements.has_clock_text(f"{params}"):
             self.catalogue.limit_clock()
         commits = alone and self.current() is not None and self.split_autocommit

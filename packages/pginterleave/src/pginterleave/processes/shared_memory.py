@@ -1,32 +1,116 @@
-"""Caches in memory: the explorer's threads share them, and the processes of a server do not."""
+"""Memory of the project: the explorer's threads share it, and the processes of a server do not.
+
+These are caches of `functools`, and what modules, their classes and their objects hold: variables
+that are set, and containers that change.
+"""
 
 import functools
 import gc
-from typing import Any
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from pginterleave.formatting import is_user_code
 
 _Cached: Any = type(functools.lru_cache(lambda: None))
+CONTAINERS = (dict, list, set, deque, bytearray)
+LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
+MANY = 1_000  # of a container with more entries, only their number is compared
+DEPTH = 1  # containers in containers are compared, and not what is in those
+Place = tuple[str, ...]  # a module, a name there, and the name of an attribute
 
 
-class Caches:
-    """The project's functions with a functools.lru_cache; `used` has those that were called."""
+class Seen(NamedTuple):
+    """The identity of a variable's value, and what it holds if it is a container."""
+
+    identity: int
+    content: Any
+
+
+NEW = Seen(0, None)
+
+
+class SharedMemory:
+    """What was used of it while schedules ran: `used` has a description of each."""
 
     def __init__(self) -> None:
         found: list[Any] = [each for each in gc.get_objects() if type(each) is _Cached]
-        self._seen = [[each, each.cache_info()] for each in found if _is_of_the_project(each)]
+        self._caches = [each for each in found if _is_of_the_project(_filename(each))]
         self.used: dict[str, None] = {}
+        self._set_once: set[Place] = set()  # variables that one schedule has set
+        self._schedules = 0
+        self._before: dict[Place, Seen] | None = None
+
+    def begin(self) -> None:
+        """Look before a schedule, after its setup."""
+        self._schedules += 1
+        self._infos = [each.cache_info()[:2] for each in self._caches]
+        # Of the variables, at the first, the second, the fourth schedule and so on.
+        self._before = self._look() if self._schedules & (self._schedules - 1) == 0 else None
 
     def note(self) -> None:
-        """Note which caches were used since the last time."""
-        for pair in self._seen:
-            cached, before = pair
-            pair[1] = cached.cache_info()
-            if pair[1][:2] not in (before[:2], (0, 0)):
-                self.used[cached.__qualname__] = None
+        """Note after a schedule what it has used."""
+        for cached, before in zip(self._caches, self._infos, strict=True):
+            if cached.cache_info()[:2] not in (before, (0, 0)):
+                self.used[f"the cache of {cached.__qualname__}"] = None
+        if self._before is None:
+            return
+        after = self._look()
+        for place, then in after.items():
+            before = self._before.get(place, NEW)
+            if then == before:
+                continue
+            # A variable that is set once, as by an import, is no memory between schedules.
+            if before.content is not None or place in self._set_once:
+                self.used[f"the memory of {'.'.join(place)}"] = None
+            self._set_once.add(place)
+
+    def _look(self) -> dict[Place, Seen]:
+        found = {place: Seen(id(value), _content(value)) for place, value in self._variables()}
+        return {("os", "environ"): Seen(0, dict(os.environ)), **found}
+
+    def _variables(self) -> Iterator[tuple[Place, Any]]:
+        """Yield the variables of modules, and the attributes of their classes and objects."""
+        for module in [*sys.modules.values()]:
+            name = getattr(module, "__name__", "")
+            if not (_is_of_the_project(getattr(module, "__file__", None)) or name == LOCAL_MEMORY):
+                continue
+            for key, value in [*vars(module).items()]:
+                if key.startswith("__") or isinstance(value, ModuleType):
+                    continue
+                yield (name, key), value
+                if isinstance(value, FunctionType):
+                    for each in value.__defaults__ or ():
+                        if isinstance(each, CONTAINERS):
+                            yield (name, key, "__defaults__"), each
+                elif (value if isinstance(value, type) else type(value)).__module__ == name:
+                    attributes = [*getattr(value, "__dict__", {}).items()]
+                    yield from (
+                        ((name, key, attribute), each)
+                        for attribute, each in attributes
+                        if not attribute.startswith("__")
+                    )
 
 
-def _is_of_the_project(cached: Any) -> bool:
+def _content(value: Any, depth: int = DEPTH) -> Any:
+    """Return what a container holds, by identity; None for another value."""
+    if not isinstance(value, CONTAINERS):
+        return None
+    if len(value) > MANY:
+        return len(value)
+    entries = [*value, *value.values()] if isinstance(value, dict) else [*value]
+    if not depth:
+        return [*map(id, entries)]
+    return [(id(each), _content(each, depth - 1)) for each in entries]
+
+
+def _is_of_the_project(filename: str | None) -> bool:
+    return bool(filename) and is_user_code(str(filename)) and "-packages" not in str(filename)
+
+
+def _filename(cached: Any) -> str | None:
     code = getattr(getattr(cached, "__wrapped__", None), "__code__", None)
-    name = code.co_filename if code else ""
-    return bool(name) and is_user_code(name) and "-packages" not in name
+    return code.co_filename if code else None

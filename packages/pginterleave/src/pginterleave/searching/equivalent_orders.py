@@ -35,6 +35,8 @@ def with_victim(process: int, victim: int) -> int:
 
 
 def renumbered(choice: int, numbers: Sequence[int]) -> int:
+    if not numbers:
+        return choice
     victim = victim_of(choice)
     return with_victim(numbers[process_of(choice) - 1], numbers[victim - 1] if victim else 0)
 
@@ -126,4 +128,4 @@ def inverse(names: Names) -> Names:
 
 def composed(first: Names, second: Names) -> Names:
     """Return the numbers after the first and then the second renumbering."""
-    return tuple(second[number - 1] for number in first)
+    return tuple(renumbered(number, second) for number in first) or second

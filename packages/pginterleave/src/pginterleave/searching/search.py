@@ -11,7 +11,6 @@ writes first.
 """
 
 import heapq
-import math
 from collections.abc import Iterable
 
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
@@ -20,16 +19,12 @@ from pginterleave.searching import state_graph
 from pginterleave.searching.equivalent_orders import (
     Order,
     Trace,
-    canonical,
-    composed,
-    inverse,
     with_victim,
     written,
 )
+from pginterleave.searching.known_states import Known, KnownStates
 from pginterleave.searching.state_graph import Needed, Position, Positions, State
 from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
-
-MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
 
 
 class Search:
@@ -49,25 +44,19 @@ class Search:
         alike: Iterable[tuple[int, ...]] = (),
     ) -> None:
         self.bound, self.alike = bound, [*alike]
-        self.merges = reduce or bool(self.alike)
-        self.derives = reduce and not self.alike
-        self.deriving: set[tuple[State, int]] = set()  # steps for which this was tried
-        self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}
-        self.states: dict[Trace, State] = {}  # the states that several orders may lead to
+        self.graph = KnownStates(self.alike, reduce=reduce)
         self.first: State | None = None
         self.start: Trace = ((),) * processes
-        self.pending: list[tuple[int, Order, State]] = []  # by preemptions: steps not yet taken
         self.prefix: Order = ()  # the choices that the schedule begins with
         self.preemptions = 0  # in the prefix
         self.certain = -1  # every schedule with at most so many preemptions is counted
-        self.done = 0.0  # the share of the search that is done
         self.rewind()
 
     def rewind(self) -> None:
         """Begin a schedule, or begin it again."""
         self.order: Order = ()
         self.path: list[State] = []  # the states before each step of the order
-        self.merged: list[tuple[State, int, State]] = []  # steps that lead to known states
+        self.merged: list[tuple[State, int, Known]] = []  # steps that lead to known states
         self.used = self.preemptions  # preemptions so far
         self.pruned = False  # whether every state that can follow is known
 
@@ -88,7 +77,8 @@ class Search:
         if len(self.order) < len(self.prefix):
             number = self._take_again(positions)
         else:
-            number = self._nearest(self._reach(positions, ready, affected_others, claims))
+            state = self._reach(positions, ready, affected_others, claims)
+            number = self._nearest(state) if state else 0
         if not number:
             self.pruned = True
             return next(iter(ready))
@@ -100,24 +90,24 @@ class Search:
         new = False
         if not self.pruned:
             end = self._reach((), {}, affected_others)
-            new = not end.fewest
-            end.violates = violates
+            if end:
+                new, end.violates = True, violates
         self._keep()
         return new
 
     def advance(self) -> bool:
         """Go to the next schedule; return False if there is none."""
-        while self.pending and (self.bound is None or self.pending[0][0] <= self.bound):
-            preemptions, order, state = heapq.heappop(self.pending)
+        while self.graph.pending and (self.bound is None or self.graph.pending[0][0] <= self.bound):
+            preemptions, order, state = heapq.heappop(self.graph.pending)
             number = order[-1]
             if state.steps.get(number) != preemptions:
                 continue  # it was taken since, or needs fewer preemptions
             self.certain = preemptions - 1
-            self.deriving.clear()
+            self.graph.deriving.clear()
             try:
-                known = self._known(state, number)
+                known = self.graph.known(state, number)
             except Needed as needed:
-                heapq.heappush(self.pending, (preemptions, order, state))
+                heapq.heappush(self.graph.pending, (preemptions, order, state))
                 self.prefix = (*needed.state.order, needed.number)
                 self.preemptions = min(
                     fewest + needed.state.preempts(last, needed.number)
@@ -127,7 +117,7 @@ class Search:
             if known is None:
                 self.prefix, self.preemptions = order, preemptions
                 return True
-            self._link(state, number, known)
+            self.graph.link(state, number, *known)
         self.certain = self.bound or 0
         return False
 
@@ -142,7 +132,7 @@ class Search:
 
     def left_out(self) -> str:
         """Return why an ended search has not run all schedules; "" if it has."""
-        left = any(state.steps.get(order[-1]) == each for each, order, state in self.pending)
+        left = any(state.steps.get(order[-1]) == each for each, order, state in self.graph.pending)
         return f"preemption_bound={self.bound} reached" if left else ""
 
     def covered(self) -> str:
@@ -163,7 +153,7 @@ class Search:
         return None if order is None else written(order)
 
     def share(self) -> float:
-        return min(self.done, 1.0)
+        return min(self.graph.done, 1.0)
 
     def add_victims(self, victims: list[int]) -> None:
         """Add the schedules with other victims of the deadlock that the last step has closed."""
@@ -176,7 +166,7 @@ class Search:
                 state.ready[choice] = GLOBAL
                 state.steps[choice] = None
                 for last, preemptions in state.fewest.items():
-                    self._offer(state, choice, preemptions + state.preempts(last, choice))
+                    self.graph.offer(state, choice, preemptions + state.preempts(last, choice))
 
     def _take_again(self, positions: Positions) -> int:
         state = self.path[-1].steps[self.order[-1]] if self.path else self.first
@@ -205,8 +195,8 @@ class Search:
         ready: dict[int, Effect],
         affected_others: bool,
         claims: Claims = (),
-    ) -> State:
-        """Return the state that a new step has led to: a new or a known one."""
+    ) -> State | None:
+        """Return the new state that a step has led to; None if it is known."""
         steps = dict.fromkeys(ready)
         state = State(self.order, self.start, positions, ready, claims=claims, steps=steps)
         if self.path:
@@ -214,8 +204,10 @@ class Search:
             state.share = before.share / len(before.steps)
             if affected_others:  # otherwise it is new, or the step would not have been chosen
                 before.ready[number] = GLOBAL
-                state = self._equal(before, number) or state
-            if self.merges and not state.fewest:
+                if known := self.graph.equal(before, number):
+                    self.merged.append((before, number, known))
+                    return None
+            if self.graph.merges:
                 state.trace = before.after(number)
         first_of = {number: each[0] for each in self.alike for number in each}
         for number, first in first_of.items() if ready and not self.path else ():
@@ -228,67 +220,14 @@ class Search:
         self.path.append(state)
         return state
 
-    def _known(self, state: State, number: int) -> State | None:
-        """Return the state that a step leads to, if that is known from equivalent orders.
-
-        Raises Needed if another step has to run first.
-        """
-        if not self.derives or number > MAX_CHOICE:
-            return None if state.waiting else self._equal(state, number)
-        if state.waiting or waits_for(state.claims, number):
-            found = state_graph.waiting(state, number, self._follow)
-            if found is None:
-                return None
-            base, waiting = found
-            if not waiting:
-                return base
-            if found not in self.overlaid:
-                self.overlaid[found] = state_graph.overlaid(state, number, base, waiting)
-            return self.overlaid[found]
-        return self._equal(state, number) or self._derived(state, number)
-
-    def _follow(self, state: State, number: int) -> State | None:
-        """Return the state that a step leads to, if it was taken or can be derived."""
-        after = state.steps.get(number)
-        if isinstance(after, State):
-            return after
-        if waits_for(state.claims, number):
-            return None
-        after = self._equal(state, number) or self._derived(state, number)
-        if after:
-            self._link(state, number, after)
-        return after
-
-    def _derived(self, state: State, number: int) -> State | None:
-        if (state, number) in self.deriving:
-            return None
-        self.deriving.add((state, number))
-        derived = state_graph.diamond(state, number, self._follow)
-        if derived:
-            derived.share = state.share / len(state.steps)
-            self.states[derived.trace] = derived
-        return derived
-
-    def _equal(self, state: State, number: int) -> State | None:
-        """Return the state that a step leads to, if an equivalent order has led there."""
-        if not self.merges:
-            return None
-        names, trace = canonical(state.after(number), self.alike)
-        known = self.states.get(trace)
-        if known and known.names != names:
-            state.exchanges[number] = composed(names, inverse(known.names))
-        return known
-
     def _nearest(self, state: State) -> int:
         """Return the choice with the fewest preemptions that leads to a new state, or 0."""
-        if state.fewest:
-            return 0
         last = self.order[-1] if self.order else 0
-        self.deriving.clear()
+        self.graph.deriving.clear()
         for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
-            if self.derives and waits_for(state.claims, number):
+            if self.graph.derives and waits_for(state.claims, number):
                 continue  # the state that it leads to is derived later
-            known = self._known(state, number)
+            known = self.graph.known(state, number)
             if known is None:
                 self.used += state.preempts(last, number)
                 return number if self.bound is None or self.used <= self.bound else 0
@@ -298,47 +237,17 @@ class Search:
     def _keep(self) -> None:
         new = max(len(self.prefix) - 1, 0)  # the place of the first new step
         path = self.path[new:]
-        if self.merges:
+        if self.graph.merges:
             for state in path:
-                state.names, trace = canonical(state.trace, self.alike)
-                self.states[trace] = state
-        if not path[-1].steps and not path[-1].fewest:
-            self.done += path[-1].share
-        taken = zip(path, self.order[new:], path[1:], strict=False)
-        for before, number, after in reversed([*taken, *self.merged]):
-            self._link(before, number, after)
+                self.graph.note(state)
+        if not path[-1].steps:
+            self.graph.done += path[-1].share
+        taken = zip(path, self.order[new:], [(state, ()) for state in path[1:]], strict=False)
+        for before, number, known in reversed([*taken, *self.merged]):
+            self.graph.link(before, number, *known)
         if self.first is None:
             self.first = path[0]
-            self._spread(self.first, 0, 0)
-
-    def _link(self, before: State, number: int, after: State) -> None:
-        if after.fewest:
-            self.done += before.share / len(before.steps)
-        before.steps[number] = after
-        for last, preemptions in before.fewest.items():
-            self._spread(after, before.there(number), preemptions + before.preempts(last, number))
-
-    def _spread(self, state: State, last: int, preemptions: int) -> None:
-        """Note the fewest preemptions that lead to a state, and to the states that follow it."""
-        reached = [(state, last, preemptions)]
-        while reached:
-            state, last, preemptions = reached.pop()
-            if state.fewest.get(last, math.inf) <= preemptions:
-                continue
-            state.fewest[last] = preemptions
-            for number, after in state.steps.items():
-                fewest = preemptions + state.preempts(last, number)
-                if isinstance(after, State):
-                    reached.append((after, state.there(number), fewest))
-                else:
-                    self._offer(state, number, fewest)
-
-    def _offer(self, state: State, number: int, preemptions: int) -> None:
-        """Note that a schedule with so many preemptions could take a step not yet taken."""
-        known = state.steps[number]
-        if known is None or (isinstance(known, int) and preemptions < known):
-            state.steps[number] = preemptions
-            heapq.heappush(self.pending, (preemptions, (*state.order, number), state))
+            self.graph.spread(self.first, 0, 0)
 
 
 def _describe(position: Position) -> str:

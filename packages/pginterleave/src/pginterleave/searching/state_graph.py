@@ -11,7 +11,7 @@ transaction that has locked the row.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -27,7 +27,6 @@ from pginterleave.searching.equivalent_orders import (
 )
 from pginterleave.sql.dependent_steps import (
     GLOBAL,
-    LOCAL,
     Claim,
     Claims,
     Effect,
@@ -86,8 +85,7 @@ class State:
 
     def there(self, number: int) -> int:
         """Return a step's choice in the numbering of the state that the step leads to."""
-        exchange = self.exchanges.get(number)
-        return renumbered(number, exchange) if exchange else number
+        return renumbered(number, self.exchanges.get(number, ()))
 
 
 Follow = Callable[[State, int], State | None]  # returns the state after a step, if it is known
@@ -187,35 +185,41 @@ def diamond(state: State, number: int, follow: Follow) -> State | None:
         first = follow(state, other)
         if first is None or first.has_waits():
             continue
-        effects = state.ready[other], first.ready.get(number, GLOBAL)
+        then = renumbered(number, state.exchanges.get(other, ()))
+        effects = state.ready[other], first.ready.get(then, GLOBAL)
         if dependent(*effects) or effects[1] != state.ready[number]:
             continue
-        both = None if waits_for(first.claims, number) else follow(first, number)
+        both = None if waits_for(first.claims, then) else follow(first, then)
         if both is None or both.has_waits():
             continue
+        then = first.there(then)
         ready = {each: state.ready[each] for each in state.ready if each != number}
-        if number in both.ready:
-            ready[number] = both.ready[number]
+        if then in both.ready:
+            ready[number] = both.ready[then]
+        position = both.positions[then - 1] if both.positions else ()
+        claim = both.claims[then - 1] if both.claims else Claim()
         return State(
             (*state.order, number),
             state.after(number),
-            _with(state.positions, number, both.positions or ((),) * len(state.positions)),
+            _with(state.positions, number, position),
             dict(sorted(ready.items())),
-            claims=_with(state.claims, number, both.claims or (Claim(),) * len(state.positions)),
+            claims=_with(state.claims, number, claim),
             steps=dict.fromkeys(sorted(ready)),
         )
     return None
 
 
-def _with(before: tuple[Any, ...], number: int, after: tuple[Any, ...]) -> tuple[Any, ...]:
-    return (*before[: number - 1], after[number - 1], *before[number:]) if before else ()
+def _with(before: tuple[Any, ...], number: int, after: Any) -> tuple[Any, ...]:
+    return (*before[: number - 1], after, *before[number:]) if before else ()
 
 
-def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
+def waiting(
+    state: State, number: int, follow: Follow
+) -> tuple[State, tuple[int, ...], Names] | None:
     """Return the state after a step that waits, or that is taken while others wait.
 
-    The result is the state without the waiting statements, and the processes that have sent one, in
-    their order. It is None if the step has to run.
+    The result is the state without the waiting statements, the processes that have sent one, in
+    their order, and the numbers of the processes in that state. It is None if the step has to run.
 
     Raises Needed if another step has to run first.
     """
@@ -225,28 +229,30 @@ def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int
             holder = abs(waits_for(base.claims, holder))
         closes_a_deadlock = holder == number
         harmless = waits_for(base.claims, number) > 0
-        return (base, (*waiting, number)) if harmless and not closes_a_deadlock else None
+        return (base, (*waiting, number), ()) if harmless and not closes_a_deadlock else None
     after = _after(base, number, follow)
+    names = base.exchanges.get(number, ())
     if base.ready[number] == GLOBAL or after.has_waits():
         return None
     left: list[int] = []
     for each in waiting:
-        holder = waits_for(after.claims, each)
-        if holder < 0:
-            return None
-        if holder:
+        then = renumbered(each, names)
+        if waits_for(after.claims, then):
             left.append(each)
             continue
-        before, after = after, _after(after, each, follow)
-        if before.ready[each] == GLOBAL or after.has_waits():
+        before, after = after, _after(after, then, follow)
+        if before.ready[then] == GLOBAL or after.has_waits():
             return None
+        names = composed(names, before.exchanges.get(then, ()))
         # A statement that has waited keeps the lock even if its row no longer meets the conditions.
-        claim = before.claims[each - 1]
-        if not claim.exact and not (
-            after.claims and claim.wants in [hold.place for hold in after.claims[each - 1].holds]
-        ):
+        claim = before.claims[then - 1]
+        held = after.claims[before.there(then) - 1].holds if after.claims else ()
+        if not claim.exact and claim.wants not in [hold.place for hold in held]:
             return None
-    return after, tuple(left)
+    still = tuple(renumbered(each, names) for each in left)
+    if any(waits_for(after.claims, each) < 0 for each in still):
+        return None
+    return after, still, names
 
 
 def _after(state: State, number: int, follow: Follow) -> State:
@@ -256,19 +262,17 @@ def _after(state: State, number: int, follow: Follow) -> State:
     return after
 
 
-def overlaid(before: State, number: int, base: State, waiting: tuple[int, ...]) -> State:
-    woken = len(waiting) < len(before.waiting)
-    if woken and before.ready[number] != LOCAL:
-        before = replace(before, ready={**before.ready, number: GLOBAL})
-    ready = {each: base.ready[each] for each in base.ready if each not in waiting}
+def overlaid(before: State, number: int) -> State:
+    """Return the state after a statement that waits."""
+    ready = {each: before.ready[each] for each in before.ready if each != number}
     return State(
         (*before.order, number),
         before.after(number),
-        base.positions,
+        before.positions,
         ready,
         share=0.0,
-        claims=base.claims,
+        claims=before.claims,
         steps=dict.fromkeys(ready),
-        waiting=waiting,
-        base=base,
+        waiting=(*before.waiting, number),
+        base=before.base or before,
     )

@@ -16,7 +16,7 @@ from collections.abc import Sequence, Set
 from typing import Any, Final, Literal, NamedTuple
 
 from pginterleave.sql import statements
-from pginterleave.sql.rows_touched import UNKNOWN, RowSet, RowSets, Tables, overlap
+from pginterleave.sql.rows_touched import EVERYWHERE, UNKNOWN, RowSet, RowSets, Tables, overlap
 from pginterleave.sql.single_row import shape
 
 ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT", "CLOSE"})  # of a transaction
@@ -169,7 +169,8 @@ def claim(
     holds = _holds(earlier, tables)
     # After an error PostgreSQL refuses every statement of the transaction, and none of them waits.
     failed = any(getattr(step, "error", "") for step, _ in of_open_transaction(earlier))
-    if effect.kind == "write" and not failed:
+    # Above READ COMMITTED, the rows are not known: a statement may fail at once, and not wait.
+    if effect.kind == "write" and not failed and effect.writes != EVERYWHERE:
         known, row = tables.row(step.sql, step.params)
         if known and row and known.locks and known.strong and known.waits:
             return Claim(row, known.exact, _text(step), holds)

@@ -8,6 +8,8 @@ from pginterleave.sql import statements
 from pginterleave.sql.dependent_steps import ENDS
 from pginterleave.sql.lock_orders import LockOrders
 from pginterleave.sql.rows_touched import Tables
+from pginterleave.sql.timeouts import timeouts_set
+from pginterleave.steps import Step
 
 
 class HiddenCall(NamedTuple):
@@ -81,8 +83,6 @@ class Catalogue:
         self._note_hidden(sql, later)
         if self.reduced and statements.compares_with_clock(sql):
             self.limit("that a time passes with which a statement compares the clock")
-        for name in statements.timeouts_set(sql):
-            self.limit(f"when {name} ends a statement or a session, which the code sets")
         kind, words = statements.kind(sql), statements.words(sql)
         if kind in statements.DEFINITIONS or (kind in ("SELECT", "WITH") and "into" in words):
             for name in self._event_triggers:
@@ -118,9 +118,19 @@ class Catalogue:
         if clock:
             self.limit_clock()
 
+    def note_timeouts(self, text: str) -> None:
+        """Note the timeouts that a statement with its parameters sets."""
+        for name in timeouts_set(text):
+            self.limit(f"when {name} ends a statement or a session, which the code sets")
+
     def note_rows(self, sql: str, rows: int, process: int) -> None:
         """Note what a statement has locked, and whether others lock it in another order."""
         for each in self._orders.note(sql, rows, process):
+            self.limit(each)
+
+    def note_orders(self, steps: Sequence[Step]) -> None:
+        """Note the transactions that lock rows one by one, and others by one statement."""
+        for each in self._orders.note_schedule(steps):
             self.limit(each)
 
     def note_schedule(self, steps: Sequence[tuple[int, str, str]]) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from pginterleave.sql import statements
 from pginterleave.sql.single_row import Shape, shape
+from pginterleave.steps import Step
 
 
 class RowSet(NamedTuple):
@@ -87,6 +88,17 @@ CASCADES = """
         confupdtype IN ('c', 'n', 'd')
     FROM pg_constraint WHERE contype = 'f'
 """
+# Views, with the tables that they read; and tables, with their partitions.
+PARTS = """
+    SELECT lower(views.relname), lower(read.relname) FROM pg_rewrite
+        JOIN pg_class AS views ON views.oid = ev_class AND views.relkind = 'v'
+        JOIN pg_depend ON objid = pg_rewrite.oid AND classid = 'pg_rewrite'::regclass
+            AND refclassid = 'pg_class'::regclass
+        JOIN pg_class AS read ON read.oid = refobjid AND read.oid <> views.oid
+    WHERE views.oid >= 16384
+    UNION SELECT lower(whole.relname), lower(part.relname) FROM pg_inherits
+        JOIN pg_class AS whole ON whole.oid = inhparent JOIN pg_class AS part ON part.oid = inhrelid
+"""
 # Tables with constraints that are checked when the row is written: two rows may then meet.
 CHECKED_LATE = """
     SELECT DISTINCT indrelid::bigint FROM pg_index
@@ -114,6 +126,7 @@ class Tables:
 
     def __init__(self) -> None:
         self._tables: dict[str, KnownTable] = {}
+        self._parts: dict[str, set[str]] = {}  # of views, and of tables with partitions
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
         by_oid: dict[int, KnownTable] = {}
@@ -133,6 +146,8 @@ class Tables:
             if {oid, other} <= by_oid.keys():
                 by_oid[oid].cascades |= {by_oid[other].name} if deletes else set()
                 by_oid[oid].follows |= {by_oid[other].name} if updates else set()
+        for name, part in ask(PARTS):
+            self._parts.setdefault(name, set()).add(part)
         for (oid,) in ask(CHECKED_LATE):
             if oid in by_oid:
                 by_oid[oid].checked_late = True
@@ -209,7 +224,7 @@ class Tables:
     def locked_together(self, sql: str, rows: int) -> dict[str, bool]:
         """Return the tables whose rows a statement locks, and whether it locks several of each."""
         words = statements.words(sql)
-        locked = statements.locked_tables(sql) & self._tables.keys()
+        locked = self._with_parts(sql, rows) & self._tables.keys()
         found = dict.fromkeys(sorted(locked), rows > 1)
         further = [*locked]
         while further:
@@ -222,6 +237,29 @@ class Tables:
             further += cascades - found.keys()
             found |= dict.fromkeys(cascades, True)
         return found
+
+    def locked_rows(self, step: Step, table: str) -> set[RowSet]:
+        """Return the rows of a table that a step has locked; one with its SQL if not known."""
+        _, row = self.row(step.sql, step.params)
+        if row and row.table == table:
+            return {row}
+        unique = self._tables[table].unique
+        for place, column in enumerate(step.columns):
+            if column in unique and step.rows:
+                values = (_normal(each[place], unique[column]) for each in step.rows)
+                return {RowSet(table, column, value or "") for value in values}
+        return {RowSet(table, "", step.sql)}
+
+    def _with_parts(self, sql: str, rows: int) -> Set[str]:
+        """Return the tables and views whose rows a statement locks, with those that they have."""
+        found: dict[str, None] = dict.fromkeys(sorted(statements.locked_tables(sql)))
+        several = rows > 1 or statements.whole_tables(sql)
+        for name in (names := [*found]):
+            # A row of a table is in one of its partitions; of a view it may be in several tables.
+            if several or name not in self._tables:
+                names += self._parts.get(name, set()) - found.keys()
+                found |= dict.fromkeys(names)
+        return found.keys()
 
     def checked_late(self) -> Set[str]:
         return {each.name for each in self._tables.values() if each.checked_late}

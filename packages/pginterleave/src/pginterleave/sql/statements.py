@@ -4,6 +4,8 @@ import functools
 import re
 from collections.abc import Set
 
+from pginterleave.sql.quoting import without_comments, without_constants, without_quoted
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text))
@@ -64,10 +66,6 @@ _COMMENTS = r"(?:--[^\n\r]*[\n\r]|[\s(;])*"
 _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
 _SEVERAL = re.compile(r";\s*\S")
-_STRINGS = r"""(?<!\w)[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'"""
-_DOLLARS = r"(?<![\w$])\$((?:[^\W\d]\w*)?)\$.*?\$\1\$"
-_QUOTED = re.compile(rf"""{_STRINGS}|{_DOLLARS}|--[^\n\r]*|/\*|"[^"]*\"""", re.DOTALL)
-_COMMENT_MARK = re.compile(r"/\*|\*/")
 SETS_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
@@ -76,7 +74,7 @@ _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
 _WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
 # What locks whole tables, in the order in which a statement names them; and the table of a COPY.
 _TABLES = re.compile(
-    r"^\W*(?:lock|truncate)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
+    r"^\W*(?:lock|truncate|drop\s+table(?:\s+if\s+exists)?)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
 )
 _COPIED = re.compile(r'^\W*copy\s+(?:[\w"]+\.)?"?(\w+)"?\s*(?:\([^)]*\))?\s*from\b')
 _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
@@ -100,12 +98,6 @@ _COMPARED_CLOCK = re.compile(
     r"(?=\s*(?:\)|$|(?:and|or|then|limit)\b))",
     re.IGNORECASE,
 )
-_TIMEOUTS = "lock|statement|transaction|idle_session|idle_in_transaction_session"
-_SETS_TIMEOUT = re.compile(
-    rf"\bset\s+(?:local\s+|session\s+)?(?P<set>(?:{_TIMEOUTS})_timeout)\s*(?:=|to)\s*(?P<to>'?[^\s;]+)"
-    rf"|\bset_config\s*\(\s*'(?P<config>(?:{_TIMEOUTS})_timeout)'\s*,\s*(?P<value>'?[^\s,]+)",
-    re.IGNORECASE,
-)
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
 # Statements that PostgreSQL refuses, or may refuse, in a transaction.
 _OUTSIDE_TRANSACTIONS = re.compile(
@@ -115,37 +107,10 @@ _OUTSIDE_TRANSACTIONS = re.compile(
 )
 
 
-def _without_comments(sql: str) -> str:
-    """Return SQL with a space for each closed comment, which may hold other comments."""
-    kept, position = "", 0
-    while opened := next((m for m in _QUOTED.finditer(sql, position) if m[0] == "/*"), None):
-        kept += sql[position : opened.start()] + " "
-        position, depth = len(sql), 1
-        for mark in _COMMENT_MARK.finditer(sql, opened.end()):
-            depth += 1 if mark[0] == "/*" else -1
-            if not depth:
-                position = mark.end()
-                break
-    return kept + sql[position:]
-
-
-@functools.lru_cache(maxsize=1024)
-def _without_constants(sql: str) -> str:
-    """Return SQL without strings and comments, and with quoted names."""
-    return _QUOTED.sub(
-        lambda match: match[0] if match[0].startswith('"') else " ", _without_comments(sql)
-    )
-
-
-@functools.lru_cache(maxsize=1024)
-def _without_quoted(sql: str) -> str:
-    return _QUOTED.sub(" ", _without_comments(sql))
-
-
 @functools.lru_cache(maxsize=1024)
 def kind(sql: str) -> str:
     """Return a statement's first word, in capitals, or ROLLBACK TO."""
-    match = _STATEMENT.match(_without_comments(sql))
+    match = _STATEMENT.match(without_comments(sql))
     return " ".join(match[1].upper().split()) if match else ""
 
 
@@ -161,19 +126,19 @@ def may_be_several(sql: str) -> bool:
 
 def parts(sql: str) -> list[str]:
     """Return the statements between semicolons, without quoted text."""
-    return [each for each in _without_quoted(sql).split(";") if each.strip()]
+    return [each for each in without_quoted(sql).split(";") if each.strip()]
 
 
 @functools.lru_cache(maxsize=1024)
 def words(sql: str) -> frozenset[str]:
     """Return the names and keywords of SQL in small letters, without those in constants."""
-    return frozenset(re.findall(r"\w+", _without_constants(sql).lower()))
+    return frozenset(re.findall(r"\w+", without_constants(sql).lower()))
 
 
 def uses(sql: str, special: Set[str]) -> bool:
     """Whether SQL has one of these names; they may be names of operators."""
     return not special.isdisjoint(words(sql)) or any(
-        each in _without_quoted(sql) for each in special if not each.isidentifier()
+        each in without_quoted(sql) for each in special if not each.isidentifier()
     )
 
 
@@ -185,7 +150,7 @@ def has_clock_text(text: str) -> bool:
 
 def compares_with_clock(sql: str) -> bool:
     """Whether SQL compares something with clock_timestamp() or statement_timestamp()."""
-    return bool(_COMPARED_CLOCK.search(_without_constants(sql)))
+    return bool(_COMPARED_CLOCK.search(without_constants(sql)))
 
 
 def reads_transaction_clock(sql: str) -> bool:
@@ -204,7 +169,7 @@ def writes(sql: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def calls(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
-    found = _CALL.findall(_INTO.sub(" ", _without_constants(sql).lower()))
+    found = _CALL.findall(_INTO.sub(" ", without_constants(sql).lower()))
     called = {name.strip('"').removeprefix("pg_catalog.") for name in found}
     return frozenset(called - KEYWORDS - {""})
 
@@ -216,7 +181,7 @@ def calls_only_pure(sql: str) -> bool:
     A comparison with the clock is allowed: it has the same result in each order of the steps,
     unless the compared time passes during the exploration. A limit names this.
     """
-    return calls(_COMPARED_CLOCK.sub(" ", _without_constants(sql))) <= PURE
+    return calls(_COMPARED_CLOCK.sub(" ", without_constants(sql))) <= PURE
 
 
 def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
@@ -233,7 +198,7 @@ def _only_reads(sql: str) -> bool:
     used = words(sql)
     return (
         kind(sql) == "SELECT"
-        and not _LOCKS_OR_WRITES.search(_without_constants(sql))
+        and not _LOCKS_OR_WRITES.search(without_constants(sql))
         and "u&" not in sql.lower()
         and calls_only_pure(sql)
         and not has_clock_text(sql)
@@ -250,7 +215,7 @@ def locks_only(sql: str) -> bool:
 
 def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether a statement's COMMIT in autocommit matters to other processes, and can be a step."""
-    bare = _without_quoted(sql)
+    bare = without_quoted(sql)
     first = kind(sql)
     if _SEVERAL.search(bare) or first in WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
         return False
@@ -281,29 +246,34 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
 @functools.lru_cache(maxsize=1024)
 def locked_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables whose rows SQL may lock or write."""
-    text = _without_constants(sql).lower()
+    text = without_constants(sql).lower()
     found = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
     if _ROW_LOCK.search(text):
         found |= table_words(sql)
     return frozenset({*found, *whole_tables(sql), *_COPIED.findall(text)})
 
 
+def only_inserts(sql: str) -> bool:
+    """Whether SQL locks new rows, in the order in which it names them."""
+    return kind(sql) in ("INSERT", "COPY")
+
+
 def whole_tables(sql: str) -> list[str]:
     """Return the tables that LOCK or TRUNCATE locks, in its order."""
-    named = _TABLES.match(_without_constants(sql).lower())
+    named = _TABLES.match(without_constants(sql).lower())
     texts = named[1].split(",") if named else []
     return [re.sub(r"^only\s+|[\"*]", "", each.strip()).rpartition(".")[2] for each in texts]
 
 
 def read_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables and CTEs whose rows SQL reads from its snapshot."""
-    return frozenset(_READ_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
+    return frozenset(_READ_TABLE.findall(without_constants(sql).lower())) - _NO_TABLES
 
 
 @functools.lru_cache(maxsize=1024)
 def without_subqueries(sql: str) -> tuple[str, str]:
     """Return SQL with a NULL for each subquery, and the subqueries."""
-    text, kept, inner, depth = _without_constants(sql), "", "", 0
+    text, kept, inner, depth = without_constants(sql), "", "", 0
     for part in re.split(r"(\(\s*select\b|[()])", text, flags=re.IGNORECASE):
         if depth or (part[:1] == "(" and len(part) > 1):
             depth += part.count("(") - part.count(")")
@@ -317,19 +287,7 @@ def without_subqueries(sql: str) -> tuple[str, str]:
 @functools.lru_cache(maxsize=1024)
 def table_words(sql: str) -> frozenset[str]:
     """Return the first word of each name in the place of a table or a CTE."""
-    return frozenset(_TABLE.findall(_without_constants(sql).lower())) - _NO_TABLES
-
-
-@functools.lru_cache(maxsize=1024)
-def timeouts_set(sql: str) -> tuple[str, ...]:
-    """Return the timeouts that SQL sets, unless it turns them off."""
-    found = (
-        (each["set"] or each["config"], each["to"] or each["value"])
-        for each in _SETS_TIMEOUT.finditer(sql)
-    )
-    return tuple(
-        name.lower() for name, value in found if value.strip("'").lower() not in ("0", "default")
-    )
+    return frozenset(_TABLE.findall(without_constants(sql).lower())) - _NO_TABLES
 
 
 def savepoint_name(sql: str) -> str:

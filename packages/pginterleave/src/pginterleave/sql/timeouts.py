@@ -1,0 +1,25 @@
+"""Which timeouts a statement sets: when they end a wait depends on the clock."""
+
+import functools
+import re
+
+from pginterleave.sql.quoting import without_comments
+
+_TIMEOUTS = "lock|statement|transaction|idle_session|idle_in_transaction_session"
+_TIMEOUT = re.compile(rf"\b(?:{_TIMEOUTS})_timeout\b")
+# What reads a timeout or turns it off, and what may set one.
+_NO_TIMEOUT = re.compile(
+    rf"\b(?:show|reset|current_setting\s*\(\s*')\s*{_TIMEOUT.pattern}"
+    rf"|\b{_TIMEOUT.pattern}\"?\s*(?:=|to)\s*(?:'?0(?:ms)?'?(?![\w.'])|default\b)"
+    rf"|'{_TIMEOUT.pattern}'\s*,\s*'0(?:ms)?'"
+)
+_SETS = re.compile(r"\b(?:set|set_config|pg_settings)\b")
+_SETS_UNKNOWN = re.compile(r"\bset_config\s*\((?!\s*(?:'[^']*'|%s|%\(\w+\)s)\s*,)")
+
+
+@functools.lru_cache(maxsize=1024)
+def timeouts_set(text: str) -> tuple[str, ...]:
+    """Return the timeouts that SQL with its parameters may set, unless it turns them off."""
+    text = _NO_TIMEOUT.sub("'', ''", without_comments(text).lower())
+    found = _TIMEOUT.findall(text) if _SETS.search(text) else []
+    return tuple(dict.fromkeys([*found, *["a setting"] * bool(_SETS_UNKNOWN.search(text))]))
