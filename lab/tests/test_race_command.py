@@ -13,8 +13,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from lab.conftest import race
+from lab.exploring.jobs import job_named
 from lab.management.commands.race import Command
-from lab.races import EVERY_RACE, counts
+from lab.races import EVERY_RACE, as_if_serial, counts
 from lab.races.museum import MUSEUM
 from project.docs import ROOT
 
@@ -72,6 +73,23 @@ def test_matrix_prints_the_counts_in_three_forms() -> None:
     assert "| f_expression | 0 / 636 | 0 / 212 | **306 / 312** |" in markdown
     cell = {"race": "toctou", "strategy": "naive", "schedules": 4, "violating": 4, "refused": 4}
     assert cell in json.loads(race("matrix", "--json"))
+
+
+def test_serial_names_the_verdicts_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [
+        ("lost_update", "naive"),
+        ("toctou", "get_or_create"),
+        ("two_workers", "skip_locked"),
+        ("given_back", "conditional_update"),
+    ]
+    monkeypatch.setattr(as_if_serial, "counted", lambda: [job_named(*each, "2") for each in pairs])
+    silent, accused, last = race("serial").splitlines()
+    assert silent == "toctou × get_or_create is right"  # it is wrong alone, too
+    assert accused.startswith("given_back × conditional_update is wrong: process 1 returned id =")
+    assert last == (
+        "Without an invariant, 1 of 2 wrong pairs of race and strategy are called wrong, and 1 of 2"
+        " right ones are called right."
+    )
 
 
 class Terminal(StringIO):

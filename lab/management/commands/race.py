@@ -14,7 +14,7 @@ from django.db import DatabaseError
 
 from lab.exceptions import LabRefusal, NotFound
 from lab.exploring.jobs import counted, race_named
-from lab.races import RACES, counts, matrix
+from lab.races import RACES, as_if_serial, counts, matrix
 from lab.races.museum import MUSEUM
 from lab.races.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.races.write_skew import WRITE_SKEW
@@ -86,6 +86,9 @@ class Command(BaseCommand):
         smallest = "default: the race's smallest number"
         numbers = sorted({count for race in RACES.values() for count in race.counts})
         table.add_argument("--processes", type=int, choices=numbers, help=smallest)
+        action(
+            self.run_serial, "Compare the verdicts without an invariant with those in that file."
+        )
         for each in (explore, show):
             each.add_argument("--processes", default="", help=smallest)
             each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
@@ -187,6 +190,18 @@ class Command(BaseCommand):
                             result.violating, result.schedules, result.raising
                         )
         counts.write({job: found[job] for job in map(str, counted()) if job in found})
+
+    def run_serial(self) -> None:
+        found = []
+        with self._scratch():
+            for each in as_if_serial.verdicts():
+                found.append(each)
+                if each.differ:
+                    called = "wrong: " + each.example if each.by_serial_orders else "right"
+                    self.stdout.write(
+                        f"{each.job.race.name} × {each.job.strategy.name} is {called}"
+                    )
+        self.stdout.write(as_if_serial.summary(found))
 
     def _draw(self, schedule: Schedule) -> str:
         """Draw the schedule; on a terminal, fit it to the width, down to 24 columns a lane."""
