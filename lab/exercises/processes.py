@@ -28,16 +28,10 @@ def run(exercise: Any, solution: Any) -> list[list[str]]:
         pytest.skip("The function is in no file that another process can import.")
     names = (module, type(exercise).__name__, str(connection.settings_dict["NAME"]), *place)
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    this = [sys.executable, "-m", __name__]
     running = [
         subprocess.Popen(  # noqa: S603 - this module
-            [
-                sys.executable,
-                "-m",
-                __name__,
-                str(number),
-                str((number - 1) * exercise.days),
-                *names,
-            ],
+            [*this, str(number), str((number - 1) * exercise.days), *names],
             cwd=Path(__file__).parents[2],
             env={
                 **os.environ,
