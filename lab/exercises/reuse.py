@@ -14,6 +14,7 @@ The function below looks for a link and then creates one. Which other process ha
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from hypothesis import strategies as st
@@ -67,17 +68,23 @@ class Reuse(scenarios.Call):
         return said
 
 
+def older(key: str, at: int) -> st.SearchStrategy[scenarios.Row]:
+    """Make rows of a link that is older than the rows before it."""
+    age = {"id": st.just(-at), "created_at": st.just(scenarios.LONG_AGO - timedelta(days=at))}
+    return scenarios.link(key, scenarios.ANY | age)
+
+
 class TestReuse(judging.Exercise):
     name, reference = "reuse", staticmethod(advisory_lock.reuse)
     table, meant = "shorturl_shorturl", ShortUrl.DoesNotExist
     owners = st.sampled_from([None, None, None, 1, 2])
     call = st.builds(Reuse, scenarios.INSIDE, scenarios.A_TARGET, owners, scenarios.FAILS)
-    changes = st.sampled_from([{"deleted_at": scenarios.LONG_AGO}, {"title": "new"}])
-    edited = st.builds(scenarios.Edit, st.sampled_from("abcd"), changes)
+    deleted = {"deleted_at": scenarios.LONG_AGO}
+    ended = st.builds(scenarios.Edit, st.sampled_from("abcd"), st.just(deleted))
     alone = st.builds(
         scenarios.Scenario,
-        rows=st.tuples(*(st.none() | scenarios.link(key) for key in "cadb")),
-        steps=st.lists(st.one_of(call, call, call, edited), min_size=1, max_size=5),
+        rows=st.tuples(*(st.none() | older(key, at) for at, key in enumerate("cadb"))),
+        steps=st.lists(call | ended, min_size=1, max_size=5),
     )
     ordinary = scenarios.Scenario([], [Reuse()])
     # Whoever has read that there is no link, and creates one, cannot be serialized.
@@ -91,18 +98,20 @@ class TestReuse(judging.Exercise):
 
     @staticmethod
     def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
-        ended = st.just(scenarios.Edit("a", {"deleted_at": scenarios.LONG_AGO}))
+        ended, ended_9 = (scenarios.Edit(key, TestReuse.deleted) for key in ("a", "new9"))
 
         def meet(own: int | None) -> st.SearchStrategy[scenarios.Scenario]:
             """Make calls that mostly have one target and one owner."""
             whose = scenarios.mostly(*scenarios.TARGETS[:2]), scenarios.mostly(own, None, 2)
-            call = st.builds(Reuse, scenarios.INSIDE_AT_ONCE, *whose, scenarios.FAILS_SELDOM)
+            call = st.builds(Reuse, scenarios.INSIDE_AT_ONCE, *whose, scenarios.FAILS)
             given = scenarios.PLAIN | {"owner_id": st.just(own)}
-            row = st.none() | st.none() | scenarios.link("a", given)
-            steps = st.tuples(call, *[st.one_of(call, call, call, call, ended)] * (processes - 1))
-            # A solution may have kept a row of an earlier call, whose link is deleted by now.
-            deleted = scenarios.Edit("new9", {"deleted_at": scenarios.LONG_AGO})
-            earlier = st.sampled_from([(), (Reuse(owner_id=own), deleted)])
-            return st.builds(scenarios.Scenario, st.tuples(row), steps, earlier)
+            row = st.none() | scenarios.link("a", given)
+            other = scenarios.mostly(call, st.just(ended)).flatmap(lambda chosen: chosen)
+            steps = st.tuples(call, *[other] * (processes - 1))
+            return st.builds(scenarios.Scenario, st.tuples(row), steps)
 
-        return st.sampled_from([None, 1]).flatmap(meet)
+        # A solution may have kept a row of an earlier call, whose link is deleted by now.
+        again = scenarios.Scenario(
+            [], [Reuse(owner_id=1)] * processes, [Reuse(owner_id=1), ended_9]
+        )
+        return st.just(again) | st.sampled_from([None, 1]).flatmap(meet)

@@ -12,11 +12,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies.creating import forgiveness, on_conflict, table_lock
+from shorturl.strategies.creating import forgiveness, get_or_create, table_lock
 from shorturl.strategies.delivering import advisory_lock, delete_returning
-from shorturl.strategies.resolving import repeatable_read
 from shorturl.strategies.reusing import find_then_create, serializable
-from shorturl.strategies.reusing import on_conflict as claim
 from shorturl.strategies.spending import conditional_update
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,11 +72,6 @@ def a_failed_read_is_no_link(key):
     return reads_after_the_update(key)
 
 
-def one_link_for_a_target(target_url, *, keys):
-    known = ShortUrl.objects.filter(target_url=target_url).first()
-    return known or on_conflict.create(target_url, keys=keys)
-
-
 def pythons_clock(spender, create, *, limit, period, amount=1):
     own = {"since": EPOCH + (timezone.now() - EPOCH) // period * period, "period": period}
     with transaction.atomic():
@@ -92,9 +85,7 @@ def pythons_clock(spender, create, *, limit, period, amount=1):
 
 RIGHT: list[tuple[str, Any]] = [
     ("resolve", compare_and_swap),
-    ("resolve", repeatable_read.resolve),
     ("create", table_lock.create),
-    ("reuse", claim.reuse),
     ("reuse", serializable.reuse),
     ("quota", conditional_update.spend),
     ("deliver", advisory_lock.deliver),
@@ -108,7 +99,7 @@ WRONG: list[tuple[str, Any, str]] = [  # None is the given function
     ("resolve", the_cause_is_lost, "the error of the database is right"),
     ("resolve", a_failed_read_is_no_link, "another session has locked the table"),
     ("create", forgiveness.create, "raises TransactionManagementError"),
-    ("create", one_link_for_a_target, "is right"),
+    ("create", get_or_create.create, "is right"),
     ("reuse", find_then_create.reuse, "as one after the other"),
     ("quota", pythons_clock, "in processes of the operating system"),
     ("deliver", delete_returning.deliver, "is not in the table"),
