@@ -25,7 +25,7 @@ from lab.exercises.scenarios import End, Function, Scenario
 from pginterleave import InterleaveError, NotDeterministic, Outcome, StepTimeout, explore
 from shorturl.models import LinkEvent, QuotaUsage, ShortUrl
 
-ALONE, AT_ONCE, SCHEDULES = 120, {2: 20, 3: 3}, {2: 20, 3: 40}
+ALONE, AT_ONCE, SCHEDULES = 120, {2: 18, 3: 3}, {2: 18, 3: 30}
 SHRINKING = 5.0  # seconds
 STATEMENTS = 6_000  # in one call: a thousand attempts of some statements each
 PATIENCE = 15  # seconds from one statement to the next, which takes milliseconds

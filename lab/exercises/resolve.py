@@ -72,12 +72,11 @@ class TestResolve(judging.Exercise):
 
     @staticmethod
     def at_once(processes: int) -> st.SearchStrategy[scenarios.Scenario]:
-        other = scenarios.Row(ShortUrl, {"key": "b"})
         calls = st.builds(Resolve, scenarios.INSIDE_AT_ONCE, scenarios.mostly("a", "b"))
         one = scenarios.link("a", scenarios.PLAIN, scenarios.LIVE_STATES)
         return st.builds(
             scenarios.Scenario,
-            rows=st.tuples(one, st.just(other)),
+            rows=st.tuples(one, st.just(scenarios.Row(ShortUrl, {"key": "b"}))),
             steps=st.tuples(calls, *[calls | edit("a")] * (processes - 1)),
         )
 

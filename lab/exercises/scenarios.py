@@ -46,7 +46,8 @@ SESSION = """
     SELECT 'process ' || pg_backend_pid()
         || coalesce(string_agg(', ' || name || ' = ' || setting, '' ORDER BY name), ''),
         EXISTS (SELECT FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory')
-    FROM pg_show_all_settings() WHERE setting <> reset_val OR name LIKE 'transaction_%'
+    FROM pg_show_all_settings()
+    WHERE source = 'session' AND setting <> reset_val OR name LIKE 'transaction_%'
 """
 
 
@@ -137,7 +138,7 @@ class Call:
     inside: str = ""
 
     def __str__(self) -> str:
-        shown = {name: value for name, value in vars(self).items() if value or name == "keys"}
+        shown = {n: v for n, v in vars(self).items() if v not in (None, "") or n == "keys"}
         shown.pop("inside", "")
         return f"{self.name}({_listed(shown)}) {self.inside}".strip()
 
