@@ -56,7 +56,7 @@ class Create(scenarios.Call):
         for key in stored.intersection(keys):
             if told == f"returns {key} to {target}":
                 return f"the {'shared' if key == keys[0] else 'own'} key of turn {turn}"
-        return f"{told}, which is not stored"
+        return told if told.startswith("raises") else f"{told}, which is not stored"
 
 
 class TestCreate(judging.Exercise):

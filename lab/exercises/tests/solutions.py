@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies.creating import forgiveness, get_or_create, table_lock
+from shorturl.strategies.creating import forgiveness, get_or_create
 from shorturl.strategies.delivering import advisory_lock, delete_returning
 from shorturl.strategies.reusing import find_then_create, serializable
 from shorturl.strategies.spending import conditional_update
@@ -84,8 +84,6 @@ def pythons_clock(spender, create, *, limit, period, amount=1):
 
 
 RIGHT: list[tuple[str, Any]] = [
-    ("resolve", compare_and_swap),
-    ("create", table_lock.create),
     ("reuse", serializable.reuse),
     ("quota", conditional_update.spend),
     ("deliver", advisory_lock.deliver),
