@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -28,16 +29,10 @@ def run(exercise: Any, solution: Any) -> list[list[str]]:
         pytest.skip("The function is in no file that another process can import.")
     names = (module, type(exercise).__name__, str(connection.settings_dict["NAME"]), *place)
     pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    this = [sys.executable, "-m", __name__]
     running = [
         subprocess.Popen(  # noqa: S603 - this module
-            [
-                sys.executable,
-                "-m",
-                __name__,
-                str(number),
-                str((number - 1) * exercise.days),
-                *names,
-            ],
+            [*this, str(number), str((number - 1) * exercise.days), *names],
             cwd=Path(__file__).parents[2],
             env={
                 **os.environ,
@@ -50,25 +45,28 @@ def run(exercise: Any, solution: Any) -> list[list[str]]:
         )
         for number, _ in enumerate(exercise.rush.steps, 1)
     ]
+    told: list[list[str]] = [[] for _ in running]
     timer = Timer(PATIENCE, lambda: [*map(subprocess.Popen.kill, running)])
     timer.start()
     try:
-        for each in running:
-            assert each.stdout
-            each.stdout.readline()  # it is ready
-        for each in running:
-            print("go", file=each.stdin, flush=True)
-        told = [each.communicate() for each in running]
+        # First each says that it is ready. All begin each turn together, on any machine.
+        for _ in range(exercise.turns + 1):
+            for each, answers in zip(running, told, strict=True):
+                answers.append(each.stdout.readline().strip() if each.stdout else "")
+            for each in running:
+                with suppress(BrokenPipeError):
+                    print("go", file=each.stdin, flush=True)
+        complaints = [each.communicate()[1] for each in running]
     finally:
         timer.cancel()
         for each in running:
             each.kill()
             each.wait()
-    for each, (_, complaint) in zip(running, told, strict=True):
+    for each, complaint in zip(running, complaints, strict=True):
         if each.returncode:
             what = f"does not end within {PATIENCE} seconds" if each.returncode < 0 else "fails"
             pytest.fail(f"A process of the operating system {what}.\n\n{complaint}", pytrace=False)
-    return [answers.splitlines() for answers, _ in told]
+    return [answers[1:] for answers in told]
 
 
 def _place(solution: Any) -> tuple[str, str, str] | None:
@@ -83,8 +81,7 @@ def _place(solution: Any) -> tuple[str, str, str] | None:
 def _found(module: str, file: str, name: str) -> Any:
     if importlib.util.find_spec(module) is None:
         spec = importlib.util.spec_from_file_location(module, file)
-        assert spec
-        assert spec.loader
+        assert spec and spec.loader  # noqa: PT018
         sys.modules[module] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[module])
     return getattr(importlib.import_module(module), name)
@@ -119,8 +116,8 @@ def main(number: int, exercise: str, class_name: str, database: str, *place: str
     step, solution = judged.rush.steps[number - 1], _found(*place)
     connection.ensure_connection()
     print("ready", flush=True)
-    sys.stdin.readline()
     for turn in range(judged.turns):
+        sys.stdin.readline()
         print(step.turn(solution, number, turn), flush=True)
 
 

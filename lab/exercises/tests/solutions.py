@@ -12,11 +12,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies.creating import forgiveness, on_conflict, table_lock
-from shorturl.strategies.delivering import advisory_lock, delete_returning, select_for_update
-from shorturl.strategies.resolving import f_expression_full_save, repeatable_read
+from shorturl.strategies.creating import forgiveness, get_or_create
+from shorturl.strategies.delivering import advisory_lock, delete_returning
 from shorturl.strategies.reusing import find_then_create, serializable
-from shorturl.strategies.reusing import on_conflict as claim
 from shorturl.strategies.spending import conditional_update
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -43,10 +41,6 @@ def compare_and_swap(key, attempts=20):
         if live(key).filter(hits=link.hits).update(hits=link.hits + 1):
             return link
     raise ShortUrl.Contended(key, attempts)
-
-
-def for_ever(key):
-    return compare_and_swap(key, attempts=10**9)
 
 
 def a_lock_on_hash(key):
@@ -78,15 +72,6 @@ def a_failed_read_is_no_link(key):
     return reads_after_the_update(key)
 
 
-def one_link_for_a_target(target_url, *, keys):
-    known = ShortUrl.objects.filter(target_url=target_url).first()
-    return known or on_conflict.create(target_url, keys=keys)
-
-
-def spends_one(spender, create, *, limit, period, amount=1):
-    return conditional_update.spend(spender, create, limit=limit, period=period)
-
-
 def pythons_clock(spender, create, *, limit, period, amount=1):
     own = {"since": EPOCH + (timezone.now() - EPOCH) // period * period, "period": period}
     with transaction.atomic():
@@ -99,28 +84,21 @@ def pythons_clock(spender, create, *, limit, period, amount=1):
 
 
 RIGHT: list[tuple[str, Any]] = [
-    ("resolve", compare_and_swap),
-    ("resolve", repeatable_read.resolve),
-    ("create", table_lock.create),
-    ("reuse", claim.reuse),
     ("reuse", serializable.reuse),
     ("quota", conditional_update.spend),
-    ("deliver", select_for_update.deliver),
     ("deliver", advisory_lock.deliver),
 ]
 WRONG: list[tuple[str, Any, str]] = [  # None is the given function
     *((name, None, "is right") for name in ("resolve", "create", "reuse", "quota", "deliver")),
-    ("resolve", f_expression_full_save.resolve, "is right"),
     ("resolve", partial(compare_and_swap, attempts=2), "raises Contended"),
-    ("resolve", for_ever, "The call does not end"),
+    ("resolve", partial(compare_and_swap, attempts=10**9), "The call does not end"),
     ("resolve", a_lock_on_hash, "in processes of the operating system"),
     ("resolve", a_lock_outlives_the_call, "an advisory lock"),
     ("resolve", the_cause_is_lost, "the error of the database is right"),
     ("resolve", a_failed_read_is_no_link, "another session has locked the table"),
     ("create", forgiveness.create, "raises TransactionManagementError"),
-    ("create", one_link_for_a_target, "is right"),
+    ("create", get_or_create.create, "is right"),
     ("reuse", find_then_create.reuse, "as one after the other"),
-    ("quota", spends_one, "is right"),
     ("quota", pythons_clock, "in processes of the operating system"),
     ("deliver", delete_returning.deliver, "is not in the table"),
 ]

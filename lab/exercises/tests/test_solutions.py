@@ -15,11 +15,8 @@ from lab.exercises.tests import solutions
 def refusals(name: str, solution: Any, interleave: Any) -> Iterator[str]:
     """Test a solution of an exercise, and yield the failures' messages."""
     module = import_module(f"lab.exercises.{name}")
-    exercise: Any = next(
-        each
-        for each in vars(module).values()
-        if inspect.isclass(each) and each.__base__ is Exercise
-    )
+    exercises: list[Any] = Exercise.__subclasses__()
+    exercise = next(each for each in exercises if each.__module__ == module.__name__)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, exercise.name, solution or getattr(module, exercise.name))
         for test in [each for key, each in inspect.getmembers(exercise) if key.startswith("test_")]:
