@@ -2,8 +2,8 @@
 
     python docs/screenshots.py [http://127.0.0.1:8000]
 
-It makes the short URL "spring" there, unless that key is taken, and follows it a few times; and its
-visit to the lab has the races explored, unless they were before.
+It makes the short URL "spring" there, unless that key is taken, and follows it a few times. Run
+`manage.py demo` before, for a year of visits. The lab explores the races whose pages it opens.
 """
 
 import argparse
@@ -21,7 +21,6 @@ DESKTOP: dict[str, Any] = {"viewport": {"width": 1200, "height": 760}}
 WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
 HALFWAY = "/lab/races/last_use/select_for_update/2/scheduler/?taken=12"
 SCHEDULE = "/lab/races/lost_update/naive/2/?schedule=121122"
-MINUTES = 10 * 60_000  # milliseconds that all explorations may take
 PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 760}, "device_scale_factor": 2}
 
 
@@ -72,20 +71,24 @@ def visits(browser: Browser, service: str) -> None:
 def lab(browser: Browser, service: str) -> None:
     """Take pictures of the lab as a teacher shows it."""
     page = browser.new_page(**WIDE)
-    page.goto(f"{service}/lab/")
-    explored = page.get_by_text("The races are being explored")
-    explored.wait_for(state="detached", timeout=MINUTES)  # the page loads itself again
+    explored(page, f"{service}/lab/")
     page.evaluate("document.querySelector('#matrix').scrollIntoView()")
     take(page, "lab")
-    page.goto(f"{service}{SCHEDULE}")
+    explored(page, f"{service}{SCHEDULE}")
     page.keyboard.press("End")
     page.evaluate("scrollTo(0, 0)")
     take(page, "schedule")
-    page.goto(f"{service}{HALFWAY}")
+    explored(page, f"{service}{HALFWAY}")
     take(page, "scheduler")
-    page.goto(f"{service}/lab/queue/")
+    explored(page, f"{service}/lab/queue/")
     take(page, "queue")
     page.close()
+
+
+def explored(page: Page, address: str) -> None:
+    """Open a page until it no longer loads itself again, which it does while it is explored."""
+    while (response := page.goto(address)) and response.header_value("Refresh"):
+        page.wait_for_timeout(1500)
 
 
 def take(page: Page, name: str) -> None:
