@@ -84,13 +84,13 @@ def pythons_clock(spender, create, *, limit, period, amount=1):
 
 
 RIGHT: list[tuple[str, Any]] = [
+    ("resolve", compare_and_swap),
     ("reuse", serializable.reuse),
     ("quota", conditional_update.spend),
     ("deliver", advisory_lock.deliver),
 ]
 WRONG: list[tuple[str, Any, str]] = [  # None is the given function
     *((name, None, "is right") for name in ("resolve", "create", "reuse", "quota", "deliver")),
-    ("resolve", partial(compare_and_swap, attempts=2), "raises Contended"),
     ("resolve", partial(compare_and_swap, attempts=10**9), "The call does not end"),
     ("resolve", a_lock_on_hash, "in processes of the operating system"),
     ("resolve", a_lock_outlives_the_call, "an advisory lock"),
