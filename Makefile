@@ -50,9 +50,9 @@ races: .venv/installed  ## every strategy under load, and a table of the losses
 	$(BIN)/python -m loadtests.every_strategy
 
 SCRIPT := lost_update
+ifneq (,$(filter locust,$(MAKECMDGOALS)))
 SCRIPTS := $(basename $(notdir $(shell grep -l '^Hooks' loadtests/*.py)))
-ifeq (,$(filter $(SCRIPT),$(SCRIPTS)))
-$(error SCRIPT is one of: $(SCRIPTS))
+$(if $(filter $(SCRIPT),$(SCRIPTS)),,$(error SCRIPT is one of: $(SCRIPTS)))
 endif
 locust: .venv/installed-to-load  ## beside make run: a script of loadtests/ in Locust's web UI, with its ledger (SCRIPT=toctou)
 	$(BIN)/locust -f loadtests/$(SCRIPT).py \

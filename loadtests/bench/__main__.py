@@ -1,6 +1,6 @@
 """The requests per second of the service, and of every right strategy.
 
-    make bench                                       half an hour
+    make bench                                       20 minutes
     .venv/bin/python -m loadtests.bench --quick      a minute
 
 wrk requests redirects, GET /<key>, and new links, POST /api/links, from a gunicorn. Three others
@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace, ours: Database, theirs: Database) -> in
     if baseline:
         about["baseline"] = machine.commit(baseline)
     parts = plan(ours, space, (theirs, baseline) if baseline else None, quick=options.quick)
-    seconds, times = (0.5, 1) if options.quick else (1.0, 5)
+    seconds, times = (0.5, 1) if options.quick else (1.0, 3)
     bench = Bench(seconds=seconds, times=times)
     bench.run(parts, progress=lambda text: print(f"bench: {text}", file=sys.stderr))
     about["roll-up at the end"] = rolled_up(ours)
