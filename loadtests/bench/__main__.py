@@ -10,7 +10,7 @@ as many clients, an ASGI application of one line answers behind the same gunicor
 the lab. All databases are in a PostgreSQL of their own, which is removed at the end.
 docs/benchmarks.md says how to read the report.
 
-The exit code is 0 when all measured goals are met, every answer was counted and no request of the
+The exit code is 0 when all measured goals are met, every answer was counted and no redirect of the
 service failed, 1 when not, 2 when nothing could be measured.
 """
 
