@@ -56,7 +56,7 @@ $(if $(filter $(SCRIPT),$(SCRIPTS)),,$(error SCRIPT is one of: $(SCRIPTS)))
 endif
 locust: .venv/installed-to-load  ## beside make run: a script of loadtests/ in Locust's web UI, with its ledger (SCRIPT=toctou)
 	$(BIN)/locust -f loadtests/$(SCRIPT).py \
-	    --host http://127.0.0.1:$${PORT:-$$(cut -d " " -f 2 .local/served-at || echo 8000)}
+	    --host http://127.0.0.1:$${PORT:-$$(cut -d " " -f 2 .local/served-at 2>/dev/null || echo 8000)}
 
 faults: .venv/installed  ## injected faults under load, and the longest wait of a request; about eight minutes
 	$(BIN)/python -m loadtests.faults

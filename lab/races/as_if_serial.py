@@ -1,15 +1,15 @@
 """The verdict on each race without its invariant: every schedule has to end as a serial order."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lab.exploring.jobs import READ_COMMITTED, Job, counted
 from lab.races import counts
 from lab.races.race_definition import Process
-from pginterleave import explore
+from pginterleave import Exploration, explore
 
 PROCESSES = 2
-MAX_SCHEDULES, MAX_SECONDS = 2_000, 60
+LIMITS = {"max_schedules": 2_000, "max_seconds": 60}
 
 
 class Verdicts(NamedTuple):
@@ -55,12 +55,16 @@ def verdicts() -> Iterator[Verdicts]:
     for job in counted():
         known = counts.COUNTS.get(f"{job}")
         if known and job.processes == PROCESSES and job.isolation == READ_COMMITTED:
-            example = without_invariant(job)
+            worst = explored(job, **LIMITS).counterexample
+            example = worst.violation if worst else ""
             yield Verdicts(job, known.violating > 0, bool(example), example)
 
 
-def without_invariant(job: Job) -> str:
-    """Return what no serial order gives, or ""."""
+def explored(job: Job, **limits: Any) -> Exploration:
+    """Explore a race without its invariant, up to the first violation.
+
+    `limits` are those of pginterleave.explore().
+    """
     race = job.race
     nothing = NOTHING.get(race.operation)
     processes = [TwoTries(each, nothing) for each in race.processes(job.strategy, job.processes)]
@@ -71,17 +75,15 @@ def without_invariant(job: Job) -> str:
             each.second = None
 
     with race.around():
-        found = explore(
+        return explore(
             processes,
             setup=setup,
             expected=race.expected,
             try_again=lambda outcome: outcome.returned is BUSY,
             isolation_level=job.isolation,
             count_all=False,
-            max_schedules=MAX_SCHEDULES,
-            max_seconds=MAX_SECONDS,
+            **limits,
         )
-    return found.counterexample.violation if found.counterexample else ""
 
 
 def summary(found: list[Verdicts]) -> str:

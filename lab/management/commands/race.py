@@ -51,7 +51,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(
             required=True,
-            metavar="list | explore | show | counts | matrix",
+            metavar="list | explore | show | counts | matrix | serial",
             parser_class=OneLineParser,
         )
 
