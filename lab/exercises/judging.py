@@ -22,7 +22,7 @@ from hypothesis.strategies import SearchStrategy
 
 from lab.exercises import processes, scenarios
 from lab.exercises.scenarios import End, Function, Scenario
-from pginterleave import InterleaveError, NotDeterministic, Outcome, StepTimeout, explore
+from pginterleave import InterleaveError, NotDeterministic, Options, Outcome, StepTimeout, explore
 from shorturl.models import LinkEvent, QuotaUsage, ShortUrl
 
 ALONE, AT_ONCE, SCHEDULES = 120, {2: 18, 3: 3}, {2: 18, 3: 30}
@@ -151,8 +151,7 @@ class Exercise:
                 expected=scenarios.NoCallersTransaction,
                 count_all=False,
                 max_schedules=SCHEDULES[len(steps)],
-                max_steps=100,
-                step_timeout=8.0,
+                options=Options(max_steps=100, step_timeout=8.0),
             )
         except NotDeterministic:  # other tests judge it still
             return

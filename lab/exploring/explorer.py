@@ -16,7 +16,7 @@ from lab.exploring.session_states import session_states
 from lab.exploring.source import file_of
 from lab.races.counts import COUNTS
 from lab.races.race_definition import Process
-from pginterleave import Outcome, Schedule, Step, explore
+from pginterleave import Options, Outcome, Schedule, Step, explore
 from pginterleave.picture.recorded import recorded_step
 from shorturl.strategies.strategy import Strategy
 
@@ -57,8 +57,7 @@ def run(job: Job, progress: Callable[[int], object] = lambda _: None) -> Explore
             invariant=lambda _: "",
             expected=Exception,
             isolation_level=job.isolation,
-            observe=observe,
-            each=alone.append,
+            options=Options(observe=observe, on_schedule=alone.append),
         )
         second.extend(alone[0].timeline)
         return alone[0].outcomes[-1]
@@ -67,9 +66,11 @@ def run(job: Job, progress: Callable[[int], object] = lambda _: None) -> Explore
         job.strategy,
         job.processes,
         isolation_level=job.isolation,
-        observe=observe,
-        each=keep,
-        reduce=known is None or known.schedules > FEW,
+        options=Options(
+            observe=observe,
+            on_schedule=keep,
+            reduce=known is None or known.schedules > FEW,
+        ),
         max_schedules=MAX_SCHEDULES,
         max_seconds=MAX_SECONDS,
     )

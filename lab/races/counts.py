@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab.exploring.jobs import Job
-from pginterleave import Exploration
+from pginterleave import Exploration, Options
 
 FILE = Path(__file__).with_name("counts.json")
 # Races whose processes, except one that edits, run the same function. Of the schedules that differ
@@ -50,8 +50,7 @@ def explore(job: Job) -> Exploration:
     return job.race.explore(
         job.strategy,
         job.processes,
-        reduce=True,
-        symmetric=job.processes == 3 and job.race.name in ALIKE,
+        options=Options(symmetric=job.processes == 3 and job.race.name in ALIKE),
         isolation_level=job.isolation,
         max_schedules=schedules,
         max_seconds=seconds,

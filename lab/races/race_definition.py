@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from lab.exceptions import NotFound
-from pginterleave import Exploration, Outcome, Schedule, explore, run_schedule
+from pginterleave import Exploration, Options, Outcome, Schedule, explore, run_schedule
 from shorturl.limits import bans
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
@@ -111,7 +111,8 @@ class Race:
         """Run the one schedule written `order`, observing the rows after each step."""
         with self.around():
             parts = self.processes(strategy, processes)
-            return run_schedule(order, parts, **self._judged(strategy), observe=self.observe)
+            options = Options(observe=self.observe)
+            return run_schedule(order, parts, **self._judged(strategy), options=options)
 
     def _judged(self, strategy: Strategy[Any]) -> dict[str, Any]:
         return {

@@ -140,7 +140,7 @@ class Command(BaseCommand):
             for each, count, chosen in found:
                 self.stdout.write(f"{each.name}, {count} processes. Invariant: {each.must_hold}")
                 for one in chosen:
-                    result = each.explore(one, count, reduce=True, **limits)
+                    result = each.explore(one, count, **limits)
                     self.stdout.write(f"    {one.name}: {describe(result)}")
                     self._note(one)
 

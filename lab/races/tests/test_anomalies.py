@@ -120,7 +120,6 @@ def cell(name: str, level: str) -> str:
         [runs(statements) for statements in transactions],
         setup=set_up,
         isolation_level=level,
-        reduce=True,
     )
     found = every(invariant=invariant, expected=OperationalError)
     refused = every(invariant=lambda _: "").raising

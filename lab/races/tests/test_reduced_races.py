@@ -6,6 +6,7 @@ import pytest
 
 from lab.races import EVERY_RACE
 from lab.scratch_database import scratch_database
+from pginterleave import Options
 
 # One race of each kind: a counter, an INSERT, a condition, several rows, and two tables.
 EXHAUSTIVE = (
@@ -40,7 +41,7 @@ def test_it_is_the_same(race: str, strategies: tuple[str, ...], processes: int) 
         for name in strategies:
             explore = partial(EVERY_RACE[race].explore, EVERY_RACE[race].strategies[name])
             limits = {"max_schedules": 20_000, "max_seconds": 600}
-            every = explore(processes, reduce=False, **limits)
+            every = explore(processes, options=Options(reduce=False), **limits)
             reduced = explore(processes, **limits)
             counts = (every.schedules, every.violating, every.truncated)
             assert counts == (len(every.orders), len(every.violations), "")

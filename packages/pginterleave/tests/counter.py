@@ -1,12 +1,13 @@
 """A table with one counter, and every way to count: what the explorer's tests explore."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, ClassVar
 
 from django.db import connection, models, transaction
 from django.db.models import F
 
-from pginterleave import Exploration, Outcome, Schedule, explore, run_schedule
+from pginterleave import Exploration, Options, Outcome, Schedule, explore, run_schedule
 
 Process = Callable[[], object]
 
@@ -77,8 +78,15 @@ EVERY_SCHEDULE = {"reduce": False}
 BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}
 
 
-def explored(*processes: Process, **options: Any) -> Exploration:
-    return explore(processes, **{**BY_DEFAULT, **EVERY_SCHEDULE, **options})
+def arguments(**given: Any) -> dict[str, Any]:
+    """Return the arguments of `explore`: those in `given` that are options as one object."""
+    names = {each.name for each in fields(Options)} & given.keys()
+    options = Options(**{name: given.pop(name) for name in names})
+    return {**BY_DEFAULT, **given, "options": options}
+
+
+def explored(*processes: Process, **given: Any) -> Exploration:
+    return explore(processes, **arguments(**{**EVERY_SCHEDULE, **given}))
 
 
 def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
@@ -88,8 +96,8 @@ def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome
     return {schedule.order: schedule.outcomes for schedule in found.violations}
 
 
-def replayed(order: str, *processes: Process, **options: Any) -> Schedule:
-    return run_schedule(order, processes, **{**BY_DEFAULT, **options})
+def replayed(order: str, *processes: Process, **given: Any) -> Schedule:
+    return run_schedule(order, processes, **arguments(**given))
 
 
 def naive() -> None:

@@ -131,33 +131,3 @@ def test_processes_with_different_first_steps_are_refused() -> None:
     ways = itertools.cycle(["SELECT 1", "SELECT 2"])
     with pytest.raises(CannotExplore, match=r"process 1 was at 'SELECT 1' .* process 2 was at"):
         explored(*[lambda: sql(next(ways))] * 2, symmetric=True)
-
-
-def test_a_bound_on_preemptions_proves_nothing_about_schedules_with_more() -> None:
-    options = {"invariant": counter.counted(2), "split_autocommit": False}
-    run = partial(explored, *[counter.naive] * 2, **options)
-    found = run(preemption_bound=0)
-    assert (found.violating, found.orders, found.complete) == (0, ("1122", "2211"), False)
-    found.assert_no_violation()
-    with pytest.raises(AssertionError, match=r"Not proven: 0 of the first 2 .*preemption_bound=0"):
-        found.assert_safe()
-    assert found.covered == "Every schedule with at most 0 preemptions was counted"
-    assert run(preemption_bound=1).violating == 2
-    whole = run(preemption_bound=2)  # nothing is left out
-    assert (whole.violating, whole.schedules, whole.complete, whole.covered) == (4, 6, True, "")
-
-
-def test_a_sample_proves_nothing_and_its_counterexample_is_simple() -> None:
-    options = {"invariant": counter.counted(3), "split_autocommit": False}
-    run = partial(explored, *[counter.naive] * 3, sample=12, seed=4, **options)
-    found, again = run(), run()
-    assert found.orders == again.orders
-    assert found.violating == len(found.violations) > 0
-    assert found.counterexample
-    assert again.counterexample
-    assert found.counterexample.order == again.counterexample.order == "112332"
-    assert "truncated: sample=12 taken with seed=4. The sample with seed=4 holds" in str(found)
-    safe = explored(*[counter.f_expression] * 3, invariant=counter.counted(3), sample=3)
-    with pytest.raises(AssertionError, match=r"Not proven: 0 of the first .* proves nothing"):
-        safe.assert_safe()
-    safe.assert_no_violation()

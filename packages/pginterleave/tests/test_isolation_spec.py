@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pginterleave import Schedule, explore
+from pginterleave import Options, Schedule, explore
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -67,7 +67,7 @@ def test_the_explorer_agrees_with_it() -> None:
         using=database,
         setup=setup,
         invariant=lambda outcomes: None,
-        each=schedules.append,
+        options=Options(on_schedule=schedules.append),
     )
     assert found.complete
     with database.connect(autocommit=True) as session:

@@ -113,11 +113,6 @@ def test_a_setup_that_leaves_a_transaction_open_is_refused() -> None:
         ([counter.naive], {"expected": [LookupError]}, "expected must be"),
         ([counter.naive], {"expected": int}, "expected must be"),
         ([counter.naive], {"isolation_level": "snapshot"}, "'snapshot', and not one of read comm"),
-        ([counter.naive], {"preemption_bound": -1}, "must not be negative"),
-        ([counter.naive], {"sample": 0}, "sample must be greater than zero"),
-        ([counter.naive], {"sample": 3, "reduce": True}, "goes with neither"),
-        ([counter.naive], {"sample": 3, "symmetric": True}, "goes with neither"),
-        ([counter.naive], {"sample": 3, "preemption_bound": 3}, "goes with neither"),
     ],
 )
 def test_wrong_arguments_are_refused(processes: list[Any], limits: Any, message: str) -> None:

@@ -8,14 +8,22 @@ from typing import Any
 
 import pytest
 
-from pginterleave import Exploration, InterleaveError, Outcome, Schedule, StepTimeout, explore
+from pginterleave import (
+    Exploration,
+    InterleaveError,
+    Options,
+    Outcome,
+    Schedule,
+    StepTimeout,
+    explore,
+)
 
 psycopg = pytest.importorskip("psycopg")
 
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
 from pginterleave.pytest_plugin import Interleave  # noqa: E402
 
-from .counter import conninfo  # noqa: E402
+from .counter import arguments, conninfo  # noqa: E402
 
 
 @pytest.fixture
@@ -38,8 +46,8 @@ def explored(
             (hits,) = connection.execute("SELECT hits FROM interleave_counter").fetchone()
         return "" if hits == len(outcomes) else f"hits = {hits}"
 
-    race = {"setup": setup, "invariant": invariant, **options}
-    return explore(processes, using=database, **race)
+    race = {"setup": setup, "invariant": invariant, "expected": ()}
+    return explore(processes, using=database, **arguments(**{**race, **options}))
 
 
 UPDATE = "UPDATE interleave_counter SET hits = %s WHERE id = 1"
@@ -79,7 +87,7 @@ def test_the_timeline(database: PsycopgDatabase) -> None:
             connection.execute("SELECT pg_advisory_lock(7)")
 
     kept: list[Schedule] = []
-    explored(database, process, each=kept.append, invariant=lambda outcomes: None)
+    explored(database, process, on_schedule=kept.append, invariant=lambda outcomes: None)
     (schedule,) = kept
     kinds = [step.kind for step in schedule.timeline]
     # CLOSE releases the session lock.
@@ -180,7 +188,12 @@ def test_the_fixture_makes_the_first_connection_of_an_engine_before(
     engine = sqlalchemy.create_engine("postgresql+psycopg://", **options)
     try:
         with pytest.raises(StepTimeout) as raised:
-            explore([look, look], using=database, invariant=lambda _: "", step_timeout=0.3)
+            explore(
+                [look, look],
+                using=database,
+                invariant=lambda _: "",
+                options=Options(step_timeout=0.3),
+            )
         assert raised.value.__notes__[0].startswith("The first connection of a SQLAlchemy engine")
         engine = sqlalchemy.create_engine("postgresql+psycopg://", **options)
         assert interleave(look, using=database, invariant=lambda _: "").complete

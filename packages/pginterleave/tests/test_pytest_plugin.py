@@ -12,11 +12,9 @@ import pytest
 
 from pginterleave import CannotExplore, explore
 from pginterleave.pytest_plugin import Interleave
-from pginterleave.searching import runs
-from pginterleave.searching.runs import Progress
 
 from . import counter, test_example
-from .counter import explored, parameters, sql
+from .counter import parameters, sql
 from .vouchers import Voucher
 
 README = Path(__file__).parent.parent / "README.md"
@@ -223,31 +221,3 @@ def test_a_test_in_a_transaction_is_told_what_to_do(interleave: Interleave) -> N
 def test_a_project_without_django_can_load_the_plugin() -> None:
     code = "import sys, pginterleave.pytest_plugin; sys.exit('django' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-@pytest.mark.usefixtures("counter_table")
-def test_the_callback_is_told_how_far_the_search_is() -> None:
-    told: list[Progress] = []
-    processes = [lambda: 1, counter.naive, counter.naive]  # the first sends nothing
-    options = {"invariant": counter.counted(2), "split_autocommit": False}
-    found = explored(*processes, progress=told.append, **options)
-    assert found.complete
-    assert [(each.schedules, each.violating) for each in told] == [
-        *[(1, 0), (2, 0), (3, 1), (4, 2), (5, 3), (6, 4)]
-    ]
-    shares = [each.share for each in told]
-    assert shares[0] > 0
-    assert shares == sorted({*shares})
-    assert shares[-1] == pytest.approx(1)
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-@pytest.mark.usefixtures("counter_table")
-def test_a_progress_bar_is_drawn_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], terminal: bool
-) -> None:
-    pytest.importorskip("tqdm")
-    monkeypatch.setattr(runs, "BAR_DELAY", 0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
-    assert explored(counter.naive, counter.naive).complete
-    assert ("schedules, " in capsys.readouterr().err) == terminal

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from pginterleave import Exploration, Outcome, explore
+from pginterleave import Exploration, Options, Outcome, explore
 
 from . import counter
 from .counter import Process, explored, sql
@@ -363,5 +363,6 @@ def test_it_is_on_by_default() -> None:
     found = explore(processes, **race)
     assert (len(found.orders), found.schedules) == (1, 6)
     assert "(1 ran; the others are equivalent, if no memory is shared)" in str(found)
-    assert len(explore(processes, **race, reduce=False).orders) == 6
-    assert len(explore(processes, **race, each=lambda schedule: None).orders) == 6
+    assert len(explore(processes, **race, options=Options(reduce=False)).orders) == 6
+    every = Options(on_schedule=lambda schedule: None)
+    assert len(explore(processes, **race, options=every).orders) == 6

@@ -14,7 +14,7 @@ from pginterleave.searching.equivalent_orders import (
     with_victim,
     written,
 )
-from pginterleave.searching.sampling import Sampler, simplicity
+from pginterleave.searching.runs import simplicity
 from pginterleave.searching.search import Search
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, dependent
 from pginterleave.sql.rows_touched import EVERYWHERE
@@ -25,7 +25,7 @@ EFFECTS = [LOCAL, Effect("read", EVERYWHERE), WRITE, GLOBAL]
 
 
 def run(
-    search: Search | Sampler,
+    search: Search,
     programs: Programs,
     violates: Callable[[str], bool],
     most: int = 100_000,
@@ -85,26 +85,23 @@ def equivalents(order: str, programs: Programs) -> set[str]:
     return known
 
 
-@pytest.mark.parametrize("bound", [None, 0, 1, 2])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_counts_are_those_of_all_orders(bound: int | None, seed: int) -> None:
-    """The steps have random dependencies, and the search may be reduced and bounded."""
+def test_the_counts_are_those_of_all_orders(seed: int) -> None:
+    """The steps have random dependencies, and the search may be reduced."""
     chance = random.Random(seed)
     programs = [chance.choices(EFFECTS, k=chance.randint(1, 3)) for _ in range(3)]
     every = all_orders(programs)
     wrong = equivalents(chance.choice(every), programs) | equivalents(every[-1], programs)
-    within = [order for order in every if bound is None or preemptions(order) <= bound]
     for reduce in (False, True):
-        search = Search(3, reduce=reduce, bound=bound)
+        search = Search(3, reduce=reduce)
         orders = run(search, programs, wrong.__contains__)
-        assert search.counted() == (len(within), len(wrong & {*within}))
+        assert search.counted() == (len(every), len(wrong))
         assert len(orders) == len({*orders})
         if not reduce:
-            assert sorted(orders) == within
-            assert [preemptions(each) for each in orders] == sorted(map(preemptions, orders))
-        if bound is None:
-            assert search.shortest_violation() == min(wrong, key=simplicity)
-            assert search.share() == pytest.approx(1)
+            assert sorted(orders) == every
+            assert [preemptions(order) for order in orders] == sorted(map(preemptions, orders))
+        assert search.shortest_violation() == min(wrong, key=simplicity)
+        assert search.share() == pytest.approx(1)
 
 
 def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions() -> None:
@@ -132,13 +129,12 @@ def test_processes_that_can_be_exchanged() -> None:
         assert len(orders) < len(every)
 
 
-@pytest.mark.parametrize("bound", [None, 0, 1, 2])
 @pytest.mark.parametrize(
     ("alike", "steps", "seeds"),
     [([(1, 2)], 5, 12), ([(1, 2, 3)], 3, 12), ([(1, 4), (2, 3)], 2, 2)],
 )
 def test_processes_that_become_alike_again(
-    alike: list[tuple[int, ...]], steps: int, seeds: int, bound: int | None
+    alike: list[tuple[int, ...]], steps: int, seeds: int
 ) -> None:
     """One of the orders that are equivalent, perhaps after an exchange, runs."""
     for chance in map(random.Random, range(seeds)):
@@ -148,20 +144,18 @@ def test_processes_that_become_alike_again(
                 programs[number - 1] = programs[first - 1]
         every = all_orders(programs)
         wrong = exchanged(chance.choice(every), programs, alike)
-        within = [order for order in every if bound is None or preemptions(order) <= bound]
-        search = Search(len(programs), reduce=True, bound=bound, alike=alike)
+        search = Search(len(programs), reduce=True, alike=alike)
         orders = run(search, programs, wrong.__contains__)
-        assert search.counted() == (len(within), len(wrong & {*within}))
-        if bound is None:
-            assert search.share() == pytest.approx(1)
-            sets = [exchanged(order, programs, alike) for order in orders]
-            assert sum(map(len, sets)) == len(every) == len(set().union(*sets))
-            ends = [state for state in search.graph.states.values() if not state.steps]
-            for end in ends:
-                for each in ends:
-                    each.violates = each is end
-                simplest = min(exchanged(written(end.order), programs, alike), key=simplicity)
-                assert search.shortest_violation() == simplest
+        assert search.counted() == (len(every), len(wrong))
+        assert search.share() == pytest.approx(1)
+        sets = [exchanged(order, programs, alike) for order in orders]
+        assert sum(map(len, sets)) == len(every) == len(set().union(*sets))
+        ends = [state for state in search.graph.states.values() if not state.steps]
+        for end in ends:
+            for state in ends:
+                state.violates = state is end
+            simplest = min(exchanged(written(end.order), programs, alike), key=simplicity)
+            assert search.shortest_violation() == simplest
 
 
 def test_a_victim_is_exchanged_with_its_process() -> None:
@@ -183,25 +177,3 @@ def exchanged(order: str, programs: Programs, alike: list[tuple[int, ...]]) -> s
         for others in itertools.permutations(digits):
             orders |= {one.translate(str.maketrans(digits, "".join(others))) for one in orders}
     return orders
-
-
-def test_a_sample_is_the_same_with_the_same_seed() -> None:
-    programs: Programs = [[GLOBAL] * 5] * 2
-    first, second, other = (Sampler(2, schedules=40, seed=seed) for seed in (1, 1, 2))
-    runs = [run(each, programs, lambda order: order < "112") for each in (first, second, other)]
-    assert runs[0] == runs[1] != runs[2]
-    assert {*runs[0]} <= {*all_orders(programs)}
-    assert first.counted() == (len(runs[0]), sum(order < "112" for order in runs[0]))
-    assert first.shortest_violation() == min(
-        (order for order in runs[0] if order < "112"), key=simplicity
-    )
-
-
-def test_a_sample_describes_itself() -> None:
-    sample = Sampler(2, schedules=400, seed=7)
-    run(sample, [[GLOBAL] * 5] * 2, lambda _: False)  # 252 schedules
-    assert sample.left_out() == "sample=400 taken with seed=7"
-    assert sample.covered() == (
-        f"The sample with seed=7 holds {len(sample.orders)} different schedules of about 240, "
-        "and proves nothing"
-    )

@@ -56,9 +56,7 @@ def test_a_deletion_is_final(headers: dict[str, str], rival: str, answers: set[i
         "delete": lambda: delete("same", headers),
         "change": lambda: change(Client(), "same", {"target_url": OTHER}, headers=headers),
     }
-    explore(
-        [calls["delete"], calls[rival]], setup=setup, invariant=is_final, reduce=True
-    ).assert_safe()
+    explore([calls["delete"], calls[rival]], setup=setup, invariant=is_final).assert_safe()
 
 
 @pytest.mark.django_db
@@ -103,5 +101,4 @@ def test_concurrent_hits_are_not_lost(headers: dict[str, str]) -> None:
         ],
         setup=setup,
         invariant=both_are_kept,
-        reduce=True,
     ).assert_safe()

@@ -202,7 +202,6 @@ def test_a_former_owner_changes_nothing(act: str) -> None:
         [of_the_old_owner, give_away],
         setup=lambda: only_link("known", owner=old),
         invariant=the_new_owner_decides,
-        reduce=True,
     )
     assert result.complete
     assert bool(result.violations) is (act == "checked_first")
@@ -270,7 +269,6 @@ def test_a_link_given_away_concurrently_keeps_its_new_owner(lock: str) -> None:
         [lambda: owners.disown(old.pk, lock), give_away],
         setup=lambda: only_link("known", owner=old),
         invariant=the_new_owner_has_it,
-        reduce=True,
     ).assert_safe()
 
 

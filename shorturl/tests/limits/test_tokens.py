@@ -87,6 +87,5 @@ def test_two_make_a_token_of_the_same_name() -> None:
         [lambda: token("create", "backup")] * 2,
         setup=ApiToken.objects.all().delete,
         invariant=one_has_it,
-        reduce=True,
         expected=CommandError,
     ).assert_safe()

@@ -139,8 +139,6 @@ def test_a_roll_up_beside_anything_in_every_order(
         [lambda: roll_up_hits(batch=4), other],
         setup=setup,
         invariant=exact,
-        split_autocommit=True,
-        reduce=True,
     )
     result.assert_safe()
     assert result.schedules > 1
@@ -188,8 +186,6 @@ def test_a_roll_up_of_single_visits_beside_another_or_a_visit(other: Callable[[]
         [roll_up_visits, other, read],
         setup=with_visits,
         invariant=exact,
-        split_autocommit=True,
-        reduce=True,
     ).assert_safe()
     roll_up_visits()
     assert not SingleVisit.objects.exists()

@@ -105,8 +105,6 @@ def test_batches_and_a_roll_up_meet(roll_up: Callable[[], int], way: ModuleType)
         ],
         setup=setup,
         invariant=exact,
-        split_autocommit=True,
-        reduce=True,
     ).assert_safe()
 
 
@@ -143,6 +141,4 @@ def test_batches_of_several_keys_meet_and_pass_no_limit(uses: int) -> None:
         [partial(count, "a", "b"), partial(count, "b", "a")],
         setup=setup,
         invariant=exact,
-        split_autocommit=True,
-        reduce=True,
     ).assert_safe()

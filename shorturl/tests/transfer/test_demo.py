@@ -84,8 +84,6 @@ def test_a_concurrent_visit_is_removed_with_its_link() -> None:
         [partial(demo, "--remove"), follow],
         setup=partial(only_link, "demo-few", target_url=FEW[0].target_url),
         invariant=nothing_is_left,
-        split_autocommit=True,
-        reduce=True,
     ).assert_safe()
 
 

@@ -46,8 +46,6 @@ def test_a_compaction_beside_visits_and_another_compaction(
         [partial(upsert.record, "hot", FIREFOX), *[compacted] * number],
         setup=setup,
         invariant=exact,
-        split_autocommit=True,
-        reduce=True,
     ).assert_safe()
 
 

@@ -107,6 +107,4 @@ def test_two_roll_ups_beside_a_visit_and_a_reader() -> None:
         [recent.roll_up, recent.roll_up, lambda: combined.record("a", NEWS), read],
         setup=setup,
         invariant=exact,
-        split_autocommit=True,
-        reduce=True,
     ).assert_safe()

@@ -134,8 +134,6 @@ def test_a_roll_up_beside_visits_in_open_transactions(name: str, number: int) ->
         + [lambda: strategy.function("h", "d", ALL)],
         setup=setup,
         invariant=broken,
-        split_autocommit=True,
-        reduce=True,
     )
     assert result.complete
     assert bool(result.violations) is (strategy.verdict is Verdict.WRONG), result

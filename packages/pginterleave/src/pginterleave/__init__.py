@@ -19,14 +19,14 @@ and says what an exploration does not see. The README has an example.
     sql/            reads SQL: statements.py and single_row.py its text, pg_catalog.py and
                     rows_touched.py what the names stand for; dependent_steps.py says whether the
                     order of two steps matters, lock_orders.py what one statement decides
-    searching/      runs.py runs the schedules that search.py or sampling.py chooses; state_graph.py
+    searching/      runs.py runs the schedules that search.py chooses; state_graph.py
                     counts them, equivalent_orders.py and symmetry.py say which are the same
     judging/        judge.py by an invariant, serial_orders.py by the serial orders: end_states.py
                     reads how a schedule ended, compared_ends.py compares it
     picture/        draws a schedule; steps.py and formatting.py write it as text
     reporting/      the reports on the tests of a run, and race coverage
-    testing.py      the part that pytest_plugin.py, the test case and the command share
-    django/         the adapter for Django's connections and cursors, the test case, the command
+    testing.py      the part that pytest_plugin.py and the test case share
+    django/         the adapter for Django's connections and cursors, and the test case
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
 """
 
@@ -39,8 +39,8 @@ from pginterleave.explorer_errors import (
 )
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.processes.scheduler import MAX_PROCESSES
+from pginterleave.race import Options
 from pginterleave.results import Exploration, NotProven, Schedule
-from pginterleave.searching.runs import Progress
 from pginterleave.steps import Outcome, Step, Timeline
 
 __all__ = [
@@ -51,8 +51,8 @@ __all__ = [
     "InterleaveError",
     "NotDeterministic",
     "NotProven",
+    "Options",
     "Outcome",
-    "Progress",
     "Schedule",
     "Step",
     "StepTimeout",

@@ -1,9 +1,8 @@
 """The public functions: explore all schedules, or run one of them."""
 
-import contextlib
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pginterleave import explorer_errors, results
 from pginterleave.explorer_errors import CannotExplore
@@ -11,10 +10,9 @@ from pginterleave.judging.judge import Expected, Function, Invariant
 from pginterleave.judging.serial_orders import TryAgain
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Setup
-from pginterleave.race import Race, judge_of
-from pginterleave.results import AT_FIRST, Exploration, Observe, Schedule
-from pginterleave.searching.runs import Progress, Run, progress_bar, shrink
-from pginterleave.searching.sampling import Sampler
+from pginterleave.race import Options, Race, race_of
+from pginterleave.results import AT_FIRST, Exploration, Schedule
+from pginterleave.searching.runs import Run, shrink
 from pginterleave.searching.search import Search
 from pginterleave.searching.symmetry import Check, find_alike
 
@@ -26,25 +24,15 @@ def explore(
     *,
     invariant: Invariant | None = None,
     like: Sequence[Function] = (),
+    expected: Expected = (),
     try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
     using: str | Database = "default",
     isolation_level: str = "",
-    observe: Observe | None = None,
-    each: Callable[[Schedule], object] | None = None,
-    reduce: bool | None = None,
-    symmetric: bool = False,
-    preemption_bound: int | None = None,
-    sample: int | None = None,
-    seed: int | None = None,
-    expected: Expected = (),
-    split_autocommit: bool = True,
     count_all: bool = True,
     max_schedules: int = 10_000,
     max_seconds: float | None = None,
-    max_steps: int = 200,
-    step_timeout: float | None = None,
-    progress: Callable[[Progress], object] | None = None,
+    options: Options = Options(),  # noqa: B008 - it is frozen
 ) -> Exploration:
     """Run every schedule of the processes and return which of them are wrong.
 
@@ -61,42 +49,18 @@ def explore(
             assert in the invariant is a violation too.
         like: functions whose serial orders are compared with, instead of those of the processes:
             a reference, one for each process. An invariant may be given besides.
+        expected: the class of an exception that a process may raise, or a tuple of classes. Any
+            other exception is a violation, and the invariant does not run. Without an invariant,
+            other exceptions are a violation if the process raises them in no serial order.
         try_again: without an invariant, whether an outcome says that the process found nothing
             free. It then runs once more alone before the comparison, as after an exception that
             is expected.
         setup: makes the first state of the database. It runs before each schedule, on the
             caller's connection, in autocommit mode. Without setup, nothing is restored.
-        expected: the class of an exception that a process may raise, or a tuple of classes. Any
-            other exception is a violation, and the invariant does not run. Without an invariant,
-            other exceptions are a violation if the process raises them in no serial order.
         using: the alias of the database in Django's settings, or an adapter, such as
             PsycopgDatabase.
         isolation_level: of the processes' transactions, such as "repeatable read". By default the
             settings decide.
-        observe: see `run_schedule`. It makes an exploration slower.
-        each: called with every schedule after it has run. With `each`, `reduce` leaves out
-            orders of reads only, and runs every order of writes.
-        reduce: of the schedules that differ only in the order of independent steps, run one and
-            count the others. By default it is on, unless `each` or `sample` is given. Savepoints
-            are independent, and so is setting the isolation level. Unless transactions are
-            SERIALIZABLE, a plain SELECT is independent of other SELECTs and of writes that are not
-            committed. In READ COMMITTED, steps about different tables are independent, too, and
-            steps about different rows by a unique column. The effect of a step is derived from its
-            SQL, the catalogue and its result. A step that is not known to be independent keeps its
-            place. The processes must share no memory: turn it off if they do.
-        symmetric: of the schedules that differ only in an exchange of processes that are the same,
-            or are equivalent after an exchange, run one and count the others. Processes are the
-            same if they are one function, or functools.partial of one function with the same
-            numbers and texts. The processes, setup and the invariant must not tell them apart. To
-            check this, some schedules are also run exchanged.
-        preemption_bound: run only the schedules with at most so many preemptions. A preemption is
-            a step of another process while the process of the last step could go on. Schedules
-            with more preemptions may violate the invariant.
-        sample: run so many schedules, chosen at random, instead of all. A sample proves nothing.
-        seed: of the sample. The same seed runs the same schedules. By default it is random.
-        split_autocommit: whether the COMMIT of a statement that writes or locks, outside a
-            transaction, is a separate step, as statements of others can come between. Without it
-            there are fewer schedules, and code that breaks in real threads may break in none.
         count_all: whether to go on after a violation, to count all violations. Otherwise the search
             stops at the first one, and looks for a simpler schedule near it. After an exception
             that is not expected, it looks a little further for a schedule in which the invariant
@@ -105,12 +69,7 @@ def explore(
             preemptions run first.
         max_seconds: the search is truncated after the first schedule that ends later than this. By
             default there is no time limit, because a slow machine would prove less.
-        max_steps: a longer schedule is an error, as a loop may never end.
-        step_timeout: seconds for one step, and for the Python up to the next one. By default 10,
-            and more if PostgreSQL is slow to answer.
-        progress: called after each schedule with the progress of the search. By default tqdm, if
-            it is installed, draws a bar when stderr is a terminal and the search takes more than
-            a second.
+        options: what few explorations change; see `Options`.
 
     Raises:
         CannotExplore: inside a transaction, without PostgreSQL, with a limit out of range.
@@ -119,65 +78,77 @@ def explore(
             a schedule that was counted as equivalent has another result.
         InterleaveError: a schedule is longer than `max_steps`, or a process cannot connect.
         Exception: an exception of `setup`, `invariant` or `observe`, with a note saying when it was
-            raised, or an exception of `each` or `progress`.
+            raised, or an exception of `on_schedule`.
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    judged = judge_of(using, isolation_level, invariant, like, expected, try_again)
-    race = Race(processes, setup, *judged, split_autocommit, max_steps, step_timeout)
-    if preemption_bound is not None and preemption_bound < 0:
-        raise CannotExplore("preemption_bound must not be negative.")
-    if sample is not None and sample < 1:
-        raise CannotExplore("sample must be greater than zero.")
-    if reduce is None:  # `each` wants every schedule, and a sample has its own
-        reduce = sample is None and each is None
-    if sample is not None and (reduce or symmetric or preemption_bound is not None):
-        raise CannotExplore("A sample goes with neither reduce nor symmetric nor preemption_bound.")
-    alike = find_alike(processes) if symmetric else []
+    race = race_of(
+        processes,
+        invariant=invariant,
+        like=like,
+        expected=expected,
+        try_again=try_again,
+        setup=setup,
+        using=using,
+        isolation_level=isolation_level,
+        options=options,
+    )
+    return _explored(
+        race,
+        isolation_level=isolation_level,
+        count_all=count_all,
+        max_schedules=max_schedules,
+        max_seconds=max_seconds,
+    )
 
-    def chooser_of_all() -> Search | Sampler:
-        if sample is None:
-            return Search(len(processes), reduce=reduce, bound=preemption_bound, alike=alike)
-        return Sampler(len(processes), schedules=sample, seed=seed)
 
+def _explored(
+    race: Race,
+    *,
+    isolation_level: str,
+    count_all: bool,
+    max_schedules: int,
+    max_seconds: float | None,
+) -> Exploration:
+    options, serial = race.options, race.serial
+    alike = find_alike(race.processes) if options.symmetric else []
     check = Check(alike)
 
     def keep(schedule: Schedule) -> None:
         check.note(schedule)
-        if each:
-            each(schedule)
+        if options.on_schedule:
+            options.on_schedule(schedule)
 
     began = time.monotonic()
-    shown = contextlib.nullcontext(progress) if progress else progress_bar()
-    with explorer_errors.noting_likely_cause(), race.scheduler() as scheduler, shown as show:
+    with explorer_errors.noting_likely_cause(), race.scheduler() as scheduler:
         catalogue = scheduler.control.catalogue
-        scheduler.reduce = catalogue.reduced = reduce
-        scheduler.writes = each is None
-        serial = race.serial
+        scheduler.reduce = catalogue.reduced = options.reduces
+        scheduler.writes = options.on_schedule is None
         while True:
-            run = Run(scheduler, chooser := chooser_of_all(), observe, keep)
-            limit = run.all(max_schedules, max_seconds, show, count_all=count_all)
-            suspects = serial and run.violations and not like
+            search = Search(len(race.processes), reduce=options.reduces, alike=alike)
+            run = Run(scheduler, search, options.observe, keep)
+            truncated = run.all(max_schedules, max_seconds, count_all=count_all)
+            suspects = serial and run.violations and not race.like
             if not (suspects and serial and serial.learn_again(scheduler)):
                 break
-        truncated = limit or chooser.left_out()
         check.run(functools.partial(scheduler.run_order, observe=None))
         counterexample = run.counterexample()
         other = run.of_other_kind(counterexample)
-        if counterexample and (sample is not None or limit == AT_FIRST):
+        if counterexample and truncated == AT_FIRST:
             counterexample = shrink(counterexample, run.near)
-    schedules, violating = chooser.counted()
-    found = Exploration(
+    schedules, violating = search.counted()
+    by_limit = truncated not in ("", AT_FIRST)
+    result = Exploration(
         orders=tuple(run.orders),
         violations=tuple(run.violations),
         counterexample=counterexample,
         other=other,
         schedules=schedules,
         violating=violating,
-        raising=chooser.raising() if any(each.raises for each in run.violations) else 0,
+        raising=search.raising() if any(each.raises for each in run.violations) else 0,
         truncated=truncated,
-        covered=chooser.covered() if truncated and limit != AT_FIRST else "",
-        left=run.left() if limit and limit != AT_FIRST else 0,
+        covered=search.covered() if by_limit else "",
+        left=run.left() if by_limit else 0,
         seconds=time.monotonic() - began,
         limits=(
             *catalogue.limits,
@@ -192,9 +163,9 @@ def explore(
         unexplored=tuple(catalogue.unexplored),
         _run=race.run,
     )
-    if each:  # it has been called with every schedule
-        results.mark_read(found)
-    return found
+    if options.on_schedule:  # it has been called with every schedule
+        results.mark_read(result)
+    return result
 
 
 def run_schedule(
@@ -203,30 +174,35 @@ def run_schedule(
     *,
     invariant: Invariant | None = None,
     like: Sequence[Function] = (),
+    expected: Expected = (),
     try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
     using: str | Database = "default",
     isolation_level: str = "",
-    observe: Observe | None = None,
-    expected: Expected = (),
-    split_autocommit: bool = True,
-    max_steps: int = 200,
-    step_timeout: float | None = None,
+    options: Options = Options(),  # noqa: B008 - it is frozen
 ) -> Schedule:
     """Run one schedule from its written form, step for step.
 
     Args:
         order: the process of each step, as in `1212`, for all steps of all processes. If a step
             closes a deadlock, a letter behind the step names the victim, as in `1212a21`.
-        observe: called after each step, on the caller's connection, which sees what is
-            committed. The step's `observed` is what it returns.
 
-    The other arguments and errors are those of `explore`.
+    The other arguments are those of `explore`.
 
     Raises:
-        ImpossibleSchedule: a process waits or has ended, and cannot take its step. Or the
-            schedule ends before the processes end.
+        ImpossibleSchedule: the order is not that of a schedule of the processes.
+        InterleaveError: as for `explore`.
     """
-    judged = judge_of(using, isolation_level, invariant, like, expected, try_again)
-    race = Race(processes, setup, *judged, split_autocommit, max_steps, step_timeout)
-    return race.run(order, observe)
+    race = race_of(
+        processes,
+        invariant=invariant,
+        like=like,
+        expected=expected,
+        try_again=try_again,
+        setup=setup,
+        using=using,
+        isolation_level=isolation_level,
+        options=options,
+    )
+    with explorer_errors.noting_likely_cause():
+        return race.run(order, options.observe)

@@ -23,6 +23,7 @@ __all__ = ["Interleave"]
 KEY = pytest.StashKey[Interleave]()
 NOT_PROVEN = "not proven"
 COVERAGE = "interleave_coverage"  # the name of the plugin
+DATABASE_FIXTURES = frozenset(("db", "transactional_db", "live_server"))  # pytest-django's
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -53,23 +54,20 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-class DatabaseNames(list[str]):
-    """The names of the fixtures of a test, as if `transactional_db` were one of them.
-
-    pytest-django makes a test database and sorts tests if a mark or these names say that a test
-    uses a database. The fixture `transactional_db` itself would empty every table.
-    """
-
-    def __contains__(self, name: object) -> bool:
-        return name == "transactional_db" or super().__contains__(name)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let pytest-django make a test database for the tests that explore, and sort them.
+
+    pytest-django looks for the fixture `transactional_db`, which would empty every table after the
+    test. The fixture has a value already, so pytest does not run it.
+    """
     for item in items:
         names: list[str] = getattr(item, "fixturenames", [])
-        if "interleave" in names or hasattr(getattr(item, "cls", None), "assertNoRace"):
-            item.fixturenames = DatabaseNames(names)  # type: ignore[attr-defined]
+        explores = "interleave" in names or hasattr(getattr(item, "cls", None), "assertNoRace")
+        is_known = item.get_closest_marker("django_db") or not DATABASE_FIXTURES.isdisjoint(names)
+        if explores and not is_known and isinstance(item, pytest.Function):
+            item.fixturenames = [*names, "transactional_db"]
+            item.funcargs["transactional_db"] = None
 
 
 @pytest.fixture
@@ -157,9 +155,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if name := config.getoption("--interleave-html"):
         path = config.invocation_params.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        coverage: CoveragePlugin | None = config.pluginmanager.get_plugin(COVERAGE)
-        below = coverage.html() if coverage else ""
-        path.write_text(html_report.page(found, below), encoding="utf-8")
+        path.write_text(html_report.page(found), encoding="utf-8")
         terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)

@@ -1,8 +1,8 @@
-"""What is explored, and how it is judged."""
+"""What is explored, how it is judged, and the options of a search."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
@@ -11,6 +11,49 @@ from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Scheduler, Setup
 from pginterleave.results import Observe, Schedule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What few explorations change.
+
+    Attributes:
+        reduce: of the schedules that differ only in the order of independent steps, run one and
+            count the others. None is on, unless `on_schedule` is given. Savepoints are independent,
+            and so is setting the isolation level. Unless transactions are SERIALIZABLE, a plain
+            SELECT is independent of other SELECTs and of writes that are not committed. In READ
+            COMMITTED, steps about different tables are independent, too, and steps about different
+            rows by a unique column. The effect of a step is derived from its SQL, the catalogue and
+            its result. A step that is not known to be independent keeps its place. The processes
+            must share no memory: turn it off if they do.
+        symmetric: of the schedules that differ only in an exchange of processes that are the same,
+            or are equivalent after an exchange, run one and count the others. Processes are the
+            same if they are one function, or functools.partial of one function with the same
+            numbers and texts. The processes, setup and the invariant must not tell them apart. To
+            check this, some schedules are also run exchanged.
+        split_autocommit: whether the COMMIT of a statement that writes or locks, outside a
+            transaction, is a separate step, as statements of others can come between. Without it
+            there are fewer schedules, and code that breaks in real threads may break in none.
+        max_steps: a longer schedule is an error, as a loop may never end.
+        step_timeout: seconds for one step, and for the Python up to the next one. None is 10, and
+            more if PostgreSQL is slow to answer.
+        observe: called after each step, on the caller's connection, which sees what is committed.
+            The step keeps its result. An exploration is slower with it.
+        on_schedule: called with every schedule after it has run. `reduce` then leaves out orders of
+            reads only, and runs every order of writes.
+    """
+
+    reduce: bool | None = None
+    symmetric: bool = False
+    split_autocommit: bool = True
+    max_steps: int = 200
+    step_timeout: float | None = None
+    observe: Observe | None = None
+    on_schedule: Callable[[Schedule], object] | None = None
+
+    @property
+    def reduces(self) -> bool:
+        return self.on_schedule is None if self.reduce is None else self.reduce
 
 
 @dataclass(frozen=True)
@@ -22,9 +65,7 @@ class Race:
     database: Database
     like: Sequence[Function]
     judge: Judge
-    split_autocommit: bool
-    max_steps: int
-    step_timeout: float | None
+    options: Options = field(default_factory=Options)
 
     @property
     def serial(self) -> SerialJudge | None:
@@ -48,30 +89,43 @@ class Race:
             return scheduler.run_order(order, observe)
 
     def _new(self, functions: Sequence[Function]) -> Scheduler:
-        options = self.split_autocommit, self.max_steps, self.step_timeout
-        return Scheduler(tuple(functions), self.setup, self.judge, self.database, *options)
+        return Scheduler(
+            tuple(functions),
+            self.setup,
+            self.judge,
+            self.database,
+            self.options.split_autocommit,
+            self.options.max_steps,
+            self.options.step_timeout,
+        )
 
 
-def judge_of(
-    using: str | Database,
-    isolation_level: str,
+def race_of(
+    processes: Sequence[Function],
+    *,
     invariant: Invariant | None,
     like: Sequence[Function],
     expected: Expected,
     try_again: TryAgain | None,
-) -> tuple[Database, Sequence[Function], Judge]:
-    """Return the database, the reference and the judge of a race."""
+    setup: Setup,
+    using: str | Database,
+    isolation_level: str,
+    options: Options,
+) -> Race:
+    """Return a race from the arguments of `explore`."""
     database = _database(using, isolation_level)
-    if invariant and not like:
-        if try_again:
-            raise CannotExplore("try_again is for a comparison with the serial orders, with like=.")
-        return database, like, InvariantJudge(invariant, expected)
 
     def ask(sql: str) -> list[Any]:
         return database.ask(sql, {})
 
-    judge = SerialJudge(ask, expected=expected, try_again=try_again, invariant=invariant)
-    return database, like, judge
+    judge: Judge
+    if invariant and not like:
+        if try_again:
+            raise CannotExplore("try_again is for a comparison with the serial orders, with like=.")
+        judge = InvariantJudge(invariant, expected)
+    else:
+        judge = SerialJudge(ask, expected=expected, try_again=try_again, invariant=invariant)
+    return Race(processes, setup, database, like, judge, options)
 
 
 def _database(using: str | Database, isolation_level: str) -> Database:

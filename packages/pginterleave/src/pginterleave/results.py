@@ -159,7 +159,7 @@ class Exploration:
     def assert_no_violation(self) -> None:
         """Raise AssertionError with the counterexample drawn, or NotProven if no step was sent.
 
-        A truncated search or a sample without a violation passes. Schedules that were left out may
+        A truncated search without a violation passes. Schedules that were left out may
         violate the invariant.
         """
         __tracebackhide__ = True

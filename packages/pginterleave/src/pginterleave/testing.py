@@ -1,11 +1,11 @@
-"""The common part of the pytest fixture, the test case for unittest and the command."""
+"""The common part of the pytest fixture and the test case for unittest."""
 
 import ast
 import contextlib
 import inspect
 import linecache
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -16,6 +16,7 @@ from pginterleave.judging.judge import Invariant
 from pginterleave.processes.control import Control
 from pginterleave.processes.rows import Rows
 from pginterleave.processes.scheduler import Setup
+from pginterleave.race import Options
 from pginterleave.results import Exploration, Schedule, mark_read
 
 PROCESSES = 2  # if a test gives one function
@@ -202,15 +203,21 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             violating=0,
             truncated=f"replay={order!r}",
             seconds=0.0,
-            _run=lambda order, observe: run_schedule(order, functions, observe=observe, **taken),
+            _run=lambda order, observe: run_schedule(
+                order,
+                functions,
+                **{**taken, "options": replace(taken.get("options", Options()), observe=observe)},
+            ),
         )
         mark_read(found)
         return found
 
 
 def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
-    known = ("setup", "using", "isolation_level", "split_autocommit", "max_steps", "step_timeout")
-    taken = {name: race[name] for name in known if name in race}
+    names = ["setup", "using", "isolation_level"]
+    taken = {name: race[name] for name in names if name in race}
+    options = race.get("options", Options())
+    taken["options"] = replace(options, symmetric=False, observe=None, on_schedule=None)
     for function in {id(each): each for each in functions}.values():
         try:
             taken |= {"invariant": lambda outcomes: None, "expected": BaseException}

@@ -1,4 +1,4 @@
-"""The app `pginterleave.django` for INSTALLED_APPS, with the command `manage.py interleave`."""
+"""The app `pginterleave.django`."""
 
 from django.apps import AppConfig
 

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import pytest
@@ -83,11 +82,6 @@ class CoveragePlugin:
         least = self.config.getoption("--interleave-coverage-fail-under")
         if least is not None and data["percent"] < least:
             terminalreporter.line(f"FAIL: {least:.0f} % are required.", red=True)
-
-    def html(self) -> str:
-        """Return the report for the HTML page."""
-        text = "\n".join(race_coverage.report(self.recorder.data(), self.config.rootpath))
-        return f"<h2>Race coverage</h2>\n<pre>{escape(text)}</pre>\n"
 
     def pytest_unconfigure(self) -> None:
         race_coverage.recorder = None

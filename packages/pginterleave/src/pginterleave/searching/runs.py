@@ -1,57 +1,20 @@
-"""Runs the schedules that a search or a sample chooses, and makes a counterexample simpler."""
+"""Runs the schedules that a search chooses, and makes a counterexample simpler."""
 
-import contextlib
+import itertools
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from itertools import groupby
 
 from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
 from pginterleave.processes.scheduler import Scheduler
 from pginterleave.results import AT_FIRST, Observe, Schedule
 from pginterleave.searching.equivalent_orders import process_of
-from pginterleave.searching.sampling import Sampler, simplicity, switches
 from pginterleave.searching.search import Search
 from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import Effect
 
 LOOK_FURTHER = 100  # schedules to run after one that raises, to find a broken invariant
 MAX_RUNS = 200  # of schedules, to find a simpler one
-BAR_DELAY = 1.0  # seconds before a bar is drawn
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a search: `share` estimates the part that is done, from 0 to 1."""
-
-    share: float
-    schedules: int
-    violating: int
-    seconds: float
-
-
-@contextlib.contextmanager
-def progress_bar() -> Iterator[Callable[[Progress], object]]:
-    """Draw a bar on stderr if that is a terminal and tqdm is installed."""
-    try:
-        from tqdm import tqdm  # type: ignore[import-untyped]
-    except ImportError:
-        tqdm = None
-    if tqdm is None or not sys.stderr.isatty():
-        yield lambda progress: None
-        return
-    layout = "{l_bar}{bar}| {postfix}"
-    times = {"delay": BAR_DELAY, "mininterval": BAR_DELAY / 10}
-    with tqdm(total=100, leave=False, miniters=0, bar_format=layout, **times) as drawn:
-
-        def show(progress: Progress) -> None:
-            counts = f"{progress.schedules} schedules, {progress.violating} violating"
-            drawn.set_postfix_str(counts, refresh=False)
-            drawn.update(100 * progress.share - drawn.n)
-
-        yield show
 
 
 class Run:
@@ -60,7 +23,7 @@ class Run:
     def __init__(
         self,
         scheduler: Scheduler,
-        chooser: Search | Sampler,
+        chooser: Search,
         observe: Observe | None,
         each: Callable[[Schedule], object],
     ) -> None:
@@ -73,7 +36,6 @@ class Run:
         self,
         max_schedules: int,
         max_seconds: float | None,
-        show: Callable[[Progress], object],
         *,
         count_all: bool,
     ) -> str:
@@ -105,7 +67,6 @@ class Run:
             if chooser.count(violates=ending, affected_others=scheduler.affected_others):
                 self._keep(schedule)
             seconds = time.monotonic() - self.began
-            show(Progress(chooser.share(), len(self.orders), len(self.violations), seconds))
             if not chooser.advance():
                 return ""
             if schedule.violation and not count_all:
@@ -167,6 +128,16 @@ class Run:
             self.violations.append(schedule)
 
 
+def switches(order: str) -> int:
+    """Return how often another process takes the next step."""
+    return sum(first != second for first, second in itertools.pairwise(order))
+
+
+def simplicity(order: str) -> tuple[int, int, str]:
+    """Return a key to sort orders by: the shortest first, then the fewest switches."""
+    return len(order), switches(order), order
+
+
 def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
     """Return the simplest schedule of the same kind that is found by exchanging some steps.
 
@@ -204,7 +175,7 @@ def _interrupted_once(order: str) -> Iterator[str]:
 
 def _simpler_orders(order: str) -> Iterator[str]:
     """Yield the orders in which two runs of steps of one process are joined."""
-    runs = ["".join(steps) for _, steps in groupby(order)]
+    runs = ["".join(steps) for _, steps in itertools.groupby(order)]
     for first in range(len(runs)):
         for second in range(first + 2, len(runs)):
             if runs[first][0] == runs[second][0]:

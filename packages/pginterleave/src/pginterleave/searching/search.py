@@ -30,9 +30,8 @@ from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 class Search:
     """The choices of which process takes the next step, those with the fewest preemptions first.
 
-    `reduce` merges the states of equivalent orders. Schedules with more preemptions than `bound`
-    are left out. The processes of each set in `alike` can be exchanged: states that differ only in
-    an exchange are merged, too.
+    `reduce` merges the states of equivalent orders. The processes of each set in `alike` can be
+    exchanged: states that differ only in an exchange are merged, too.
     """
 
     def __init__(
@@ -40,15 +39,13 @@ class Search:
         processes: int,
         *,
         reduce: bool = False,
-        bound: int | None = None,
         alike: Iterable[tuple[int, ...]] = (),
     ) -> None:
-        self.bound, self.alike = bound, [*alike]
+        self.alike = [*alike]
         self.graph = KnownStates(self.alike, reduce=reduce)
         self.first: State | None = None
         self.start: Trace = ((),) * processes
         self.prefix: Order = ()  # the choices that the schedule begins with
-        self.preemptions = 0  # in the prefix
         self.certain = -1  # every schedule with at most so many preemptions is counted
         self.rewind()
 
@@ -57,7 +54,6 @@ class Search:
         self.order: Order = ()
         self.path: list[State] = []  # the states before each step of the order
         self.merged: list[tuple[State, int, Known]] = []  # steps that lead to known states
-        self.used = self.preemptions  # preemptions so far
         self.pruned = False  # whether every state that can follow is known
 
     def choose(
@@ -97,7 +93,7 @@ class Search:
 
     def advance(self) -> bool:
         """Go to the next schedule; return False if there is none."""
-        while self.graph.pending and (self.bound is None or self.graph.pending[0][0] <= self.bound):
+        while self.graph.pending:
             preemptions, order, state = heapq.heappop(self.graph.pending)
             number = order[-1]
             if state.steps.get(number) != preemptions:
@@ -109,16 +105,11 @@ class Search:
             except Needed as needed:
                 heapq.heappush(self.graph.pending, (preemptions, order, state))
                 self.prefix = (*needed.state.order, needed.number)
-                self.preemptions = min(
-                    fewest + needed.state.preempts(last, needed.number)
-                    for last, fewest in needed.state.fewest.items()
-                )
                 return True
             if known is None:
-                self.prefix, self.preemptions = order, preemptions
+                self.prefix = order
                 return True
             self.graph.link(state, number, *known)
-        self.certain = self.bound or 0
         return False
 
     def drop(self) -> None:
@@ -130,11 +121,6 @@ class Search:
         assert isinstance(state, State)
         del state.steps[self.prefix[-1]], state.ready[self.prefix[-1]]
 
-    def left_out(self) -> str:
-        """Return why an ended search has not run all schedules; "" if it has."""
-        left = any(state.steps.get(order[-1]) == each for each, order, state in self.graph.pending)
-        return f"preemption_bound={self.bound} reached" if left else ""
-
     def covered(self) -> str:
         """Return a sentence on which schedules are certainly counted, or ""."""
         preemptions = "1 preemption" if self.certain == 1 else f"{self.certain} preemptions"
@@ -142,11 +128,11 @@ class Search:
 
     def counted(self) -> tuple[int, int]:
         """Return how many schedules were counted, and how many of them are violating."""
-        return state_graph.count(self.first, self.bound)[:2] if self.first else (0, 0)
+        return state_graph.count(self.first)[:2] if self.first else (0, 0)
 
     def raising(self) -> int:
         """Return in how many of the violating schedules a process raises an exception."""
-        return state_graph.count(self.first, self.bound)[2] if self.first else 0
+        return state_graph.count(self.first)[2] if self.first else 0
 
     def shortest_violation(self) -> str | None:
         order = state_graph.shortest_violation(self.first) if self.first else None
@@ -229,8 +215,7 @@ class Search:
                 continue  # the state that it leads to is derived later
             known = self.graph.known(state, number)
             if known is None:
-                self.used += state.preempts(last, number)
-                return number if self.bound is None or self.used <= self.bound else 0
+                return number
             self.merged.append((state, number, known))
         return 0
 

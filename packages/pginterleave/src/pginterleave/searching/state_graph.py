@@ -91,27 +91,20 @@ class State:
 Follow = Callable[[State, int], State | None]  # returns the state after a step, if it is known
 
 
-def count(first: State, bound: int | None) -> tuple[int, int, int]:
-    """Return the numbers of schedules, of violating ones, and of those in which a process raises.
-
-    Schedules with more preemptions than `bound` are not counted.
-    """
+def count(first: State) -> tuple[int, int, int]:
+    """Return the numbers of all schedules, of violating ones, and of those that raise."""
     schedules = violating = raising = 0
-    ways = {first: {(0, 0): 1}}  # the number of paths, by last process and preemptions
-    while ways:
-        following: dict[State, dict[tuple[int, int], int]] = defaultdict(lambda: defaultdict(int))
-        for state, counts in ways.items():
+    paths = {first: 1}  # the number of paths to each state of one length
+    while paths:
+        longer: dict[State, int] = defaultdict(int)
+        for state, number in paths.items():
             if not state.steps:
-                schedules += sum(counts.values())
-                violating += sum(counts.values()) * bool(state.violates)
-                raising += sum(counts.values()) * (state.violates == Ending.RAISED)
-            for number, after in state.taken():
-                for (last, preemptions), each in counts.items():
-                    if bound is None:
-                        following[after][0, 0] += each
-                    elif (preemptions := preemptions + state.preempts(last, number)) <= bound:
-                        following[after][state.there(number), preemptions] += each
-        ways = following
+                schedules += number
+                violating += number * bool(state.violates)
+                raising += number * (state.violates == Ending.RAISED)
+            for _, after in state.taken():
+                longer[after] += number
+        paths = longer
     return schedules, violating, raising
 
 
