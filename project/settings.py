@@ -235,6 +235,7 @@ MIDDLEWARE = [
     "project.serving.middleware.body_limit",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "shorturl.api.error_responses.methods_in_json",
     "project.serving.middleware.redirects_and_calls",
     # Only for pages, and calls with a session:
     "django.contrib.sessions.middleware.SessionMiddleware",

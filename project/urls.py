@@ -6,12 +6,13 @@ from django.conf import settings
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import include, path
+from django.urls import include, path, re_path
+from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from django.views.generic import RedirectView
 
 from shorturl.api import api
-from shorturl.api.error_responses import always_json
+from shorturl.api.error_responses import not_found
 
 
 def lab_is_off(request: HttpRequest) -> HttpResponse:
@@ -21,8 +22,10 @@ def lab_is_off(request: HttpRequest) -> HttpResponse:
 urlpatterns = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
-    path("api", always_json(require_safe(RedirectView.as_view(url="/api/docs")))),
+    path("api", csrf_exempt(require_safe(RedirectView.as_view(url="/api/docs")))),
+    path("api/", not_found),
     path("api/", api.urls),
+    re_path("^api/", not_found),
     path("lab/", include("lab.urls") if settings.SHORTURL_LAB else lab_is_off),
     path("", include("project.accounts.urls")),
     path("", include("shorturl.urls")),

@@ -1,19 +1,17 @@
-"""Bulk creates: one statement, which locks the new short URLs in the order of their keys."""
+"""Many links by one statement, which locks the new links in the order of their keys."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LeftOut, ShortUrlError
+from shorturl.exceptions import KeySpaceExhausted, KeysTaken
 from shorturl.links import keys
 from shorturl.models import ShortUrl
 
-# Entries of one request. The statement locks their keys for some 20 ms.
-BULK_MAX = 1_000
-
+MAX_LINKS = 1_000  # of one statement, which locks their keys for some 20 ms
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 INSERT = sql.SQL("""
     INSERT INTO {table} ({given})
@@ -23,22 +21,12 @@ INSERT = sql.SQL("""
 """)
 
 
-class Wanted(NamedTuple):
-    """An entry of a bulk create."""
-
-    target_url: str
-    key: str | None = None  # None: a random one is drawn
-    values: Mapping[str, Any] = {}  # other columns, of the same names for all entries
-
-
 def insert(rows: Sequence[Mapping[str, Any]]) -> dict[str, ShortUrl]:
-    """Insert the rows whose keys are free, and return the new short URLs by key.
+    """Insert the rows whose keys are free, and return the new links by key.
 
-    Every row has the same columns. The statement waits for another session's uncommitted insert of
-    a key. It inserts the rows in the order of their keys, so two of them cannot deadlock.
+    All rows have the same columns. The statement waits for another session's uncommitted insert of
+    a key. Two such statements insert in the same order of keys, so they cannot deadlock.
     """
-    if not rows:
-        return {}
     statement = INSERT.format(
         table=sql.Identifier(ShortUrl._meta.db_table),
         given=sql.SQL(", ").join(map(sql.Identifier, rows[0])),
@@ -46,53 +34,27 @@ def insert(rows: Sequence[Mapping[str, Any]]) -> dict[str, ShortUrl]:
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, [json.dumps(rows, default=str)])
-        links = [ShortUrl.from_db(connection.alias, COLUMNS, each) for each in cursor.fetchall()]
+        links = [ShortUrl.from_db(connection.alias, COLUMNS, row) for row in cursor.fetchall()]
     return {link.key: link for link in links}
 
 
-def create_many(
-    wanted: Sequence[Wanted],
-    *,
-    all_or_nothing: bool,
-    draw: Callable[[], Iterable[str]] = keys.candidates,
-) -> list[ShortUrl | ShortUrlError]:
-    """Create the wanted short URLs; return for each entry the link, or why there is none.
+def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
+    """Return a new link for each row, or create none. A row without a key gets a random one.
 
-    An entry gets KeyTaken if its custom key is or was in use or belongs to an earlier entry, and
-    KeySpaceExhausted if no random key was free. With `all_or_nothing` one such entry prevents all
-    creates, and the other entries get LeftOut. Safe inside atomic().
-
-    When a drawn key is taken, everything is rolled back, and all rows are inserted again with
-    another key for that entry. Inserting only this one row, while the others are locked, would lock
-    keys in a different order and could deadlock.
+    If a drawn key is taken, all rows are rolled back and inserted again: two statements in one
+    transaction could deadlock. Raises KeysTaken for custom keys, and KeySpaceExhausted.
     """
-    planned = [[each.key] if each.key else draw() for each in wanted]
-    candidates = [iter(each) for each in planned]
-    tried = {number: next(each) for number, each in enumerate(candidates)}
-    refused: dict[int, ShortUrlError] = {}
-    while True:  # ends, because each round but the last uses up one of finitely many candidates
-        entry_of: dict[str, int] = {}
-        for number in sorted(tried, key=lambda number: wanted[number].key is None):
-            entry_of.setdefault(tried[number], number)  # custom keys before random ones
-        rows = [
-            {"key": key, "target_url": wanted[number].target_url, **wanted[number].values}
-            for key, number in entry_of.items()
-        ]
+    draws = [iter([row["key"]] if row["key"] else keys.candidates()) for row in rows]
+    chosen = [next(draw) for draw in draws]
+    while True:  # ends, because each round uses up finitely many candidates
         with transaction.atomic():
-            made = {entry_of[key]: link for key, link in insert(rows).items()}
-            following = {n: next(candidates[n], None) for n in tried.keys() - made.keys()}
-            gives_up = all_or_nothing and None in following.values()
-            goes_on = not gives_up and any(following.values())
-            if gives_up or goes_on:
-                transaction.set_rollback(True)
-        for number, key in following.items():
-            if key:
-                tried[number] = key
-            else:
-                custom = wanted[number].key
-                refused[number] = KeyTaken(custom) if custom else KeySpaceExhausted(planned[number])
-                del tried[number]
-        if gives_up:
-            return [refused.get(number, LeftOut()) for number in range(len(wanted))]
-        if not goes_on:
-            return [refused.get(number) or made[number] for number in range(len(wanted))]
+            new = insert([{**row, "key": key} for row, key in zip(rows, chosen, strict=True)])
+            if len(new) == len(rows):
+                return [new[key] for key in chosen]
+            transaction.set_rollback(True)
+        for index in sorted(range(len(rows)), key=lambda index: bool(rows[index]["key"])):
+            if chosen[index] not in new or chosen.count(chosen[index]) > 1:
+                chosen[index] = next(draws[index], "")
+        if "" in chosen:
+            taken = {index: row["key"] for index, row in enumerate(rows) if not chosen[index]}
+            raise KeysTaken(taken) if any(taken.values()) else KeySpaceExhausted(keys.candidates())

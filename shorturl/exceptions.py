@@ -1,7 +1,7 @@
 """The errors that the operations raise. The views map each of them to an HTTP status."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 
 
@@ -34,11 +34,14 @@ class KeyTaken(ShortUrlError):
         return f"The key {self.key!r} is taken{why}."
 
 
-class LeftOut(ShortUrlError):
-    """A valid entry was not created, because another one of an all-or-nothing request failed."""
+class KeysTaken(ShortUrlError):
+    """Custom keys of a bulk create are taken; `errors` maps the index of each to its KeyTaken."""
 
-    def __init__(self) -> None:
-        super().__init__("Not created, because another entry of the request cannot be created.")
+    def __init__(self, keys: Mapping[int, str | None], deleted: Collection[str] = ()) -> None:
+        self.errors = {
+            index: KeyTaken(key, deleted=key in deleted) for index, key in keys.items() if key
+        }
+        super().__init__(" ".join(map(str, self.errors.values())))
 
 
 class Gone(ShortUrlError):

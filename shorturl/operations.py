@@ -3,7 +3,7 @@
 Each runs one strategy. A hit is counted in following.py, and a quota spent in limits/quotas.py.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
 
 from shorturl import bulk
-from shorturl.exceptions import ShortUrlError
+from shorturl.exceptions import KeysTaken
 from shorturl.links import keys
 from shorturl.links.keys import violates
 from shorturl.links.validators import validate_target_url
@@ -72,28 +72,25 @@ def create_at_random(target_url: str, **values: Any) -> ShortUrl:
     return on_conflict.create(target_url, keys=keys.candidates(), **values)
 
 
-def create_many(
-    wanted: Sequence[bulk.Wanted], *, all_or_nothing: bool, owner_id: int | None = None
-) -> list[ShortUrl | ShortUrlError]:
-    """Return for each entry its new short URL, or why there is none: see bulk.create_many().
+def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> list[ShortUrl]:
+    """Return a new link for each row, or create none. The rows have the arguments of create().
 
-    Raises ValidationError for an invalid target URL or custom key.
+    Raises ValidationError for an invalid target URL or custom key, KeysTaken for custom keys that
+    are or were in use, and ShortUrl.KeySpaceExhausted.
     """
-    for each in wanted:
-        validate_target_url(each.target_url)
-        if each.key is not None:
-            keys.validate_custom_key(each.key)
-    owned = [each._replace(values={**each.values, "owner_id": owner_id}) for each in wanted]
-    outcomes = bulk.create_many(owned, all_or_nothing=all_or_nothing)
-    taken = [outcome for outcome in outcomes if isinstance(outcome, ShortUrl.KeyTaken)]
-    gone = deleted([error.key for error in taken])
-    for error in taken:
-        error.deleted = error.key in gone
-    return outcomes
+    for row in rows:
+        validate_target_url(row["target_url"])
+        if row["key"] is not None:
+            keys.validate_custom_key(row["key"])
+    try:
+        return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
+    except KeysTaken as error:
+        taken = {index: refused.key for index, refused in error.errors.items()}
+        raise KeysTaken(taken, deleted(taken.values())) from error
 
 
-def deleted(taken: list[str]) -> set[str]:
-    links = ShortUrl.objects.filter(key__in=taken, deleted_at__isnull=False)
+def deleted(taken: Iterable[str]) -> set[str]:
+    links = ShortUrl.objects.filter(key__in=list(taken), deleted_at__isnull=False)
     return set(links.values_list("key", flat=True))
 
 

@@ -1,32 +1,24 @@
 """The error responses of the API, all of one shape: see schemas.Error."""
 
-import logging
-import sys
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from django.core.exceptions import BadRequest, SuspiciousOperation
-from django.core.signals import got_request_exception
 from django.db import IntegrityError
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
-from django.http.multipartparser import MultiPartParserError
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.request import RawPostDataException
-from django.http.response import HttpResponseBase
-from django.utils.log import log_response
+from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from shorturl import exceptions
+from shorturl.bulk import MAX_LINKS
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened
 from shorturl.models import OWNER_CONSTRAINT
-from shorturl.outages import is_outage
+from shorturl.pages.error_response import is_api
 
-# Seconds. Each call draws new candidate keys, so the next one may succeed.
-RETRY_AFTER = 5
-# A response lists at most this many faults.
-MAX_ERRORS = 10
+RETRY_AFTER = 5  # seconds; each call draws new candidate keys, so the next one may succeed
+MAX_ERRORS = 10  # faults of a response; a bulk has one for each bad link
 
 # They replace messages of Pydantic's that do not say what would be right.
 MESSAGES = {
@@ -35,109 +27,59 @@ MESSAGES = {
     "string_type": "It must be a string.",
     "model_type": "It must be a JSON object.",
 }
+# The status, field and code of an exception, and what to do.
+REFUSALS = {
+    exceptions.KeyTaken: (
+        HTTPStatus.CONFLICT,
+        "key",
+        "taken",
+        " Choose another, or leave it out for a random one.",
+    ),
+    exceptions.InFlight: (
+        HTTPStatus.CONFLICT,
+        "Idempotency-Key",
+        "in_progress",
+        " Send it again in a moment.",
+    ),
+    exceptions.KeyReused: (
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        "Idempotency-Key",
+        "reused",
+        " Send this request with another key.",
+    ),
+    exceptions.LimitTooLow: (HTTPStatus.UNPROCESSABLE_ENTITY, "max_hits", "too_low", ""),
+    exceptions.MoreThanQuota: (HTTPStatus.UNPROCESSABLE_ENTITY, "links", "over_quota", ""),
+}
+Fault = tuple[str, str, str]  # a field, a code for programs, and a message
 
-logger = logging.getLogger(__name__)
 
-
-class ApiError(Exception):
-    """An error response: an HTTP status, and a sentence with the reason."""
+class ApiError(HttpError):
+    """An error response: a status, a sentence, the faults of the input, and headers."""
 
     def __init__(
         self,
-        status: HTTPStatus,
+        status: int,
         detail: str,
         *,
-        errors: list[dict[str, str]] | None = None,
+        faults: Sequence[Fault] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.errors = status, detail, errors
-        self.headers = dict(headers or {})
-
-    @property
-    def content(self) -> dict[str, Any]:
-        return {"detail": self.detail, **({"errors": self.errors} if self.errors else {})}
+        super().__init__(status, detail)
+        self.headers = headers
+        self.content: dict[str, Any] = {"detail": detail}
+        if faults:
+            self.content["errors"] = [
+                {"field": shortened(field), "code": code, "message": message}
+                for field, code, message in faults
+            ]
 
     def response(self) -> HttpResponse:
-        return JsonResponse(self.content, status=self.status, headers=self.headers)
+        return JsonResponse(self.content, status=self.status_code, headers=self.headers)
 
 
-def wrong_input(
-    *faults: tuple[str, str, str], status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY
-) -> ApiError:
-    """Return the error for `faults`, each a field, a code and a message."""
-    errors = [
-        {"field": shortened(field), "code": code, "message": message}
-        for field, code, message in faults[:MAX_ERRORS]
-    ]
-    detail = " ".join(f"{error['field']}: {error['message']}" for error in errors)
-    return ApiError(status, detail, errors=errors)
-
-
-def answer(request: HttpRequest, error: Exception | type[Exception]) -> HttpResponse:
-    if is_outage(error):
-        raise error  # the same 503 as for every page: see project/serving/unavailable.py
-    if known := describe(error):
-        return known.response()
-    # As Django does for a page; but also with DEBUG the answer is JSON.
-    got_request_exception.send(sender=None, request=request)
-    detail = "An internal error occurred; it has been logged."
-    response = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, detail).response()
-    log_response(
-        "%s %s failed",
-        request.method,
-        request.path,
-        response=response,
-        request=request,
-        logger=logger,
-        exception=sys.exc_info()[1],
-    )
-    return response
-
-
-def describe(error: object) -> ApiError | None:
-    """Return the response to `error`; None for an internal error."""
-    match error:
-        case ApiError():
-            return error
-        case HttpError(__cause__=ApiError() as cause):
-            return cause  # raised by json_body.JsonParser and wrapped by ninja
-        case AuthenticationError():
-            return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
-        case ValidationError():
-            return wrong_input(*map(fault, error.errors))
-        case exceptions.KeyTaken():
-            message = f"{error} Choose another, or leave it out for a random one."
-            return wrong_input(("key", "taken", message), status=HTTPStatus.CONFLICT)
-        case exceptions.LeftOut():
-            return ApiError(HTTPStatus.FAILED_DEPENDENCY, str(error))
-        case exceptions.InFlight():
-            message = f"{error} Send it again in a moment."
-            in_progress = ("Idempotency-Key", "in_progress", message)
-            return wrong_input(in_progress, status=HTTPStatus.CONFLICT)
-        case exceptions.KeyReused():
-            message = f"{error} Send this request with another key."
-            return wrong_input(("Idempotency-Key", "reused", message))
-        case exceptions.LimitTooLow():
-            return wrong_input(("max_hits", "too_low", str(error)))
-        case exceptions.MoreThanQuota():
-            return wrong_input(("links", "over_quota", str(error)))
-        case IntegrityError() if violates(error, OWNER_CONSTRAINT):
-            return unauthorized("The account was removed meanwhile, and nothing was created.")
-        case exceptions.TooManyCreates():
-            return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers)
-        case exceptions.KeySpaceExhausted() | exceptions.Contended():
-            headers = {"Retry-After": str(RETRY_AFTER)}
-            return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} Try again.", headers=headers)
-        case RawPostDataException():  # a form, whose body the CSRF check has read
-            return not_json()
-        case SuspiciousOperation() | BadRequest() | MultiPartParserError() | UnreadablePostError():
-            return ApiError(HTTPStatus.BAD_REQUEST, "The request is malformed.")
-    return None
-
-
-def fault(error: Mapping[str, Any]) -> tuple[str, str, str]:
-    return str(error["loc"][-1]), error["type"], MESSAGES.get(error["type"], f"{error['msg']}.")
+def wrong_input(*faults: Fault, status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
+    detail = " ".join(f"{shortened(field)}: {message}" for field, _, message in faults[:MAX_ERRORS])
+    return ApiError(status, detail, faults=faults)
 
 
 def unauthorized(detail: str) -> ApiError:
@@ -151,30 +93,113 @@ def not_json() -> ApiError:
     )
 
 
-def always_json(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpResponseBase]:
-    """Wrap a view under /api/: 404s and 405s of Django and ninja are JSON, and HEAD is as GET."""
+def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
+    """Return the first faults that Pydantic names, or in a bulk the first fault of each link.
 
-    @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+    The field of a link in a bulk has the link's index, from 0: "links.3.key".
+    """
+    faults: dict[tuple[object, ...], Fault] = {}
+    limit = MAX_ERRORS
+    for error in errors:
+        source, *place = error["loc"]
+        if source == "body":
+            del place[:1]  # the name of ninja's parameter
+        field = ".".join(map(str, place)) or "body"
+        if in_bulk := len(place) > 1 and place[0] == "links":
+            limit = MAX_LINKS
+        message = MESSAGES.get(error["type"], f"{error['msg']}.")
+        faults.setdefault(tuple(place[:2] if in_bulk else place), (field, error["type"], message))
+    return list(faults.values())[:limit]
+
+
+def known_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    # ninja wraps the errors of json_body.JsonParser.
+    known = error.__cause__ if isinstance(error.__cause__, ApiError) else error
+    if isinstance(known, AuthenticationError):
+        known = unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
+    assert isinstance(known, ApiError)
+    return known.response()
+
+
+def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+    return wrong_input(*faults_of(error.errors)).response()
+
+
+def refused(request: HttpRequest, error: Exception) -> HttpResponse:
+    status, field, code, advice = REFUSALS[type(error)]
+    return wrong_input((field, code, f"{error}{advice}"), status=status).response()
+
+
+def keys_taken(request: HttpRequest, error: exceptions.KeysTaken) -> HttpResponse:
+    faults = [(f"links.{index}.key", "taken", str(taken)) for index, taken in error.errors.items()]
+    return wrong_input(*faults, status=HTTPStatus.CONFLICT).response()
+
+
+def quota_used_up(request: HttpRequest, error: exceptions.TooManyCreates) -> HttpResponse:
+    return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers).response()
+
+
+def try_again(request: HttpRequest, error: exceptions.ShortUrlError) -> HttpResponse:
+    headers = {"Retry-After": str(RETRY_AFTER)}
+    detail = f"{error} Try again."
+    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers).response()
+
+
+def constraint_violated(request: HttpRequest, error: IntegrityError) -> HttpResponse:
+    if not violates(error, OWNER_CONSTRAINT):
+        raise error
+    return unauthorized("The account was removed meanwhile, and nothing was created.").response()
+
+
+def form_sent(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
+    """Answer a form, whose body the check of the CSRF token has read."""
+    return not_json().response()
+
+
+def unknown_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Leave the error to Django, also with DEBUG: its handlers answer in JSON under /api."""
+    raise error
+
+
+HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
+    **dict.fromkeys(REFUSALS, refused),
+    HttpError: known_error,
+    ValidationError: invalid,
+    exceptions.KeysTaken: keys_taken,
+    exceptions.TooManyCreates: quota_used_up,
+    exceptions.KeySpaceExhausted: try_again,
+    exceptions.Contended: try_again,
+    IntegrityError: constraint_violated,
+    RawPostDataException: form_sent,
+    Exception: unknown_error,
+}
+
+
+@csrf_exempt
+def not_found(request: HttpRequest) -> HttpResponse:
+    detail = f"There is nothing at {shortened(request.path)!r}: see /api/docs."
+    return ApiError(HTTPStatus.NOT_FOUND, detail).response()
+
+
+def methods_in_json(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Middleware that answers HEAD as GET under /api, and a 405 in JSON."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if not is_api(request.path_info):
+            return get_response(request)
         method = request.method
         request.method = "GET" if method == "HEAD" else method
-        try:
-            response = view(request, *args, **kwargs)
-        except Http404:
-            detail = f"There is nothing at {shortened(request.path)!r}: see /api/docs."
-            response = ApiError(HTTPStatus.NOT_FOUND, detail).response()
-        finally:
-            request.method = method
-        if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            methods = {method.strip() for method in response["Allow"].split(",")}
-            allow = ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
-            detail = f"{method} is not allowed for {shortened(request.path)!r}: use {allow}."
-            response = ApiError(
-                HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"Allow": allow}
-            ).response()
-        response.setdefault("Cache-Control", "no-store")
-        return response
+        response = get_response(request)
+        request.method = method
+        if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+            return response
+        methods = {name.strip() for name in response["Allow"].split(",")}
+        if "GET" in methods:
+            methods.add("HEAD")
+        allow = ", ".join(sorted(methods))
+        detail = f"{method} is not allowed for {shortened(request.path)!r}: use {allow}."
+        return ApiError(response.status_code, detail, headers={"Allow": allow}).response()
 
-    # access.py checks the CSRF token of a call by cookie. A call by token needs none.
-    wrapped.csrf_exempt = True  # type: ignore[attr-defined]
-    return wrapped
+    return middleware

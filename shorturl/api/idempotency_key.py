@@ -1,4 +1,4 @@
-"""The Idempotency-Key header: a POST that is sent again with the same key is carried out once.
+"""The Idempotency-Key header: a create that is sent again with the same key is carried out once.
 
 https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 """
@@ -6,16 +6,17 @@ https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/
 import hashlib
 import re
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from http import HTTPStatus
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 
 from shorturl import operations
-from shorturl.api import access, error_responses
+from shorturl.api import access
+from shorturl.api.app import api
 from shorturl.api.error_responses import ApiError
-from shorturl.models import IDEMPOTENCY_KEY_MAX_LENGTH, IdempotencyRecord
+from shorturl.models import IDEMPOTENCY_KEY_MAX_LENGTH
 
 HEADER = "Idempotency-Key"
 # A string in quotation marks, as in the draft, or without them, as many clients send it.
@@ -33,6 +34,7 @@ PARAMETER = {
     "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX_LENGTH},
     "example": "8e03978e-40d5-43e8-bc93-6894a57f9324",
 }
+View = Callable[..., HttpResponse]
 
 
 class NotKept(Exception):
@@ -43,37 +45,43 @@ class NotKept(Exception):
         self.response = response
 
 
-def idempotent(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+def idempotent(view: View) -> View:
+    """Store the answer of a create, and answer a repeated request with it.
+
+    The decorator is for ninja's `decorate_view`, which calls it before the body is validated: a
+    repeated request is answered although its expiry has passed meanwhile.
+    """
+
     @wraps(view)
-    def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(request: HttpRequest, **parameters: Any) -> HttpResponse:
         header = request.headers.get(HEADER)
-        if request.method != "POST" or header is None:
-            return view(request, *args, **kwargs)
-        made: list[HttpResponse] = []
-
-        def work() -> dict[str, Any]:
-            response = view(request, *args, **kwargs)
-            if response.status_code >= 400:  # nothing was created, and nothing spent
-                raise NotKept(response)
-            made.append(response)
-            return {
-                "status": response.status_code,
-                "body": response.content.decode(),
-                "location": response.get("Location", ""),
-            }
-
+        if header is None:
+            return view(request, **parameters)
         try:
-            key = key_in(header)
-            kept = operations.answer(access.sender(request), key, fingerprint(request), work=work)
+            key, sender = key_in(header), access.sender(request)
+            work = partial(answer_to_store, view, request, **parameters)
+            record = operations.answer(sender, key, fingerprint(request), work=work)
         except NotKept as passing:
             return passing.response
-        except Http404:
-            raise
-        except Exception as error:  # ninja does the same for exceptions of a view
-            return error_responses.answer(request, error)
-        return made[0] if made else replayed(kept)
+        except Exception as error:
+            return api.on_exception(request, error)
+        headers = {"Location": record.location} if record.location else {}
+        content_type = "application/json; charset=utf-8"
+        return HttpResponse(record.body, content_type, record.status, headers=headers)
 
     return wrapped
+
+
+def answer_to_store(view: View, request: HttpRequest, **parameters: Any) -> dict[str, Any]:
+    """Return the fields of the view's answer; raise NotKept for an error, which changed nothing."""
+    response = view(request, **parameters)
+    if response.status_code >= HTTPStatus.BAD_REQUEST:
+        raise NotKept(response)
+    return {
+        "status": response.status_code,
+        "body": response.content.decode(),
+        "location": response.get("Location", ""),
+    }
 
 
 def key_in(header: str) -> str:
@@ -89,12 +97,5 @@ def key_in(header: str) -> str:
 
 
 def fingerprint(request: HttpRequest) -> str:
-    asked = f"{request.get_full_path()}\n{request.headers.get('Content-Type')}\n".encode()
-    return hashlib.sha256(asked + request.body).hexdigest()
-
-
-def replayed(kept: IdempotencyRecord) -> HttpResponse:
-    headers = {"Content-Type": "application/json; charset=utf-8"}
-    if kept.location:
-        headers["Location"] = kept.location
-    return HttpResponse(kept.body, status=kept.status, headers=headers)
+    line = f"{request.get_full_path()}\n{request.headers.get('Content-Type')}\n".encode()
+    return hashlib.sha256(line + request.body).hexdigest()

@@ -11,7 +11,6 @@ from ninja import Query, Router
 from pydantic import BaseModel, BeforeValidator, Field
 
 from shorturl.api import access
-from shorturl.api.bulk_links import CSV, JSON
 from shorturl.api.error_responses import wrong_input
 from shorturl.api.links import OPTIONAL, existing
 from shorturl.api.schemas import Error, custom_error
@@ -21,6 +20,8 @@ from shorturl.visits.ranges import BUCKETS_MAX, DEFAULT_DAYS, Bucket, range_of, 
 from shorturl.visits.statistics import GROUPS_MAX, Dimension, Statistics, VisitGroup
 
 router = Router(tags=["links"])
+
+JSON, CSV = "application/json", "text/csv"
 
 
 # The dimensions that visits can be grouped by. The dimension browser has the names of bots.

@@ -7,12 +7,22 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router, Status
+from ninja.decorators import decorate_view
 
 from shorturl import operations
 from shorturl.api import access
 from shorturl.api.error_responses import ApiError, unauthorized, wrong_input
-from shorturl.api.idempotency_key import HEADER
-from shorturl.api.schemas import Change, Error, Link, LinkPage, NewLink, PageQuery
+from shorturl.api.idempotency_key import HEADER, PARAMETER, idempotent
+from shorturl.api.schemas import (
+    Change,
+    Error,
+    Link,
+    LinkPage,
+    Links,
+    NewLink,
+    NewLinks,
+    PageQuery,
+)
 from shorturl.limits import owners, quotas
 from shorturl.links import keys
 from shorturl.links.validators import shortened
@@ -50,9 +60,11 @@ RATE_LIMIT = {
     summary="Create a short URL",
     openapi_extra={
         **OPTIONAL,
+        "parameters": [PARAMETER],
         "responses": {201: {"headers": {"Location": LOCATION}}, 429: {"headers": RATE_LIMIT}},
     },
 )
+@decorate_view(idempotent)
 def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> Status[Link]:
     """Create a short URL, with a key of your choice or a random one.
 
@@ -89,6 +101,44 @@ def reuser(body: NewLink, owner_id: int | None) -> int:
         message = f"Leave out {', '.join(others)}: a reused short URL keeps its own values."
         raise wrong_input(("reuse", "not_alone", message))
     return owner_id
+
+
+@router.post(
+    "/links/bulk",
+    auth=[access.Token("create"), access.Login(), access.anyone_where_public],
+    response={201: Links, UNREADABLE | {401, 403, 409, 429, 503}: Error},
+    operation_id="create_links",
+    summary="Create many short URLs",
+    openapi_extra={
+        **OPTIONAL,
+        "parameters": [PARAMETER],
+        "responses": {429: {"headers": RATE_LIMIT}},
+    },
+)
+@decorate_view(idempotent)
+def create_links(request: HttpRequest, body: NewLinks) -> Status[Links]:
+    """Create up to 1,000 short URLs: all of them, or none.
+
+    An entry has the fields of *Create a short URL*, but for `reuse`. An error names every bad entry
+    by its index from 0, such as `links.3.key`; then nothing was created.
+    """
+    refuse_repeated_keys(body)
+    who = access.caller(request)
+    rows = [link.model_dump() for link in body.links]
+    create = partial(operations.create_many, rows, owner_id=owners.owner_id(who))
+    links = quotas.spend(quotas.spender_of(who, request), create, links=len(rows))
+    return Status(201, Links(links=[Link.of(link, request) for link in links]))
+
+
+def refuse_repeated_keys(body: NewLinks) -> None:
+    first: dict[str, int] = {}
+    faults = [
+        (f"links.{index}.key", "duplicate", f"links.{first[link.key]} has the same key.")
+        for index, link in enumerate(body.links)
+        if link.key and first.setdefault(link.key, index) < index
+    ]
+    if faults:
+        raise wrong_input(*faults, status=HTTPStatus.CONFLICT)
 
 
 @router.get(

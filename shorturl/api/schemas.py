@@ -17,6 +17,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from shorturl.bulk import MAX_LINKS
 from shorturl.limits import bans
 from shorturl.links import keys, labels
 from shorturl.links.validators import LOCATION_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_expiry
@@ -132,8 +133,8 @@ class Change(BaseModel):
         return self
 
 
-class NewLink(BaseModel):
-    """A short URL to create."""
+class BulkLink(BaseModel):
+    """A short URL to create, as one of several."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -149,6 +150,11 @@ class NewLink(BaseModel):
     title: Title = ""
     tags: Tags = None
     forward_query: ForwardQuery = False
+
+
+class NewLink(BulkLink):
+    """A short URL to create, or to find."""
+
     reuse: bool = Field(
         False,
         strict=True,
@@ -156,6 +162,14 @@ class NewLink(BaseModel):
         "several, the oldest. Two targets are the same if all their characters are equal. "
         "A reused short URL keeps its own values, so send only the target with this field.",
     )
+
+
+class NewLinks(BaseModel):
+    """Short URLs to create, all of them or none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    links: list[BulkLink] = Field(min_length=1, max_length=MAX_LINKS)
 
 
 class PageQuery(BaseModel):
@@ -208,6 +222,12 @@ class Link(BaseModel):
             forward_query=short_url.forward_query,
             state=bans.state_of(short_url),  # type: ignore[arg-type]  # no deleted one is shown
         )
+
+
+class Links(BaseModel):
+    """The new short URLs, in the order of the request."""
+
+    links: list[Link]
 
 
 class LinkPage(BaseModel):

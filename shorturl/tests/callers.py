@@ -50,6 +50,10 @@ def create(client: Client, body: Any, **kwargs: Any) -> Any:
     return client.post("/api/links", body, content_type=JSON, **kwargs)
 
 
+def bulk(client: Client, *links: Any, **kwargs: Any) -> Any:
+    return client.post("/api/links/bulk", {"links": links}, content_type=JSON, **kwargs)
+
+
 def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
     return client.patch(f"/api/links/{key}", body, content_type=JSON, **kwargs)
 

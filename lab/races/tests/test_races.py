@@ -143,8 +143,7 @@ ONLY_COUNTED = [
 ]
 # Of what the service runs, these are explored with the other tests, too.
 QUICK = {
-    "creates_beside_a_create", "creates_that_draw_crossed_keys", "deliveries_at_once",
-    "expiries_told_at_once", "expiry_beside_an_edit", "quotas_of_one_spender",
+    "deliveries_at_once", "expiries_told_at_once", "expiry_beside_an_edit", "quotas_of_one_spender",
 }  # fmt: skip
 
 

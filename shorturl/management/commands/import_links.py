@@ -89,11 +89,12 @@ class Command(BaseCommand):
                 self.refuse(line, error.messages[0])
                 continue
             columns["owner_id"] = columns["owner_id"] or default_owner
-            if columns["key"] in batch or len(batch) == bulk.BULK_MAX:
+            if columns["key"] in batch or len(batch) == bulk.MAX_LINKS:
                 self.insert(batch)
                 batch = {}
             batch[columns["key"]] = line, columns
-        self.insert(batch)
+        if batch:
+            self.insert(batch)
         # Until autovacuum runs, PostgreSQL would plan for a few links in a table of millions.
         try:
             with connection.cursor() as cursor:

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils.dateparse import parse_datetime
 
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, change, create, fields
+from shorturl.tests.callers import JSON, OTHER, TARGET, bulk, change, create, fields
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -46,17 +46,15 @@ def test_a_title_tags_and_a_target_without_its_scheme(client: Client) -> None:
     link = create(client, body).json()
     assert link["target_url"] == "https://example.com:8080/a?b"
     assert (link["title"], link["tags"]) == ("A b", ["news", "b"])
-    lines = 'target_url,title,tags\nexample.com/a,Spring,"c,D"\n'
-    response = client.post("/api/links/bulk", lines, content_type="text/csv")
-    (item,) = response.json()["items"]
-    assert (item["link"]["title"], item["link"]["tags"]) == ("Spring", ["c", "d"])
+    (link,) = bulk(client, {**body, "title": "Spring"}).json()["links"]
+    assert (link["title"], link["tags"]) == ("Spring", ["news", "b"])
 
 
 def test_the_query_is_forwarded_where_a_link_says_so(client: Client) -> None:
     client.force_login(User.objects.create_user("ann"))
     assert create(client, {"target_url": TARGET, "forward_query": True}).json()["forward_query"]
-    lines = f"target_url,key,forward_query\n{TARGET},a,true\n{TARGET},b,\n"
-    client.post("/api/links/bulk", lines, content_type="text/csv")
+    forwards = {"target_url": TARGET, "key": "a", "forward_query": True}
+    bulk(client, forwards, {"target_url": TARGET, "key": "b"})
     assert [client.get(f"/{key}?c")["Location"] for key in "ab"] == [f"{TARGET}?c", TARGET]
     assert change(client, "a", {"forward_query": False}).json()["forward_query"] is False
     assert client.get("/a?c")["Location"] == TARGET

@@ -9,7 +9,7 @@ from django.test import Client
 
 from shorturl import operations
 from shorturl.models import CLOCK, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, change, create, fields, shown, user
+from shorturl.tests.callers import OTHER, TARGET, bulk, change, create, fields, shown, user
 from shorturl.transfer import link_files
 
 pytestmark = pytest.mark.django_db
@@ -70,8 +70,7 @@ def test_an_expiry_with_any_offset_is_stored_in_utc(
     body = {"target_url": TARGET, "key": "one", "expires_at": said}
     assert create(client, body).json()["expires_at"] == "2099-01-01T00:01:00Z"
     body["key"] = "two"
-    bulk = client.post("/api/links/bulk", {"links": [body]}, content_type=JSON, headers=headers)
-    assert bulk.status_code == 201
+    assert bulk(client, body, headers=headers).status_code == 201
     posted = client.post("/", {"target_url": TARGET, "key": "three", "expires_at": said})
     assert posted.status_code == 303
     assert ShortUrl.objects.values("expires_at").distinct().count() == 1

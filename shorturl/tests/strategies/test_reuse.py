@@ -54,8 +54,6 @@ def test_invalid_requests_to_reuse(client: Client, headers: dict[str, str]) -> N
     assert (response.status_code, fields(response)) == (422, {"reuse": "bool_type"})
     for without_user in ({}, bearer("no user")):
         assert create(client, BODY, headers=without_user).status_code == 401
-    response = client.post("/api/links/bulk", {"links": [BODY]}, "application/json")
-    assert response.json()["items"][0]["error"]["errors"][0]["code"] == "not_in_bulk"
     assert not ShortUrl.objects.exists()
 
 

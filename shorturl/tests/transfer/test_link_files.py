@@ -15,7 +15,7 @@ from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 
 from shorturl import bulk, following
-from shorturl.bulk import BULK_MAX
+from shorturl.bulk import MAX_LINKS
 from shorturl.management.commands import export_links
 from shorturl.models import ShortUrl
 
@@ -286,7 +286,7 @@ def test_an_interrupted_import_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database fails after two batches, links are used, and the import runs again."""
-    count, path = 3 * BULK_MAX + 500, tmp_path / "links.csv"
+    count, path = 3 * MAX_LINKS + 500, tmp_path / "links.csv"
     rows = [f"k{number:05},https://example.com/{number},{number}" for number in range(count)]
     path.write_text("\n".join(["key,target_url,hits", *rows]))
     begun: list[int] = []
@@ -305,7 +305,7 @@ def test_an_interrupted_import_can_be_repeated(
     assert (code, errors.startswith(said)) == (2, True)
     following.follow("k00000", None)
     ShortUrl.objects.filter(key="k00001").delete()
-    assert ShortUrl.objects.count() == 2 * BULK_MAX
+    assert ShortUrl.objects.count() == 2 * MAX_LINKS
     again = "1,500 links imported, 2,000 existed already, 0 lines not imported.\n"
     assert transferred("import_links", path) == (0, again, "")
     links = ShortUrl.objects.order_by("key")

@@ -1,0 +1,138 @@
+"""Creates of many links beside each other: by one request, one by one, and by import."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
+
+import pytest
+from django.core.management.base import CommandError
+from django.db import transaction
+
+from pginterleave import Outcome
+from pginterleave.pytest_plugin import Interleave
+from shorturl import operations
+from shorturl.exceptions import KeysTaken, KeyTaken
+from shorturl.links import keys
+from shorturl.models import ShortUrl
+from shorturl.tests.callers import OTHER, TARGET, run
+
+Process = Callable[[], object]
+
+
+def create_many(target_url: str, *wanted: str | None) -> Process:
+    rows = [{"target_url": target_url, "key": key} for key in wanted]
+    return lambda: [link.key for link in operations.create_many(rows, owner_id=None)]
+
+
+def create(target_url: str, key: str) -> Process:
+    return lambda: operations.create(target_url, key=key).key
+
+
+def create_and_roll_back() -> None:
+    """Keep others waiting for the key `a`, and leave it free."""
+    with suppress(KeyTaken), transaction.atomic():
+        operations.create(OTHER, key="a")
+        transaction.set_rollback(True)
+
+
+@pytest.fixture
+def importing(tmp_path: Path) -> Callable[..., Process]:
+    """Return a function that returns a process, which imports links with some keys."""
+
+    def import_links(target_url: str, *wanted: str) -> Process:
+        file = tmp_path / f"{'-'.join(wanted)}.csv"
+        rows = [f"{key},{target_url},2022-04-29T00:00:00Z" for key in wanted]
+        file.write_text("\n".join(["key,target_url,created_at", *rows]))
+        return lambda: run("import_links", str(file))
+
+    return import_links
+
+
+def owners_of_keys(outcomes: list[Outcome]) -> None:
+    """Check that the targets of `a` and `b` are those of the process that was told so."""
+    targets = dict(ShortUrl.objects.values_list("key", "target_url"))
+    got = {TARGET: outcomes[0].returned or [], OTHER: outcomes[1].returned or []}
+    assert targets == {key: target for target, wanted in got.items() for key in wanted}
+    assert set(targets) == {"a", "b"}
+
+
+def test_the_same_keys_in_opposite_orders(interleave: Interleave) -> None:
+    """Both statements insert `a` before `b`.
+
+    Process 1 inserts a and b. Process 2 inserts a, and waits for process 1. Process 1 commits, so
+    process 2 gets neither key and is told so. If process 2 inserted b first, both would wait.
+    """
+    interleave(create_many(TARGET, "a", "b"), create_many(OTHER, "b", "a"), expected=KeysTaken)
+
+
+def test_the_same_keys_beside_a_rollback(interleave: Interleave) -> None:
+    """Two statements wait for a key whose insert is rolled back.
+
+    Process 3 inserts a. Processes 1 and 2 insert a, and wait for process 3. Process 3 rolls back,
+    and one of the two goes on. If the other one had inserted b meanwhile, the two would deadlock.
+    """
+    interleave(
+        create_many(TARGET, "a", "b"),
+        create_many(OTHER, "b", "a"),
+        create_and_roll_back,
+        invariant=owners_of_keys,
+        expected=KeysTaken,
+    )
+
+
+def test_one_key_by_two_creates(interleave: Interleave) -> None:
+    """Process 1 inserts a. Process 2 inserts a, waits, and is told that its key is taken."""
+    interleave(create(TARGET, "a"), create(OTHER, "a"), expected=KeyTaken)
+
+
+def test_several_keys_beside_a_create_of_one(interleave: Interleave) -> None:
+    """All or nothing: whoever lacks one key has none.
+
+    Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2 is
+    told that its key is taken. In the other order process 1 is told so, and a stays free.
+    """
+    interleave(create_many(TARGET, "a", "b"), create(OTHER, "b"), expected=(KeysTaken, KeyTaken))
+
+
+def test_drawn_keys_that_the_other_has_chosen(
+    interleave: Interleave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key is drawn again by a new statement in a new transaction.
+
+    Process 1 inserts a and taken. Process 2 inserts b and taken. Both rolled back, process 1
+    inserts a and b, and process 2 waits for b. If process 1 still held a, and process 2 b, each
+    would wait for the other.
+    """
+    operations.create(OTHER, key="taken")
+    drawn: ContextVar[list[str]] = ContextVar("drawn")  # each process has a context of its own
+    monkeypatch.setattr(keys, "candidates", lambda: drawn.get())
+
+    def process(target_url: str, key: str, *draws: str) -> object:
+        drawn.set(list(draws))
+        return create_many(target_url, key, None)()
+
+    interleave(
+        partial(process, TARGET, "a", "taken", "b", "c"),
+        partial(process, OTHER, "b", "taken", "a", "d"),
+        expected=KeysTaken,
+    )
+
+
+def test_an_import_beside_a_create(
+    interleave: Interleave, importing: Callable[..., Process]
+) -> None:
+    """An import leaves out the key that somebody else got.
+
+    Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2 is
+    told that its key is taken. In the other order the import names b, and has a.
+    """
+    interleave(importing(TARGET, "a", "b"), create(OTHER, "b"), expected=(CommandError, KeyTaken))
+
+
+def test_two_imports_of_the_same_keys(
+    interleave: Interleave, importing: Callable[..., Process]
+) -> None:
+    """Process 1 inserts a and b. Process 2 inserts a, and waits. Then it finds both keys taken."""
+    interleave(importing(TARGET, "a", "b"), importing(OTHER, "b", "a"), expected=CommandError)
