@@ -41,45 +41,14 @@ def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-# What was a setting once. docs/upgrading.md says what the service does without it.
-OF_THE_PAST = {
-    "CSRF_TRUSTED_ORIGINS",
-    "DATABASE_CLIENT_CHECK_INTERVAL",
-    "DATABASE_CONNECTION_AGE",
-    "DATABASE_CONNECT_TIMEOUT",
-    "DATABASE_HEALTH_CHECKS",
-    "DATABASE_IDLE_IN_TRANSACTION_TIMEOUT",
-    "DATABASE_KEEPALIVE",
-    "DATABASE_REPLICA_LAG",
-    "DATABASE_REPLICA_URL",
-    "DATABASE_REQUEST_TIMEOUT",
-    "HSTS_SECONDS",
-    "LOGIN_FAILURES",
-    "LOGIN_HASHES",
-    "LOGIN_PAUSE",
-    "SHORTURL_CREATING",
-    "SHORTURL_DELIVERING",
-    "SHORTURL_IDEMPOTENCY",
-    "SHORTURL_LAB_EXPLORE",
-    "SHORTURL_RESOLVING",
-    "SHORTURL_REUSING",
-    "SHORTURL_ROLLING_UP",
-    "SHORTURL_SPENDING",
-}
-
-
 def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Warn of a variable that nothing reads: a wrong name, or a setting of the past."""
+    """Warn of a variable that nothing reads."""
     return [
         checks.Warning(
-            f"{name} is not a setting, and is ignored.", hint=hint(name), id="project.W001"
+            f"{name} is not a setting, and is ignored.",
+            hint=f"The nearest one is {get_close_matches(name, sorted(READ), 1, 0)[0]}.",
+            id="project.W001",
         )
         for name in sorted(env.ENVIRON)
-        if name in OF_THE_PAST or (name.startswith("SHORTURL_") and name not in READ)
+        if name.startswith("SHORTURL_") and name not in READ
     ]
-
-
-def hint(name: str) -> str:
-    if name in OF_THE_PAST:
-        return "It is a setting of the past: docs/upgrading.md says what the service does instead."
-    return f"The nearest one is {get_close_matches(name, sorted(READ), 1, 0)[0]}."

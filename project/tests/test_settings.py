@@ -141,14 +141,6 @@ def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.Mo
     assert warning.hint == "The nearest one is SHORTURL_VISITS."
 
 
-@pytest.mark.parametrize("name", ["SHORTURL_RESOLVING", "DATABASE_KEEPALIVE"])
-def test_a_setting_of_the_past_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "30")
-    (warning,) = check_names()
-    assert warning.msg == f"{name} is not a setting, and is ignored."
-    assert "docs/upgrading.md" in str(warning.hint)
-
-
 def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
     for name, (_, value) in example().items():
         if re.fullmatch(r"on|off|\d+", value) and name not in GUNICORN:

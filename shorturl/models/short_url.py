@@ -115,7 +115,8 @@ class ShortUrl(models.Model):
     LimitTooLow = exceptions.LimitTooLow
     QuotaExceeded = exceptions.QuotaExceeded
 
-    key = models.CharField(max_length=keys.MAX_LENGTH, editable=False)
+    # Compared bytewise: a new C library, which may sort otherwise, leaves the index as it is.
+    key = models.CharField(max_length=keys.MAX_LENGTH, editable=False, db_collation="C")
     target_url = models.CharField("target URL", max_length=TARGET_URL_MAX_LENGTH)
     # 64 bits, with a CHECK (hits >= 0) in the database.
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)

@@ -21,6 +21,7 @@ INSUFFICIENT_PRIVILEGE, LOCK_NOT_AVAILABLE = "42501", "55P03"
 LOCK = "shorturl migrate"
 WAITING = "Another process is migrating this database: waiting for it to finish."
 PAUSE = 0.2  # seconds between two attempts to get it
+OWN_APPS = ("shorturl", "exhibits", "lab")
 # A process waits for the lock as long as another one migrates. The transaction that has the lock is
 # idle during the migration. transaction_timeout is new in PostgreSQL 17.
 NO_TIMEOUTS = """
@@ -40,7 +41,7 @@ class Command(migrate.Command):
                 alone(options["database"], waiting=partial(self.stderr.write, WAITING)),
                 without_statement_timeout(connections[options["database"]]),
             ):
-                refuse_older(connections[options["database"]])
+                refuse_former(connections[options["database"]])
                 # pginterleave: alone - it has the migration lock; the service may write meanwhile,
                 # and waits for the table locks of a migration
                 super().handle(*args, **options)
@@ -59,16 +60,19 @@ class Command(migrate.Command):
             raise
 
 
-def refuse_older(connection: BaseDatabaseWrapper) -> None:
-    """Raise CommandError for a database with only some of the migrations that one replaces."""
-    applied = MigrationRecorder(connection).applied_migrations()
-    for (app, name), migration in MigrationLoader(None).disk_migrations.items():
-        missing = [each for each in migration.replaces if each not in applied]
-        if 0 < len(missing) < len(migration.replaces):
-            raise CommandError(
-                f"The database lacks {app}.{missing[0][1]}, which {app}.{name} replaces. Migrate "
-                "with commit c864feb first, then with this one."
-            )
+def refuse_former(connection: BaseDatabaseWrapper) -> None:
+    """Raise CommandError for a database whose tables a former state of the project made."""
+    former = {
+        name
+        for name in MigrationRecorder(connection).applied_migrations()
+        if name[0] in OWN_APPS and name not in MigrationLoader(None).disk_migrations
+    }
+    if former:
+        raise CommandError(
+            f"A former state of the project made this database: it has {'.'.join(min(former))}. "
+            "Export its links with that state (manage.py export_links), and import them into a "
+            "new database (manage.py import_links)."
+        )
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
-from django.core.management import call_command
 from django.db import connection, transaction
 
 from pginterleave import Outcome, explore
@@ -67,17 +66,6 @@ def test_erased_links_leave_none() -> None:
     combined.record("a", NEWS)
     ShortUrl.objects.filter(pk=link.pk).erase()
     assert not RecordedVisits.objects.exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_migration_back_keeps_them() -> None:
-    only_link("a")
-    with_cursor(combined.count_one, "a", [NEWS, BOT])
-    try:
-        call_command("migrate", "shorturl", "0017_tokens_of_users", verbosity=0)
-        assert stored() == {("a", None, *NEWS, 1), ("a", None, *BOT, 1)}
-    finally:
-        call_command("migrate", verbosity=0)
 
 
 @pytest.mark.django_db(transaction=True)

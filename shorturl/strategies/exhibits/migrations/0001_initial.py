@@ -1,43 +1,36 @@
-import django.db.models.deletion
 from django.db import migrations, models
+
+ID = models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")
+LINK = models.ForeignKey(
+    "shorturl.ShortUrl",
+    models.DO_NOTHING,
+    to_field="key",
+    db_column="key",
+    related_name="+",
+    db_constraint=False,
+    db_index=False,
+)
 
 
 class Migration(migrations.Migration):
-    initial = True
+    """Changed in place until a version is released; makemigrations says what it lacks."""
 
-    dependencies = [
-        ("shorturl", "0020_no_single_visits"),
-    ]
+    initial = True
+    dependencies = [("shorturl", "0001_initial")]
 
     operations = [
         migrations.CreateModel(
             name="PartialCount",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
+                ("id", ID.clone()),
+                ("short_url", LINK.clone()),
                 ("slot", models.PositiveSmallIntegerField(null=True)),
                 ("hits", models.PositiveBigIntegerField()),
-                (
-                    "short_url",
-                    models.ForeignKey(
-                        db_column="key",
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.DO_NOTHING,
-                        related_name="+",
-                        to="shorturl.shorturl",
-                        to_field="key",
-                    ),
-                ),
             ],
             options={
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("short_url", "slot"), name="exhibits_partialcount_slot_uk"
+                        fields=["short_url", "slot"], name="exhibits_partialcount_slot_uk"
                     )
                 ],
             },
@@ -45,12 +38,8 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="SingleVisit",
             fields=[
-                (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
-                    ),
-                ),
+                ("id", ID.clone()),
+                ("short_url", LINK.clone()),
                 ("starts_at", models.DateTimeField()),
                 ("referrer", models.CharField(max_length=253)),
                 ("browser", models.CharField(max_length=30)),
@@ -58,18 +47,6 @@ class Migration(migrations.Migration):
                 ("device", models.CharField(max_length=30)),
                 ("country", models.CharField(max_length=2)),
                 ("is_bot", models.BooleanField()),
-                (
-                    "short_url",
-                    models.ForeignKey(
-                        db_column="key",
-                        db_constraint=False,
-                        db_index=False,
-                        on_delete=django.db.models.deletion.DO_NOTHING,
-                        related_name="+",
-                        to="shorturl.shorturl",
-                        to_field="key",
-                    ),
-                ),
             ],
             options={
                 "indexes": [models.Index(fields=["short_url"], name="exhibits_singlevisit_key_ix")],

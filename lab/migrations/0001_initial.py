@@ -3,17 +3,15 @@ from django.db import migrations, models
 from django.db.models.functions import Now
 
 ID = models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")
-FORMER = "lab_recordedschedule, lab_recording, lab_batch, lab_keyspace, lab_notification"
 
 
 class Migration(migrations.Migration):
-    """The tables of the lab, whichever of its former migrations a database has had."""
+    """Changed in place until a version is released; makemigrations says what it lacks."""
 
     initial = True
     dependencies = []
 
     operations = [
-        migrations.RunSQL(f"DROP TABLE IF EXISTS {FORMER}", migrations.RunSQL.noop),
         migrations.CreateModel(
             name="Exploration",
             fields=[
