@@ -18,7 +18,7 @@ from lab.races.counts import COUNTS
 from lab.races.race_definition import Process
 from pginterleave import Options, Outcome, Schedule, Step, explore
 from pginterleave.picture.recorded import recorded_step
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 MAX_SCHEDULES, MAX_SECONDS = 20_000, 120  # of one exploration, which keeps all its schedules
 FEW = 300  # with more schedules, only those run that partial-order reduction leaves
@@ -40,7 +40,7 @@ def run(job: Job, progress: Callable[[int], object] = lambda _: None) -> Explore
         kept.append((schedule.order, schedule.violation, schedule.raises, whole))
         progress(len(kept))
 
-    def setup(strategy: Strategy[Any]) -> None:
+    def setup(strategy: Strategy) -> None:
         second.clear()
         job.race.setup(strategy)
         if not initial:

@@ -13,7 +13,7 @@ from lab.exceptions import NotFound
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
 from lab.races.race_definition import Race
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
 # Explored at every level; write_skew is not in the matrix.
@@ -26,7 +26,7 @@ class Job:
     """An exploration: a race, one of its strategies, a number of processes, an isolation level."""
 
     race: Race
-    strategy: Strategy[Any]
+    strategy: Strategy
     processes: int
     isolation: str = READ_COMMITTED
 

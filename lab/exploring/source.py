@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.conf import settings
 
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 BASE = Path(__file__).parents[2]
 
@@ -32,11 +32,11 @@ class Source(NamedTuple):
         return [(number, text) for number, text in self.lines if number not in self.docstring]
 
 
-def file_of(strategy: Strategy[Any]) -> Path:
+def file_of(strategy: Strategy) -> Path:
     return Path(inspect.getsourcefile(inspect.unwrap(strategy.function)) or "")
 
 
-def digest(strategy: Strategy[Any], shared: str = "") -> str:
+def digest(strategy: Strategy, shared: str = "") -> str:
     """Return the SHA-256 of everything that decides what an exploration finds, in hex.
 
     That is the strategy's file and what shared_digest() returns, which a caller may pass.
@@ -62,7 +62,7 @@ def shared_digest() -> str:
     return found.hexdigest()
 
 
-def source(strategy: Strategy[Any]) -> Source:
+def source(strategy: Strategy) -> Source:
     """Return a strategy's source: its file, or its function if the file has several."""
     function, path = inspect.unwrap(strategy.function), file_of(strategy)
     lines, first = path.read_text().splitlines(), 1
@@ -87,7 +87,7 @@ class SourcePart(NamedTuple):
 
 
 def parts(
-    strategy: Strategy[Any], *, told: bool, at: Mapping[int, str] = MappingProxyType({})
+    strategy: Strategy, *, told: bool, at: Mapping[int, str] = MappingProxyType({})
 ) -> list[SourcePart]:
     """Return the source of a strategy in parts, with the docstring if `told`.
 

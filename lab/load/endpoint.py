@@ -18,7 +18,7 @@ from shorturl.exceptions import RowLocked
 from shorturl.links.validators import shortened, validate_target_url
 from shorturl.models import ShortUrl
 from shorturl.outages import is_outage
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 T = TypeVar("T", str, int, bool)
 View = Callable[..., HttpResponse]
@@ -26,9 +26,7 @@ KINDS = {str: "a string", int: "a whole number", bool: "true or false"}
 UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended, RowLocked)
 
 
-def endpoint(
-    method: str, strategies: dict[str, Strategy[Any]] | None = None
-) -> Callable[[View], View]:
+def endpoint(method: str, strategies: dict[str, Strategy] | None = None) -> Callable[[View], View]:
     """Make a view an endpoint that programs call with `method`, without a CSRF token.
 
     This is safe because these views read only JSON, which no form of another site can send.
@@ -42,7 +40,7 @@ def endpoint(
         @csrf_exempt
         @wraps(view)
         def wrapped(request: HttpRequest, strategy: str = "", **named: str) -> HttpResponse:
-            chosen: list[Strategy[Any]] = []
+            chosen: list[Strategy] = []
             try:
                 if strategies:
                     chosen = [strategy_named(strategy, strategies)]
@@ -63,7 +61,7 @@ def endpoint(
     return decorate
 
 
-def failure(error: Exception, strategy: Strategy[Any]) -> HttpResponse:
+def failure(error: Exception, strategy: Strategy) -> HttpResponse:
     """Return what a strategy raised, with the status that the service would answer."""
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     if isinstance(error, ShortUrl.DoesNotExist):
@@ -80,7 +78,7 @@ def failure(error: Exception, strategy: Strategy[Any]) -> HttpResponse:
     return JsonResponse(content, status=status)
 
 
-def strategy_named(name: str, strategies: dict[str, Strategy[Any]]) -> Strategy[Any]:
+def strategy_named(name: str, strategies: dict[str, Strategy]) -> Strategy:
     if name not in strategies:
         names = ", ".join(strategies)
         detail = f"There is no strategy {shortened(name)!r}; there are {names}."

@@ -27,16 +27,8 @@ from shorturl.links.validators import ascii_url, shortened
 from shorturl.models import IdempotencyRecord, ShortUrl, VisitCount
 from shorturl.outages import driver_error
 from shorturl.strategies.creating import on_conflict
-from shorturl.strategies.creating import table as creating
 from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
-from shorturl.strategies.idempotency import table as idempotency
-from shorturl.strategies.recording_visits import table as recording_visits
-from shorturl.strategies.resolving import table as resolving
-from shorturl.strategies.reusing import table as reusing
-from shorturl.strategies.rolling_up import table as rolling_up
-from shorturl.strategies.spending import table as spending
-from shorturl.strategies.strategy import Strategy
-from shorturl.strategies.table import STRATEGIES
+from shorturl.strategies.table import STRATEGIES, Strategy
 from shorturl.visits.classification import visit_of
 
 # Links on a page of a space's list. A thousand are about 80 kB of JSON.
@@ -55,8 +47,8 @@ IN_THE_WAY = ("40P01", "55P03")
 # --- The operations ------------------------------------------------------------------------------
 
 
-@endpoint("POST", creating.STRATEGIES)
-def create(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
+@endpoint("POST", STRATEGIES["creating"])
+def create(request: HttpRequest, strategy: Strategy) -> HttpResponse:
     """Create a link in a space by `strategy`: {"space": …, "round": …, "target_url": …}."""
     content, space, target_url, _ = asked(request)
     number = field(content, "round", int)
@@ -70,16 +62,16 @@ def create(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
     return JsonResponse(answer, status=HTTPStatus.CREATED)
 
 
-@endpoint("POST", reusing.STRATEGIES)
-def reuse(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
+@endpoint("POST", STRATEGIES["reusing"])
+def reuse(request: HttpRequest, strategy: Strategy) -> HttpResponse:
     """Return a link to the target in a space by `strategy`: {"space": …, "target_url": …}."""
     _, _, target_url, make = asked(request)
     short_url, created = strategy.function(target_url, owner_id=None, create=make)
     return JsonResponse({"key": short_url.key, "target_url": target_url, "created": created})
 
 
-@endpoint("POST", idempotency.STRATEGIES)
-def answer(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
+@endpoint("POST", STRATEGIES["idempotency"])
+def answer(request: HttpRequest, strategy: Strategy) -> HttpResponse:
     """Create a link in a space by `strategy`, once per target: {"space": …, "target_url": …}.
 
     The target is also the Idempotency-Key. The key is empty while the request is in progress.
@@ -96,8 +88,8 @@ def answer(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
     return JsonResponse({"key": key, "target_url": target_url})
 
 
-@endpoint("POST", spending.STRATEGIES)
-def spend(request: HttpRequest, strategy: Strategy[Any]) -> HttpResponse:
+@endpoint("POST", STRATEGIES["spending"])
+def spend(request: HttpRequest, strategy: Strategy) -> HttpResponse:
     """Create a link in a space, charged to the quota of a spender by `strategy`.
 
     {"space": …, "target_url": …, "spender": …, "limit": …}; the last two are numbers. The link's
@@ -120,8 +112,8 @@ def asked(request: HttpRequest) -> tuple[dict[str, Any], KeySpace, str, Callable
     return content, space, target_url, partial(on_conflict.create, target_url, keys=keys)
 
 
-@endpoint("GET", resolving.STRATEGIES)
-def resolve(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpResponse:
+@endpoint("GET", STRATEGIES["resolving"])
+def resolve(request: HttpRequest, strategy: Strategy, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit by `strategy`.
 
     X-Hits is the counter as the strategy knows it, if it does. Two answers with the same number
@@ -131,8 +123,8 @@ def resolve(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpResp
     return redirect(key, strategy.function)
 
 
-@endpoint("GET", recording_visits.STRATEGIES)
-def record(request: HttpRequest, strategy: Strategy[Any], key: str) -> HttpResponse:
+@endpoint("GET", STRATEGIES["recording_visits"])
+def record(request: HttpRequest, strategy: Strategy, key: str) -> HttpResponse:
     """Redirect to the target of `key`, count the hit and record the visit by `strategy`.
 
     The request's headers classify the visit. X-Hits is as in resolve().
@@ -151,8 +143,8 @@ def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:
     return response
 
 
-@endpoint("POST", rolling_up.STRATEGIES)
-def roll_up(request: HttpRequest, strategy: Strategy[Any], name: str) -> HttpResponse:
+@endpoint("POST", STRATEGIES["rolling_up"])
+def roll_up(request: HttpRequest, strategy: Strategy, name: str) -> HttpResponse:
     """Roll the visits of a space up from hours into days by `strategy`; return the number of rows.
 
     Answers 409 if PostgreSQL has ended it because of another roll-up; nothing was changed.

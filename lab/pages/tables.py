@@ -1,13 +1,13 @@
 """Counts as tables for the pages, with a row for each strategy."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lab.exploring.asked import explored_here
 from lab.exploring.jobs import ISOLATED, LEVELS, READ_COMMITTED, Job
 from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.counts import COUNTS, Count
 from lab.races.race_definition import Race
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 
 class Cell(NamedTuple):
@@ -21,7 +21,7 @@ class Cell(NamedTuple):
 class Table(NamedTuple):
     title: str
     columns: list[str]
-    rows: list[tuple[Strategy[Any], list[Cell | None]]]  # None: the race has no such strategy
+    rows: list[tuple[Strategy, list[Cell | None]]]  # None: the race has no such strategy
 
 
 class Counted:

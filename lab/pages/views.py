@@ -11,7 +11,7 @@ from lab.pages.requested import page
 from lab.pages.tables import Counted
 from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.museum import MUSEUM
-from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import Verdict
 
 
 @page

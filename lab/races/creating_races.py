@@ -1,7 +1,6 @@
 """The races of creates: several processes draw the same key, and each must get a link."""
 
 from functools import partial
-from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Model
@@ -10,33 +9,32 @@ from lab.models import Notification
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
-from shorturl.strategies.creating import table as creating
 from shorturl.strategies.exhibits.models import erase
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES, Strategy
 
 
 def target(process: int) -> str:
     return f"https://{process}.example/"
 
 
-def create(strategy: Strategy[Any], process: int) -> ShortUrl:
+def create(strategy: Strategy, process: int) -> ShortUrl:
     """Create a link with the key `same`, which all processes try first, or with `own{process}`."""
     made: ShortUrl = strategy.function(target(process), keys=["same", f"own{process}"])
     return made
 
 
-def create_in_a_transaction(strategy: Strategy[Any], process: int) -> ShortUrl:
+def create_in_a_transaction(strategy: Strategy, process: int) -> ShortUrl:
     with transaction.atomic():
         short_url = create(strategy, process)
         Notification.objects.create(text=f"{short_url.key} leads to {target(process)}")
     return short_url
 
 
-def create_with_a_custom_key(strategy: Strategy[Any], process: int) -> object:
+def create_with_a_custom_key(strategy: Strategy, process: int) -> object:
     return strategy.function(target(process), keys=["wanted"])
 
 
-def no_links(strategy: Strategy[Any]) -> None:
+def no_links(strategy: Strategy) -> None:
     erase(ShortUrl.objects.all())
     Notification.objects.all().delete()
     next_id(1)
@@ -49,7 +47,7 @@ def next_id(number: int, model: type[Model] = ShortUrl) -> None:
         cursor.execute(f"SELECT {sequence}", [model._meta.db_table, number])
 
 
-def first_key_taken(strategy: Strategy[Any]) -> None:
+def first_key_taken(strategy: Strategy) -> None:
     """Create the link of another process, 9, with the key that `strategy` will try first."""
     no_links(strategy)
     short_url = strategy.function(target(9), keys=["same"])
@@ -112,7 +110,7 @@ _race = partial(
     Race,
     operation="creating",
     counts=(2, 3),
-    strategies=creating.STRATEGIES,
+    strategies=STRATEGIES["creating"],
     signature="create(target_url: str, *, keys: Iterable[str]) -> ShortUrl",
     setup=no_links,
     processes=each(create),
@@ -135,7 +133,7 @@ RACES = (
         ),
         counts=(1,),
         # A key made of the time is free, unless two processes read the clock at once.
-        strategies={n: s for n, s in creating.STRATEGIES.items() if n != "timestamp_key"},
+        strategies={n: s for n, s in STRATEGIES["creating"].items() if n != "timestamp_key"},
         setup=first_key_taken,
         invariant=the_existing_link_stays,
     ),
@@ -170,7 +168,7 @@ RACES = (
             "it, and the other must be told that it is taken."
         ),
         counts=(2,),
-        strategies={n: s for n, s in creating.STRATEGIES.items() if n not in DRAW_NO_KEYS},
+        strategies={n: s for n, s in STRATEGIES["creating"].items() if n not in DRAW_NO_KEYS},
         processes=each(create_with_a_custom_key),
         invariant=one_has_it_and_the_others_are_told,
         expected=(ShortUrl.KeySpaceExhausted,),

@@ -1,5 +1,6 @@
 """The races of delivery: two workers, a worker that is killed, and an event committed late."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -10,7 +11,7 @@ from lab.races.idempotency_races import Killed
 from lab.races.race_definition import Process, Race
 from pginterleave import Outcome
 from shorturl.models import LinkEvent, Subscription
-from shorturl.strategies.delivering import table as delivering
+from shorturl.strategies.table import STRATEGIES
 
 RECEIVER = 1
 EVENTS = ((1, "a"), (2, "a"))  # ids and keys
@@ -36,7 +37,7 @@ def only(*events: Pair) -> None:
     )
 
 
-def worker(function: delivering.Deliver, *, killed: bool = False) -> Process:
+def worker(function: Callable[..., bool], *, killed: bool = False) -> Process:
     """Deliver once, and return what was sent; a process that is `killed` sends nothing.
 
     Sending is a statement, so other processes' steps can come before and after it. It draws a
@@ -85,7 +86,7 @@ def waiting() -> str:
 _race = partial(
     Race,
     operation="delivering",
-    strategies=delivering.STRATEGIES,
+    strategies=STRATEGIES["delivering"],
     signature="deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool",
     setup=lambda strategy: only(*EVENTS),
     invariant=each_once_in_order,

@@ -8,8 +8,7 @@ from lab.races.creating_races import links, no_links, target
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import IdempotencyRecord, ShortUrl
-from shorturl.strategies.idempotency import table as idempotency
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES, Strategy
 
 TARGET = target(0)
 REQUEST = ("somebody", "the-key", "the fingerprint")
@@ -25,7 +24,7 @@ def make_a_link(process: int) -> dict[str, Any]:
 
 
 def send(
-    strategy: Strategy[Any],
+    strategy: Strategy,
     process: int,
     *,
     make: Callable[[int], dict[str, Any]] = make_a_link,
@@ -49,11 +48,11 @@ def send(
         return partial(send, strategy, process, make=make)
 
 
-def send_and_be_killed_first(strategy: Strategy[Any], process: int, **options: Any) -> object:
+def send_and_be_killed_first(strategy: Strategy, process: int, **options: Any) -> object:
     return send(strategy, process, killed=process == 1, **options)
 
 
-def no_links_and_no_answers(strategy: Strategy[Any]) -> None:
+def no_links_and_no_answers(strategy: Strategy) -> None:
     no_links(strategy)
     IdempotencyRecord.objects.all().delete()
 
@@ -84,7 +83,7 @@ def links_and_answers() -> str:
 _race = partial(
     Race,
     operation="idempotency",
-    strategies=idempotency.STRATEGIES,
+    strategies=STRATEGIES["idempotency"],
     signature=(
         "answer(caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]) "
         "-> IdempotencyRecord"

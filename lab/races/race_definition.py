@@ -14,17 +14,17 @@ from pginterleave import Exploration, Options, Outcome, Schedule, explore, run_s
 from shorturl.limits import bans
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 Process = Callable[[], object]
-Processes = Callable[[Strategy[Any], int], list[Process]]  # with the number of processes
+Processes = Callable[[Strategy, int], list[Process]]  # with the number of processes
 TryAgain = Callable[[int, Process], Outcome]  # of the process with this number
 # The limits of one exploration by a command. The longest, three processes of permuted_sequence in a
 # transaction, runs all its 34,650 schedules.
 MAX_SCHEDULES, MAX_SECONDS = 50_000, 900
 
 
-def each(one: Callable[[Strategy[Any], int], object]) -> Processes:
+def each(one: Callable[[Strategy, int], object]) -> Processes:
     """Return processes that each call `one` with the strategy and the number of the process."""
     return lambda strategy, number: [
         partial(one, strategy, process) for process in range(1, number + 1)
@@ -75,9 +75,9 @@ class Race:
     must_hold: str
     story: str
     counts: tuple[int, ...] = (2,)  # the numbers of processes that it is explored with
-    strategies: dict[str, Strategy[Any]]
+    strategies: dict[str, Strategy]
     signature: str  # how a strategy is called
-    setup: Callable[[Strategy[Any]], object]
+    setup: Callable[[Strategy], object]
     processes: Processes
     invariant: Callable[[list[Outcome]], str]
     observe: Callable[[], object]
@@ -85,7 +85,7 @@ class Race:
     try_again: TryAgain = try_again
     around: Callable[[], AbstractContextManager[None]] = worst_case
 
-    def strategy(self, name: str) -> Strategy[Any]:
+    def strategy(self, name: str) -> Strategy:
         if name not in self.strategies:
             names = ", ".join(self.strategies)
             raise NotFound(f"{self.name} has no strategy {name!r}; it has {names}.")
@@ -102,19 +102,19 @@ class Race:
             raise NotFound(f"{self.name} takes {self.takes}, not {wanted}.")
         return int(wanted or self.counts[0])
 
-    def explore(self, strategy: Strategy[Any], processes: int, **limits: Any) -> Exploration:
+    def explore(self, strategy: Strategy, processes: int, **limits: Any) -> Exploration:
         """Run every schedule against `strategy`; `limits` are those of pginterleave.explore()."""
         with self.around():
             return explore(self.processes(strategy, processes), **self._judged(strategy), **limits)
 
-    def run(self, strategy: Strategy[Any], processes: int, order: str) -> Schedule:
+    def run(self, strategy: Strategy, processes: int, order: str) -> Schedule:
         """Run the one schedule written `order`, observing the rows after each step."""
         with self.around():
             parts = self.processes(strategy, processes)
             options = Options(observe=self.observe)
             return run_schedule(order, parts, **self._judged(strategy), options=options)
 
-    def _judged(self, strategy: Strategy[Any]) -> dict[str, Any]:
+    def _judged(self, strategy: Strategy) -> dict[str, Any]:
         return {
             "setup": lambda: self.setup(strategy),
             "invariant": self.judge,
@@ -136,5 +136,5 @@ class Race:
 
 class Operation(NamedTuple):
     title: str  # of the table of its strategies
-    strategies: dict[str, Strategy[Any]]
+    strategies: dict[str, Strategy]
     races: tuple[Race, ...]

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from django.db import OperationalError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import errors
@@ -13,36 +12,37 @@ from shorturl.models import ShortUrl
 from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.exhibits.totals import TOTAL_HITS
 from shorturl.strategies.resolving import combined
-from shorturl.strategies.resolving import table as resolving
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES, Strategy
 
 OLD, NEW = "https://old.example/", "https://new.example/"
 OTHER = "https://other.example/"
 # `combined` counts hits of several keys in one statement; the other two resolve key by key.
-SEVERAL = {name: resolving.STRATEGIES[name] for name in ("naive", "update_returning", "combined")}
+SEVERAL = {
+    name: STRATEGIES["resolving"][name] for name in ("naive", "update_returning", "combined")
+}
 REFUSES_TO_NEST = "repeatable_read"  # it must be the outermost transaction
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
 EXPIRED = LONG_AGO + timedelta(hours=1)
 
 
-def fresh_links(strategy: Strategy[Any]) -> None:
+def fresh_links(strategy: Strategy) -> None:
     erase(ShortUrl.objects.all())
     ShortUrl.objects.create(id=1, key="a", target_url=OLD, created_at=LONG_AGO)
     ShortUrl.objects.create(id=2, key="b", target_url=OTHER, created_at=LONG_AGO)
 
 
-def one_use_left(strategy: Strategy[Any]) -> None:
+def one_use_left(strategy: Strategy) -> None:
     fresh_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
 
-def uses_for_all(strategy: Strategy[Any]) -> None:
+def uses_for_all(strategy: Strategy) -> None:
     """Allow as many uses as there can be processes, so that none is refused."""
     fresh_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
 
 
-def resolve(strategy: Strategy[Any]) -> Process:
+def resolve(strategy: Strategy) -> Process:
     return partial(strategy.function, "a")
 
 
@@ -85,7 +85,7 @@ def both_keys(process: int) -> tuple[str, str]:
     return ("a", "b") if process % 2 else ("b", "a")
 
 
-def resolve_both(strategy: Strategy[Any], process: int) -> Process | None:
+def resolve_both(strategy: Strategy, process: int) -> Process | None:
     """Resolve two keys in one transaction.
 
     The victim of a deadlock returns its second try, which does the same.
@@ -101,7 +101,7 @@ def resolve_both(strategy: Strategy[Any], process: int) -> Process | None:
     return None
 
 
-def count_both(strategy: Strategy[Any], process: int) -> set[str]:
+def count_both(strategy: Strategy, process: int) -> set[str]:
     """Count a hit of two keys, in one statement if the strategy can; return the counted keys.
 
     A key that the statement has not counted is resolved alone.
@@ -241,7 +241,7 @@ def both_rows() -> str:
 _race = partial(
     Race,
     operation="resolving",
-    strategies=resolving.STRATEGIES,
+    strategies=STRATEGIES["resolving"],
     signature="resolve(key: str) -> ShortUrl",
     setup=fresh_links,
     observe=rows,
@@ -300,7 +300,7 @@ RACES = (
             "other has locked. PostgreSQL detects the deadlock and ends one of the transactions, "
             "which must be tried again."
         ),
-        strategies={n: s for n, s in resolving.STRATEGIES.items() if n != REFUSES_TO_NEST},
+        strategies={n: s for n, s in STRATEGIES["resolving"].items() if n != REFUSES_TO_NEST},
         processes=each(resolve_both),
         invariant=all_count,
         observe=both_rows,

@@ -1,7 +1,6 @@
 """The races of reuse: several processes ask for a link to one target, and must share one link."""
 
 from functools import partial
-from typing import Any
 
 from django.db import transaction
 
@@ -10,14 +9,13 @@ from lab.races.creating_races import links, no_links, target
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
 from shorturl.models import ReuseClaim, ShortUrl
-from shorturl.strategies.reusing import table as reusing
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES, Strategy
 
 TARGET = target(0)
 REFUSES_TO_NEST = "serializable"  # it must be the outermost transaction
 
 
-def ask(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
+def ask(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
     """Ask for a link to the target; if one is created, its key names the process.
 
     Process 0 is the set-up, and its key is "first".
@@ -28,24 +26,24 @@ def ask(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
     return asked
 
 
-def ask_in_a_transaction(strategy: Strategy[Any], process: int) -> tuple[ShortUrl, bool]:
+def ask_in_a_transaction(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
     with transaction.atomic():
         short_url, created = ask(strategy, process)
         Notification.objects.create(text=f"process {process} has {short_url.key}")
     return short_url, created
 
 
-def no_links_and_no_claims(strategy: Strategy[Any]) -> None:
+def no_links_and_no_claims(strategy: Strategy) -> None:
     no_links(strategy)
     ReuseClaim.objects.all().delete()
 
 
-def one_link(strategy: Strategy[Any]) -> None:
+def one_link(strategy: Strategy) -> None:
     no_links_and_no_claims(strategy)
     ask(strategy, 0)
 
 
-def one_deleted_link(strategy: Strategy[Any]) -> None:
+def one_deleted_link(strategy: Strategy) -> None:
     one_link(strategy)
     ShortUrl.objects.all().delete()
 
@@ -90,7 +88,7 @@ def live_links() -> str:
 _race = partial(
     Race,
     operation="reusing",
-    strategies=reusing.STRATEGIES,
+    strategies=STRATEGIES["reusing"],
     signature=(
         "reuse(target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]) "
         "-> tuple[ShortUrl, bool]"
@@ -124,7 +122,7 @@ RACES = (
             "be kept out until the first has committed, and not only until its statement ends."
         ),
         counts=(2, 3),
-        strategies={n: s for n, s in reusing.STRATEGIES.items() if n != REFUSES_TO_NEST},
+        strategies={n: s for n, s in STRATEGIES["reusing"].items() if n != REFUSES_TO_NEST},
         processes=each(ask_in_a_transaction),
         invariant=the_same_and_a_notification_each,
     ),

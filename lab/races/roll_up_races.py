@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from django.db import transaction
 
@@ -11,8 +10,7 @@ from lab.races.race_definition import Process, Race
 from lab.races.visit_races import VISIT, counts, disagreement, no_visits
 from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.strategies.recording_visits import upsert
-from shorturl.strategies.rolling_up import table as rolling_up
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES, Strategy
 
 FOREVER = datetime(9999, 1, 1, tzinfo=UTC)
 LARGE = 100  # an id
@@ -28,12 +26,12 @@ def record_another_kind_in_a_transaction() -> ShortUrl:
         return record(OTHER)
 
 
-def an_hour_with_a_visit(strategy: Strategy[Any]) -> None:
+def an_hour_with_a_visit(strategy: Strategy) -> None:
     no_visits(strategy)
     record()
 
 
-def an_hour_with_a_larger_id(strategy: Strategy[Any]) -> None:
+def an_hour_with_a_larger_id(strategy: Strategy) -> None:
     """Record a visit in a row with a larger id than that of the next row."""
     no_visits(strategy)
     next_id(LARGE, VisitCount)
@@ -41,7 +39,7 @@ def an_hour_with_a_larger_id(strategy: Strategy[Any]) -> None:
     next_id(1, VisitCount)
 
 
-def hours_to_days(strategy: Strategy[Any]) -> Process:
+def hours_to_days(strategy: Strategy) -> Process:
     return partial(strategy.function, "h", "d", FOREVER)
 
 
@@ -54,7 +52,7 @@ def rows() -> str:
 _race = partial(
     Race,
     operation="rolling_up",
-    strategies=rolling_up.STRATEGIES,
+    strategies=STRATEGIES["rolling_up"],
     signature="roll_up(unit: str, into: str, before: datetime) -> int",
     must_hold="The sum of the visits equals the counter.",
     setup=an_hour_with_a_visit,

@@ -2,14 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any
 
 from lab.races.creating_races import next_id
 from lab.races.race_definition import Process, Processes, Race
 from pginterleave import Outcome
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies.spending import table as spending
-from shorturl.strategies.strategy import Strategy, Verdict
+from shorturl.strategies.table import STRATEGIES, Strategy, Verdict
 
 SPENDER, LIMIT = "somebody", 2
 # So long that none ends during an exploration: they begin in 1970, 1997, 2024 and 2052.
@@ -19,23 +17,23 @@ IN_THE_PERIOD_BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
 TAKEN = "taken"
 
 
-def nothing_spent(strategy: Strategy[Any]) -> None:
+def nothing_spent(strategy: Strategy) -> None:
     QuotaUsage.objects.all().delete()
     next_id(1, QuotaUsage)
 
 
-def one_left(strategy: Strategy[Any]) -> None:
+def one_left(strategy: Strategy) -> None:
     nothing_spent(strategy)
     spend(strategy)
 
 
-def used_up_in_the_period_before(strategy: Strategy[Any]) -> None:
+def used_up_in_the_period_before(strategy: Strategy) -> None:
     nothing_spent(strategy)
     spent = partial(QuotaUsage, spender=SPENDER, since=IN_THE_PERIOD_BEFORE)
     QuotaUsage.objects.bulk_create([spent(period=PERIOD, spent=LIMIT), *[spent()] * LIMIT])
 
 
-def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> ShortUrl:
+def spend(strategy: Strategy, key: str = "free", limit: int = LIMIT) -> ShortUrl:
     """Create a link with this key, charged by `strategy`; raise QuotaExceeded or KeyTaken.
 
     The link is not stored, because the race is for the quota only.
@@ -50,7 +48,7 @@ def spend(strategy: Strategy[Any], key: str = "free", limit: int = LIMIT) -> Sho
     return short_url
 
 
-def spend_two_quotas(strategy: Strategy[Any]) -> ShortUrl:
+def spend_two_quotas(strategy: Strategy) -> ShortUrl:
     """Create a link that costs one of each quota; all processes take the longer period first."""
     of_the_episode = partial(
         strategy.function, SPENDER, lambda: ShortUrl(key="free"), limit=1, period=EPISODE
@@ -63,7 +61,7 @@ def spend_each_once(limit: int = LIMIT) -> Processes:
     return lambda strategy, number: [partial(spend, strategy, limit=limit)] * number
 
 
-def the_first_fails(strategy: Strategy[Any], number: int) -> list[Process]:
+def the_first_fails(strategy: Strategy, number: int) -> list[Process]:
     """Return processes of which the first asks for a key that is taken.
 
     It returns its second try, which asks for another key.
@@ -97,7 +95,7 @@ def spent() -> str:
 _race = partial(
     Race,
     operation="spending",
-    strategies=spending.STRATEGIES,
+    strategies=STRATEGIES["spending"],
     signature=(
         "spend(spender: str, create: Callable[[], T], *, limit: int, period: timedelta,"
         " amount: int = 1) -> T"
@@ -132,7 +130,7 @@ RACES = (
         ),
         counts=(2, 3),
         # f_expression has 870 schedules here, and shows nothing that last_link does not show.
-        strategies={n: s for n, s in spending.STRATEGIES.items() if n != "f_expression"},
+        strategies={n: s for n, s in STRATEGIES["spending"].items() if n != "f_expression"},
         setup=used_up_in_the_period_before,
         processes=spend_each_once(limit=1),
     ),
@@ -165,7 +163,7 @@ RACES = (
         ),
         counts=(2, 3),
         # The others have thousands of schedules, and show nothing that last_link does not show.
-        strategies={n: s for n, s in spending.STRATEGIES.items() if s.verdict is Verdict.RIGHT},
+        strategies={n: s for n, s in STRATEGIES["spending"].items() if s.verdict is Verdict.RIGHT},
         setup=nothing_spent,
         processes=lambda strategy, number: [partial(spend_two_quotas, strategy)] * number,
         invariant=one_gets_a_link_and_is_charged_once,

@@ -14,8 +14,7 @@ from pginterleave import Outcome
 from shorturl.models import RecentVisits, ShortUrl, Visit, VisitCount
 from shorturl.strategies.exhibits.totals import VISITS
 from shorturl.strategies.recording_visits import combined
-from shorturl.strategies.recording_visits import table as recording_visits
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES, Strategy
 
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 
@@ -30,7 +29,7 @@ def counts() -> HitsAndVisits:
     return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
 
 
-def no_visits(strategy: Strategy[Any]) -> None:
+def no_visits(strategy: Strategy) -> None:
     fresh_links(strategy)
     VisitCount.objects.all().delete()
     RecentVisits.objects.all().delete()
@@ -38,16 +37,16 @@ def no_visits(strategy: Strategy[Any]) -> None:
     next_id(1, RecentVisits)
 
 
-def one_use_left(strategy: Strategy[Any]) -> None:
+def one_use_left(strategy: Strategy) -> None:
     no_visits(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
 
-def follow(strategy: Strategy[Any]) -> Process:
+def follow(strategy: Strategy) -> Process:
     return partial(strategy.function, "a", VISIT)
 
 
-def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
+def follow_and_be_killed(strategy: Strategy) -> Process:
     """Return a process that is killed after its first statement; uncommitted changes are undone."""
     sent = []
 
@@ -68,7 +67,7 @@ def follow_and_be_killed(strategy: Strategy[Any]) -> Process:
     return run
 
 
-def follow_both(strategy: Strategy[Any], process: int) -> None:
+def follow_both(strategy: Strategy, process: int) -> None:
     """Record a visit of two keys, in one statement if the strategy can."""
     keys = both_keys(process)
     counted = set[str]()
@@ -136,7 +135,7 @@ def hits_and_visits() -> str:
 _race = partial(
     Race,
     operation="recording_visits",
-    strategies=recording_visits.STRATEGIES,
+    strategies=STRATEGIES["recording_visits"],
     signature="record(key: str, visit: Visit) -> ShortUrl",
     setup=no_visits,
     observe=hits_and_visits,
@@ -208,7 +207,7 @@ RACES = (
             "statement. Two services do so at the same moment, for the same links in the same "
             "hour. The rows that one statement inserts, the other one updates."
         ),
-        strategies={name: recording_visits.STRATEGIES[name] for name in ("upsert", "combined")},
+        strategies={name: STRATEGIES["recording_visits"][name] for name in ("upsert", "combined")},
         processes=each(follow_both),
         invariant=hits_of_each_are_its_visits,
         observe=both_rows,

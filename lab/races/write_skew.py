@@ -5,7 +5,6 @@ REPEATABLE READ (anomaly A5B of Berenson and others, A Critique of ANSI SQL Isol
 """
 
 from functools import partial
-from typing import Any
 
 from django.db import OperationalError, connection, models, transaction
 from django.db.backends.postgresql.psycopg_any import errors
@@ -13,7 +12,7 @@ from django.db.backends.postgresql.psycopg_any import errors
 from lab.races.museum.exhibit import ExhibitModel, make_tables, right, rows_of, wrong
 from lab.races.race_definition import Race
 from pginterleave import Outcome
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 # One of the competing transactions always commits, so load alone never causes so many failures.
 ATTEMPTS = 1_000
@@ -132,7 +131,7 @@ def lock_what_was_read(key: str) -> bool:
     return True
 
 
-def two_active_links(strategy: Strategy[Any]) -> None:
+def two_active_links(strategy: Strategy) -> None:
     make_tables(TeamLink)
     TeamLink.objects.create(id=1, key="a", team="red", active=True)
     TeamLink.objects.create(id=2, key="b", team="red", active=True)

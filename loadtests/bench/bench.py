@@ -25,10 +25,8 @@ from loadtests.bench.measurements import (
 from loadtests.bench.services import COUNTED, Database, Gunicorn
 from loadtests.harness.serving import RunningService
 from shorturl.strategies.creating import on_conflict
-from shorturl.strategies.creating import table as creating
 from shorturl.strategies.resolving import combined
-from shorturl.strategies.resolving import table as resolving
-from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES, Verdict
 
 WARM_UP = 0.5  # seconds
 CONNECTIONS = (1, 16, 64, 256)
@@ -106,7 +104,7 @@ def plan(
             path=f"/lab/resolve/{name}/{space}-0-",
             script=pgbench.resolving_script(one.function),
         )
-        for name, one in resolving.STRATEGIES.items()
+        for name, one in STRATEGIES["resolving"].items()
         if one.verdict in right
     ]
     makes = [
@@ -118,7 +116,7 @@ def plan(
             body=f'{{"space": "{space}", "round": %d, "target_url": "https://{space}.invalid/1"}}',
             script=pgbench.creating_script(one.function),
         )
-        for name, one in creating.STRATEGIES.items()
+        for name, one in STRATEGIES["creating"].items()
         if one.verdict is Verdict.RIGHT
     ]
     few, more = (1, 1) if quick else (3, 5)

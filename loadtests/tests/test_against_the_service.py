@@ -22,8 +22,7 @@ from loadtests.harness.reconciliation import reconcile
 from loadtests.harness.result import LoadResult
 from loadtests.tests.test_reconciliation import violations
 from shorturl.models import ShortUrl
-from shorturl.strategies.strategy import Verdict
-from shorturl.strategies.table import STRATEGIES
+from shorturl.strategies.table import STRATEGIES, Verdict
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,7 @@ from cogapp import Cog
 
 from lab.races import OPERATIONS
 from project.docs import ROOT
-from shorturl.strategies.strategy import Verdict
-from shorturl.strategies.table import STRATEGIES
+from shorturl.strategies.table import STRATEGIES, Verdict
 
 RECIPE = re.search(r"cogapp .*-p \"(.+)\" \\\n\s+(.+)\n", (ROOT / "Makefile").read_text())
 assert RECIPE

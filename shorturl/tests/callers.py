@@ -13,7 +13,7 @@ from django.test import Client
 
 from shorturl.models import ApiToken, RecentVisits, ShortUrl, VisitCount
 from shorturl.strategies.exhibits.models import erase
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
 JSON = "application/json"
@@ -97,5 +97,5 @@ def closing_connection(function: Callable[[], Any]) -> Any:
         connection.close()
 
 
-def each(strategies: Iterable[Strategy[Any]]) -> pytest.MarkDecorator:
+def each(strategies: Iterable[Strategy]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("strategy", list(strategies), ids=lambda one: one.name)

@@ -16,12 +16,8 @@ from shorturl.exceptions import RowLocked
 from shorturl.links import keys
 from shorturl.models import QuotaUsage, RecordedVisits, ShortUrl, VisitCount
 from shorturl.strategies.exhibits.models import SingleVisit
-from shorturl.strategies.recording_visits import table as recording_visits
 from shorturl.strategies.resolving import compare_and_swap
-from shorturl.strategies.resolving import table as resolving
-from shorturl.strategies.rolling_up import table as rolling_up
-from shorturl.strategies.strategy import Strategy, Verdict
-from shorturl.strategies.table import STRATEGIES
+from shorturl.strategies.table import STRATEGIES, Strategy, Verdict
 
 pytestmark = pytest.mark.django_db
 
@@ -110,7 +106,7 @@ def test_resolve(client: Client, space: str, strategy: str) -> None:
         assert ShortUrl.objects.get().hits == hits
 
 
-@pytest.mark.parametrize("strategy", recording_visits.STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES["recording_visits"])
 @pytest.mark.django_db(transaction=True)  # combined must be the whole transaction
 def test_record(client: Client, space: str, strategy: str) -> None:
     key = create(client, space).json()["key"]
@@ -192,8 +188,8 @@ def test_a_resolve_fails(client: Client, space: str, monkeypatch: pytest.MonkeyP
     failure(response, 503, "Contended", "right")
     ShortUrl.objects.get().delete()  # f_expression sees the tombstone too
     failure(client.get(f"/lab/resolve/update_returning/{key}"), 404, "DoesNotExist", "right")
-    assert endpoint.failure(RowLocked(key), resolving.STRATEGIES["naive"]).status_code == 503
-    down = endpoint.failure(OperationalError("gone\n"), resolving.STRATEGIES["naive"])
+    assert endpoint.failure(RowLocked(key), STRATEGIES["resolving"]["naive"]).status_code == 503
+    down = endpoint.failure(OperationalError("gone\n"), STRATEGIES["resolving"]["naive"])
     assert down.status_code == 503
     assert b'"message": "gone"' in down.content
 
@@ -214,7 +210,7 @@ def test_visits_of_all_times_are_added_up(client: Client, space: str) -> None:
     assert not SingleVisit.objects.exists()
 
 
-@pytest.mark.parametrize("strategy", rolling_up.STRATEGIES)
+@pytest.mark.parametrize("strategy", STRATEGIES["rolling_up"])
 @pytest.mark.django_db(transaction=True)
 def test_a_roll_up_takes_the_visits_of_the_space_and_no_others(
     client: Client, space: str, own_space: str, strategy: str
@@ -265,7 +261,7 @@ def test_a_roll_up_fails(client: Client, own_space: str, monkeypatch: pytest.Mon
         raise OperationalError("gone") from Ended()
 
     broken = Strategy("broken", roll_up, Verdict.RIGHT, "–", "")
-    monkeypatch.setitem(rolling_up.STRATEGIES, "broken", broken)
+    monkeypatch.setitem(STRATEGIES["rolling_up"], "broken", broken)
     path = f"roll_up/broken/{own_space}"
     failure(post(client, path, {}), 503, "OperationalError", "right")
     for code in views.IN_THE_WAY:

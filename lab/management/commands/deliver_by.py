@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from shorturl.events.delivering import Deliverer, deliver_next
 from shorturl.management.commands import deliver
-from shorturl.strategies.delivering.table import STRATEGIES
+from shorturl.strategies.table import STRATEGIES
 
 
 class Command(deliver.Command):
@@ -16,8 +16,8 @@ class Command(deliver.Command):
     help = "Deliver events by a strategy, right or wrong, until SIGTERM or Ctrl-C."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("strategy", choices=[*STRATEGIES])
+        parser.add_argument("strategy", choices=[*STRATEGIES["delivering"]])
 
     def deliverer(self, **options: Any) -> Deliverer:
-        strategy = STRATEGIES[options["strategy"]].function
+        strategy = STRATEGIES["delivering"][options["strategy"]].function
         return Deliverer(partial(deliver_next, deliver=strategy))

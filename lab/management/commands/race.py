@@ -20,7 +20,7 @@ from lab.races.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
 from lab.races.write_skew import WRITE_SKEW
 from lab.scratch_database import scratch_database
 from pginterleave import Exploration, InterleaveError, Schedule
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import Strategy
 
 ARGUMENTS = (
     "race", "races", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form",
@@ -167,7 +167,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Violated: {shown.violation}." if shown.violation else holds)
         self._note(one)
 
-    def _note(self, strategy: Strategy[Any]) -> None:
+    def _note(self, strategy: Strategy) -> None:
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 

@@ -6,8 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from lab.markdown import aligned, table
 from lab.races import OPERATIONS
-from shorturl.strategies.strategy import Verdict
-from shorturl.strategies.table import STRATEGIES
+from shorturl.strategies.table import STRATEGIES, Verdict
 
 MARKS = {Verdict.RIGHT: "✅", Verdict.WRONG: "⛔"}  # ⚠️ for all others
 

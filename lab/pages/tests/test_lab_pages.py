@@ -18,7 +18,7 @@ from lab.models import Exploration
 from lab.pages import measured
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
-from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import Verdict
 
 pytestmark = pytest.mark.django_db
 

@@ -1,7 +1,6 @@
 """django-short-links: `clicks += 1; save()`, which loses hits and edits of other columns."""
 
 from functools import partial
-from typing import Any
 
 from django.db import models
 from django.db.models import F
@@ -10,7 +9,7 @@ from lab.races.museum.exhibit import ExhibitModel, exhibit, right, wrong
 from lab.races.race_definition import Process
 from lab.races.resolving_races import NEW, OLD, not_redirected
 from pginterleave import Outcome
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 
 class ClickedLink(ExhibitModel):
@@ -58,7 +57,7 @@ def mended(key: str) -> ClickedLink:
     return link
 
 
-def edit_and_try(strategy: Strategy[Any]) -> Process:
+def edit_and_try(strategy: Strategy) -> Process:
     """Return the process of the owner, who edits the target and follows the link as a check."""
 
     def run() -> object:
@@ -68,7 +67,7 @@ def edit_and_try(strategy: Strategy[Any]) -> Process:
     return run
 
 
-def old_link(strategy: Strategy[Any]) -> None:
+def old_link(strategy: Strategy) -> None:
     ClickedLink.objects.create(id=1, key="a", target_url=OLD, clicks=0)
 
 

@@ -9,7 +9,7 @@ from django.db import connection, models
 from lab.races.creating_races import target
 from lab.races.race_definition import Race
 from pginterleave import Outcome
-from shorturl.strategies.strategy import Strategy, Verdict
+from shorturl.strategies.table import Strategy, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,23 +41,23 @@ class ExhibitModel(models.Model):
 
 def exhibit(
     *tables: type[ExhibitModel],
-    prepare: Callable[[Strategy[Any]], object] = lambda _: None,
+    prepare: Callable[[Strategy], object] = lambda _: None,
     **fields: Any,
 ) -> Exhibit:
     """Return an exhibit whose set-up creates these tables again and calls `prepare(strategy)`."""
 
-    def setup(strategy: Strategy[Any]) -> None:
+    def setup(strategy: Strategy) -> None:
         make_tables(*tables)
         prepare(strategy)
 
     return Exhibit(setup=setup, **{"observe": rows_of(*tables), **fields})
 
 
-def wrong(function: Any, shows: str) -> Strategy[Any]:
+def wrong(function: Any, shows: str) -> Strategy:
     return Strategy(function.__name__, function, Verdict.WRONG, "–", shows)
 
 
-def right(function: Any, shows: str) -> Strategy[Any]:
+def right(function: Any, shows: str) -> Strategy:
     return Strategy(function.__name__, function, Verdict.RIGHT, "–", shows)
 
 

@@ -1,14 +1,13 @@
 """django-link-shortener, Shlink: a limit that is checked first and counted then."""
 
 from functools import partial
-from typing import Any
 
 from django.db import models, transaction
 from django.db.models import F
 
 from lab.races.museum.exhibit import ExhibitModel, exhibit, right, wrong
 from pginterleave import Outcome
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 
 class LimitedLink(ExhibitModel):
@@ -61,7 +60,7 @@ def mended_with_a_lock(key: str) -> bool:
     return True
 
 
-def one_free_use(strategy: Strategy[Any]) -> None:
+def one_free_use(strategy: Strategy) -> None:
     LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
 
 

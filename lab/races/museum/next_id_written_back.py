@@ -1,13 +1,11 @@
 """YOURLS: the next id is read, used and written back, and two creates use the same one."""
 
-from typing import Any
-
 from django.db import connection, models
 
 from lab.races.creating_races import target
 from lab.races.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
 from lab.races.race_definition import each
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 
 class Option(ExhibitModel):
@@ -61,7 +59,7 @@ def mended(target_url: str) -> str:
     return keyword
 
 
-def first_id(strategy: Strategy[Any]) -> None:
+def first_id(strategy: Strategy) -> None:
     Option.objects.create(name="next_id", value=1)
 
 

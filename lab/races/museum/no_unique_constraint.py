@@ -1,7 +1,5 @@
 """Kutt: check whether the address is free, and insert it, without a unique constraint."""
 
-from typing import Any
-
 from django.db import connection, models
 
 from lab.races.creating_races import target
@@ -14,7 +12,7 @@ from lab.races.museum.exhibit import (
     wrong,
 )
 from lab.races.race_definition import each
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 
 class Address(ExhibitModel):
@@ -52,7 +50,7 @@ def mended(address: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def add_constraint(strategy: Strategy[Any]) -> None:
+def add_constraint(strategy: Strategy) -> None:
     if strategy.name != "as_found":
         add_unique(Address, "address")
 

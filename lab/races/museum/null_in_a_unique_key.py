@@ -1,7 +1,5 @@
 """Shlink: a unique key with a column that may be NULL accepts two links with the same code."""
 
-from typing import Any
-
 from django.db import connection, models, transaction
 
 from lab.races.creating_races import target
@@ -14,7 +12,7 @@ from lab.races.museum.exhibit import (
     wrong,
 )
 from lab.races.race_definition import each
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 
 class DomainLink(ExhibitModel):
@@ -64,7 +62,7 @@ def mended(code: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def add_constraint(strategy: Strategy[Any]) -> None:
+def add_constraint(strategy: Strategy) -> None:
     # By default, all NULLs of a unique constraint are distinct.
     distinct = None if strategy.name == "as_found" else False
     add_unique(DomainLink, "code", "domain_id", nulls_distinct=distinct)

@@ -1,14 +1,13 @@
 """django-link-shortener: try again after an IntegrityError, in an aborted transaction."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from django.db import IntegrityError, models, transaction
 
 from lab.races.creating_races import target
 from lab.races.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
 from lab.races.race_definition import each
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 
 class RetriedLink(ExhibitModel):
@@ -52,7 +51,7 @@ def mended(target_url: str, keys: Iterable[str]) -> str:
     raise KeyError("no key was free")
 
 
-def in_a_request(strategy: Strategy[Any], process: int) -> object:
+def in_a_request(strategy: Strategy, process: int) -> object:
     """Create a link in the transaction that ATOMIC_REQUESTS begins."""
     with transaction.atomic():
         return strategy.function(target(process), ["same", f"own{process}"])

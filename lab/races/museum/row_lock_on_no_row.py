@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 from django.db import connection, models, transaction
 from django.db.models import F
@@ -16,7 +15,7 @@ from lab.races.museum.exhibit import (
     wrong,
 )
 from pginterleave import Outcome
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 NOON = datetime(2022, 4, 29, 12, tzinfo=UTC)
 
@@ -82,7 +81,7 @@ def mended_with_a_lock(link_id: int, hour: datetime) -> None:
             Visits.objects.create(link_id=link_id, hour=hour, total=1)
 
 
-def one_link(strategy: Strategy[Any]) -> None:
+def one_link(strategy: Strategy) -> None:
     VisitedLink.objects.create(id=1)
     if strategy.name not in ("as_found", "mended_with_a_lock"):
         add_unique(Visits, "link_id", "hour")

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 from unittest.mock import patch
 
 from django.db import connection
@@ -29,7 +28,7 @@ from shorturl import operations
 from shorturl.events import delivering
 from shorturl.events.subscribing import subscribe, unsubscribe
 from shorturl.models import LinkEvent, ShortUrl, Subscription
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 URL = "https://receiver.example/"
 LATER = datetime(2200, 1, 1, tzinfo=UTC)
@@ -76,9 +75,7 @@ def without_network() -> Iterator[None]:
             unsubscribe(URL)
 
 
-def deliver(
-    strategy: Strategy[Any], *, times: int = 1, error: type[Exception] | None = None
-) -> Process:
+def deliver(strategy: Strategy, *, times: int = 1, error: type[Exception] | None = None) -> Process:
     """Return a process that delivers `times` and returns what was sent; an error ends it."""
 
     def run() -> list[Sent]:
@@ -91,12 +88,12 @@ def deliver(
     return run
 
 
-def two_events(strategy: Strategy[Any]) -> None:
+def two_events(strategy: Strategy) -> None:
     only(*EVENTS)
     LinkEvent.objects.update(attempts=FAILED_BEFORE)
 
 
-def a_new_link(strategy: Strategy[Any], expires_at: datetime | None = None) -> None:
+def a_new_link(strategy: Strategy, expires_at: datetime | None = None) -> None:
     """Subscribe, and create a link, whose event waits."""
     Subscription.objects.all().delete()
     no_links(strategy)

@@ -14,7 +14,7 @@ from lab.races.visit_races import VISIT, both_counts, both_rows, no_visits
 from pginterleave import Outcome
 from shorturl import following, operations
 from shorturl.models import ShortUrl
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 HITS = {"a": 2, "b": 1}  # of each process
 USES = 2 * HITS["a"] - 1  # one too few for two processes
@@ -32,12 +32,12 @@ STRATEGIES = table(
 SEVERAL = {name: one for name, one in STRATEGIES.items() if name != "follow"}
 
 
-def too_few_uses(strategy: Strategy[Any]) -> None:
+def too_few_uses(strategy: Strategy) -> None:
     no_visits(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=USES)
 
 
-def hits(strategy: Strategy[Any], process: int) -> Acknowledged:
+def hits(strategy: Strategy, process: int) -> Acknowledged:
     """Count the hits of both keys as the service does; return the acknowledged ones."""
     hit = VISIT if settings.SHORTURL_VISITS else None
     wanted = {key: [hit] * HITS[key] for key in both_keys(process)}

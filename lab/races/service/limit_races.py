@@ -26,7 +26,7 @@ from shorturl.exceptions import TooManyCreates
 from shorturl.limits import quotas
 from shorturl.links import keys
 from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 
 OWNER = 1
 LONGER = quotas.Quota("day", "links in a period", 2, PERIOD)
@@ -65,17 +65,17 @@ def limited_by(*found: quotas.Quota) -> Iterator[None]:
         yield
 
 
-def spend(strategy: Strategy[Any], create: Callable[[], ShortUrl]) -> ShortUrl:
+def spend(strategy: Strategy, create: Callable[[], ShortUrl]) -> ShortUrl:
     charges = [CHARGES] if strategy.function is quotas.reserve else []
     short_url: ShortUrl = strategy.function(SPENDER, create, *charges)
     return short_url
 
 
-def create(strategy: Strategy[Any], process: int) -> ShortUrl:
+def create(strategy: Strategy, process: int) -> ShortUrl:
     return spend(strategy, partial(operations.create, TARGET, key=f"own{process}"))
 
 
-def the_first_fails(strategy: Strategy[Any], number: int) -> list[Process]:
+def the_first_fails(strategy: Strategy, number: int) -> list[Process]:
     """Return processes of which the first asks for a key that is taken, and then for another."""
 
     def run() -> Process:
@@ -87,12 +87,12 @@ def the_first_fails(strategy: Strategy[Any], number: int) -> list[Process]:
     return [run, *each(create)(strategy, number)[1:]]
 
 
-def nothing_spent_and_no_links(strategy: Strategy[Any]) -> None:
+def nothing_spent_and_no_links(strategy: Strategy) -> None:
     nothing_spent(strategy)
     no_links(strategy)
 
 
-def one_key_taken(strategy: Strategy[Any]) -> None:
+def one_key_taken(strategy: Strategy) -> None:
     nothing_spent_and_no_links(strategy)
     operations.create("https://9.example/", key=TAKEN)
 
@@ -108,12 +108,12 @@ def one_is_charged_once(outcomes: list[Outcome]) -> str:
     return "" if spent() == [1, 1] else f"spent = {spent()}, not [1, 1]"
 
 
-def an_owner(strategy: Strategy[Any]) -> None:
+def an_owner(strategy: Strategy) -> None:
     nothing_spent_and_no_links(strategy)
     get_user_model().objects.get_or_create(pk=OWNER, defaults={"username": SPENDER})
 
 
-def reuse(strategy: Strategy[Any]) -> tuple[ShortUrl, bool]:
+def reuse(strategy: Strategy) -> tuple[ShortUrl, bool]:
     spender = [SPENDER] if strategy.function is quotas.reuse else []
     found: tuple[ShortUrl, bool] = strategy.function(*spender, TARGET, owner_id=OWNER)
     return found
@@ -135,7 +135,7 @@ def make_and_spend(process: int) -> dict[str, Any]:
     return {"status": 201, "body": made.key}
 
 
-def nothing_answered(strategy: Strategy[Any]) -> None:
+def nothing_answered(strategy: Strategy) -> None:
     nothing_spent(strategy)
     no_links_and_no_answers(strategy)
 

@@ -20,7 +20,7 @@ from pginterleave import Outcome
 from shorturl import cluster, following
 from shorturl.models import RecordedVisits, ShortUrl
 from shorturl.models.hit_counts import ANY
-from shorturl.strategies.strategy import Strategy, table
+from shorturl.strategies.table import Strategy, table
 from shorturl.visits import compaction, recent, roll_up, statistics
 from shorturl.visits.ranges import Range
 
@@ -55,7 +55,7 @@ def follow() -> ShortUrl:
     return following.follow("a", VISIT if settings.SHORTURL_VISITS else None)
 
 
-def an_hour_and_recent_visits(strategy: Strategy[Any]) -> None:
+def an_hour_and_recent_visits(strategy: Strategy) -> None:
     """Record two visits of the same kinds in the hour as are recent."""
     no_visits(strategy)
     for _ in "hour", "recent":
@@ -64,7 +64,7 @@ def an_hour_and_recent_visits(strategy: Strategy[Any]) -> None:
             following.follow("a", visit)
 
 
-def rolled_up(strategy: Strategy[Any]) -> Process:
+def rolled_up(strategy: Strategy) -> Process:
     return partial(strategy.function, *ARGUMENTS[strategy.name])
 
 

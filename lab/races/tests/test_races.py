@@ -19,7 +19,7 @@ from pginterleave import Exploration
 from pginterleave.picture.layout import drawings
 from project.docs import ROOT
 from shorturl.strategies.creating import timestamp_key
-from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import Verdict
 
 CONDITIONS = {"last_use", "limit_raised", "expiry"}
 

@@ -23,10 +23,9 @@ from loadtests.bench.services import Database, Gunicorn
 from loadtests.bench.wrk import Sample
 from loadtests.harness.serving import ROOT
 from shorturl.models import ShortUrl
-from shorturl.strategies.resolving import table as resolving
-from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES, Verdict
 
-RIGHT = [name for name, one in resolving.STRATEGIES.items() if one.verdict is not Verdict.WRONG]
+RIGHT = [name for name, one in STRATEGIES["resolving"].items() if one.verdict is not Verdict.WRONG]
 
 
 def test_the_plan_measures_every_right_strategy_and_both_sides_of_every_goal(

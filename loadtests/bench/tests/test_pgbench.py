@@ -6,15 +6,13 @@ from loadtests.bench import pgbench
 from loadtests.bench.services import Database
 from shorturl import operations
 from shorturl.models import ShortUrl
-from shorturl.strategies.creating import table as creating
 from shorturl.strategies.exhibits.totals import TOTAL_HITS
-from shorturl.strategies.resolving import table as resolving
-from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES, Verdict
 
 pytestmark = pytest.mark.exhaustive
 RESOLVING, CREATING = (
-    [name for name, strategy in each.STRATEGIES.items() if strategy.verdict is Verdict.RIGHT]
-    for each in (resolving, creating)
+    [name for name, one in STRATEGIES[operation].items() if one.verdict is Verdict.RIGHT]
+    for operation in ("resolving", "creating")
 )
 
 
@@ -22,7 +20,7 @@ RESOLVING, CREATING = (
 def test_every_script_counts_hits_of_every_key(database: Database, name: str) -> None:
     for number in (1, 2, 3):
         operations.create("https://example.com/", key=f"k{number}")
-    script = pgbench.resolving_script(resolving.STRATEGIES[name].function)
+    script = pgbench.resolving_script(STRATEGIES["resolving"][name].function)
     hits = {"k1": 0, "k2": 0}
     for _ in range(10):  # a machine with other work may make few hits in a second
         if not all((hits["k1"], hits["k2"])):
@@ -36,5 +34,5 @@ def test_every_script_counts_hits_of_every_key(database: Database, name: str) ->
 
 @pytest.mark.parametrize("name", CREATING)
 def test_every_script_creates_links(database: Database, name: str) -> None:
-    script = pgbench.creating_script(creating.STRATEGIES[name].function)
+    script = pgbench.creating_script(STRATEGIES["creating"][name].function)
     assert pgbench.run(database, script, "new", 2, 2, 1)

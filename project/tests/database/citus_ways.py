@@ -9,9 +9,7 @@ import django
 
 django.setup()
 
-from shorturl.strategies.delivering import table as delivering  # noqa: E402
-from shorturl.strategies.idempotency import table as idempotency  # noqa: E402
-from shorturl.strategies.spending import table as spending  # noqa: E402
+from shorturl.strategies.table import STRATEGIES  # noqa: E402
 
 UNCHANGED, SINGLE_SHARD = "runs unchanged", "single-shard"
 EVERY_SHARD, IN_PARTS = "runs on every shard", "runs in parts"
@@ -82,11 +80,11 @@ TABLES = {
     "creating": CREATING,
     "resolving": RESOLVING,
     "reusing": REUSING,
-    "idempotency": dict.fromkeys(idempotency.STRATEGIES, (UNCHANGED, PLAIN)),
-    "spending": dict.fromkeys(spending.STRATEGIES, (UNCHANGED, PLAIN)),
+    "idempotency": dict.fromkeys(STRATEGIES["idempotency"], (UNCHANGED, PLAIN)),
+    "spending": dict.fromkeys(STRATEGIES["spending"], (UNCHANGED, PLAIN)),
     "recording_visits": RECORDING_VISITS,
     "rolling_up": ROLLING_UP,
-    "delivering": dict.fromkeys(delivering.STRATEGIES, (UNCHANGED, PLAIN)),
+    "delivering": dict.fromkeys(STRATEGIES["delivering"], (UNCHANGED, PLAIN)),
 }
 
 if __name__ == "__main__":

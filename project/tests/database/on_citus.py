@@ -34,8 +34,7 @@ from shorturl.models import IdempotencyRecord, QuotaUsage, RecentVisits, ShortUr
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.exhibits.models import PartialCount, SingleVisit
 from shorturl.strategies.resolving import in_memory
-from shorturl.strategies.strategy import Verdict
-from shorturl.strategies.table import STRATEGIES
+from shorturl.strategies.table import STRATEGIES, Verdict
 
 THREADS, TIMES = 4, 10
 DUE = THREADS * TIMES

@@ -5,6 +5,9 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
+VERDICT = "right"
+SHOWS = "lock the key, not the table"
+
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 

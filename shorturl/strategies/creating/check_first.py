@@ -3,6 +3,10 @@ from typing import Any
 
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+STEP = "⛔ 2"
+SHOWS = "look before you leap: time of check to time of use"
+
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Look for a free key, then insert it.

@@ -6,6 +6,10 @@ from django.db import IntegrityError
 from shorturl.links.keys import is_collision
 from shorturl.models import ShortUrl
 
+VERDICT = "safe only outside of a transaction"
+STEP = "✅ 2"
+SHOWS = "retry on IntegrityError, without a savepoint"
+
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and try the next key when the database refuses this one.

@@ -3,6 +3,9 @@ from typing import Any
 
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "Django's idiom without a look at `created`: another user's link, silently"
+
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Get the short URL of the first candidate key, or create it.

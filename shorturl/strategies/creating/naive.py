@@ -3,6 +3,10 @@ from typing import Any
 
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+STEP = "⛔ 1"
+SHOWS = "ignores collisions"
+
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert the first candidate key.

@@ -6,6 +6,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ShortUrl
 
+VERDICT = "right"
+SHOWS = "INSERT … ON CONFLICT DO NOTHING: one statement, no exception"
+
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 COMMA = sql.SQL(", ")
 NAMES = {

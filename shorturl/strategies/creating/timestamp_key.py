@@ -4,6 +4,9 @@ from typing import Any
 
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "the clock as the key"
+
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Make the key from the clock, as if it never showed the same time twice.

@@ -4,6 +4,9 @@ from django.db import connection, transaction
 
 from shorturl.models import LinkEvent
 
+VERDICT = "right"
+SHOWS = "lock the link by name, and read again"
+
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
 LINKS = 10  # tried one after the other
 

@@ -4,6 +4,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LinkEvent
 
+VERDICT = "wrong"
+SHOWS = "DELETE … RETURNING, then send: a crash between loses the event"
+
 TAKE = sql.SQL("""
     DELETE FROM {table} WHERE id = (
         SELECT id FROM {table} AS event

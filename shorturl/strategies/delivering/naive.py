@@ -3,6 +3,9 @@ from datetime import timedelta
 
 from shorturl.models import CLOCK, LinkEvent
 
+VERDICT = "wrong"
+SHOWS = "SELECT, then UPDATE: two workers claim the same event"
+
 LEASE = timedelta(minutes=1)  # longer than a delivery can take
 
 

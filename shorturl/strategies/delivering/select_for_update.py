@@ -4,6 +4,9 @@ from django.db import transaction
 
 from shorturl.models import LinkEvent
 
+VERDICT = "right"
+SHOWS = "a row lock while it sends: right, and one worker at a time"
+
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Lock the event's row, send the event, delete it, commit.

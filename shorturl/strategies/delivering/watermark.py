@@ -4,6 +4,9 @@ from django.db.models import Max
 
 from shorturl.models import LinkEvent
 
+VERDICT = "wrong"
+SHOWS = "all ids up to the largest: one can be committed after a larger one"
+
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Send all events up to the largest id, and delete all up to it.

@@ -5,6 +5,9 @@ from django.db import connection, transaction
 
 from shorturl.models import IdempotencyRecord
 
+VERDICT = "right"
+SHOWS = "lock the key by name, and refuse a request while another one is in flight"
+
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
 
 

@@ -6,6 +6,9 @@ from django.db.backends.postgresql.psycopg_any import errors
 
 from shorturl.models import IdempotencyRecord
 
+VERDICT = "right"
+SHOWS = "the key first, in the work's transaction"
+
 
 def answer(
     caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]

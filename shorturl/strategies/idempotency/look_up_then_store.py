@@ -3,6 +3,9 @@ from typing import Any
 
 from shorturl.models import IdempotencyRecord
 
+VERDICT = "wrong"
+SHOWS = "look the key up, work, store the answer"
+
 
 def answer(
     caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]

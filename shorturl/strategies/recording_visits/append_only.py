@@ -4,6 +4,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import LIVE, ShortUrl, Visit
 from shorturl.strategies.exhibits.models import SingleVisit
 
+VERDICT = "right"
+SHOWS = "a row for each visit, added up later"
+
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 COUNT = sql.SQL("""
     WITH followed AS (

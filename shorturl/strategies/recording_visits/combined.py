@@ -8,6 +8,9 @@ from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import RecentVisits, ShortUrl, Visit
 
+VERDICT = "right"
+SHOWS = "one statement for all visits that wait, and a row for each key, added up later"
+
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
@@ -52,7 +55,7 @@ SEVERAL = sql.SQL("""
 
 
 def record(key: str, visit: Visit) -> ShortUrl:
-    """Record a visit by the statement that records several; count_one() and count() record more.
+    """Record a visit as the service does, which runs on count_one() and count() for several.
 
     What it does: counts the visit as `combined` in `resolving` does, and inserts a row that has it
     as JSON. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without one, and

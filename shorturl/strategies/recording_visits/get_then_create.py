@@ -6,6 +6,9 @@ from django.db.models import F
 
 from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
+VERDICT = "wrong"
+SHOWS = "get the hour's row, else create it: time of check to time of use"
+
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
     UPDATE {table} SET hits = hits + 1

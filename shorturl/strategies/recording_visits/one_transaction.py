@@ -9,6 +9,9 @@ from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl, Visit, VisitCount
 
+VERDICT = "right"
+SHOWS = "UPDATE and upsert in one transaction: two statements, committed together"
+
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]

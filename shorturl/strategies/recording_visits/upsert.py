@@ -3,6 +3,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
 
+VERDICT = "right"
+SHOWS = "UPDATE and upsert in one statement, a data-modifying WITH"
+
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 COUNT = sql.SQL("""

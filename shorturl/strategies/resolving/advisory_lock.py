@@ -2,6 +2,9 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
+VERDICT = "safe only for links without limit and expiry"
+SHOWS = "lock the key by name"
+
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 

@@ -4,6 +4,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import LIVE, ShortUrl
 from shorturl.strategies.exhibits.models import PartialCount
 
+VERDICT = "safe only for links without limit and expiry"
+SHOWS = "a row for each hit, added up later"
+
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields if field.attname != "hits"]
 COUNT = sql.SQL("""
     WITH link AS (

@@ -2,6 +2,9 @@ from django.db import transaction
 
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "the same inside atomic(): a transaction is not a lock"
+
 
 def resolve(key: str) -> ShortUrl:
     """Read the counter, add one, write it back, all in one transaction.

@@ -6,6 +6,9 @@ from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl
 
+VERDICT = "right"
+SHOWS = "one statement for all hits that wait, of one key or of several"
+
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
 Row = tuple[int, str, str, int]
@@ -36,7 +39,7 @@ SEVERAL = sql.SQL("""
 
 
 def resolve(key: str) -> ShortUrl:
-    """Count a hit by the statement that counts several; count_one() and count() count more.
+    """Count a hit as the service does, which runs on count_one() and count() for several hits.
 
     What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
 

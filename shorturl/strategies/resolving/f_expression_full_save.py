@@ -2,6 +2,9 @@ from django.db.models import F
 
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "counts right, and undoes a concurrent edit"
+
 
 def resolve(key: str) -> ShortUrl:
     """Let the database add one, and save all other columns too.

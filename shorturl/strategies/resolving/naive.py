@@ -1,5 +1,9 @@
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+STEP = "⛔ 3"
+SHOWS = "read, add one, write: the lost update"
+
 
 def resolve(key: str) -> ShortUrl:
     """Read the counter, add one, write it back.

@@ -3,6 +3,9 @@ from django.db.backends.postgresql.psycopg_any import errors
 
 from shorturl.models import ShortUrl
 
+VERDICT = "right"
+SHOWS = "snapshot isolation, and a retry when PostgreSQL refuses"
+
 # One of the competing processes always succeeds, so this many failures in a row are not due to
 # load.
 ATTEMPTS = 1_000

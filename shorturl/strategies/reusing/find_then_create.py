@@ -2,6 +2,9 @@ from collections.abc import Callable
 
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "find if exists, else create: time of check to time of use"
+
 
 def reuse(
     target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]

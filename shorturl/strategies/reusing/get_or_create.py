@@ -3,6 +3,9 @@ from collections.abc import Callable
 from shorturl.links.keys import draw
 from shorturl.models import ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "Django's idiom without the unique constraint that it needs"
+
 KEY_LENGTH = 7
 
 

@@ -6,6 +6,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import ReuseClaim, ShortUrl
 
+VERDICT = "right"
+SHOWS = "claim the target by a unique index on its hash"
+
 CLAIM = sql.SQL("""
     INSERT INTO {table} (digest) VALUES (%s)
     ON CONFLICT (digest) DO UPDATE SET digest = EXCLUDED.digest

@@ -5,6 +5,9 @@ from django.db.backends.postgresql.psycopg_any import errors
 
 from shorturl.models import ShortUrl
 
+VERDICT = "right"
+SHOWS = "let PostgreSQL refuse the second one, and try again"
+
 # One of the competing processes always succeeds, so this many failures in a row are not due to
 # load.
 ATTEMPTS = 1_000

@@ -6,6 +6,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
 
+VERDICT = "right"
+SHOWS = "one link after the other: a short transaction for each"
+
 BATCH = 10_000  # rows that one SELECT reads, and that one transaction moves
 NAMES = {
     "counts": sql.Identifier(VisitCount._meta.db_table),

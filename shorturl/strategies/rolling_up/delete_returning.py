@@ -5,6 +5,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
 
+VERDICT = "right"
+SHOWS = "DELETE … RETURNING into an upsert: one statement"
+
 MOVE = sql.SQL("""
     WITH taken AS (
         DELETE FROM {counts}

@@ -5,6 +5,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import VisitCount
 
+VERDICT = "wrong"
+SHOWS = "read, add up, delete what was read: the lost update"
+
 NAMES = {
     "counts": sql.Identifier(VisitCount._meta.db_table),
     "kind": sql.SQL("referrer, browser, system, device, country, is_bot"),

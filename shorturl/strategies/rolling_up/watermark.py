@@ -6,6 +6,9 @@ from django.db.models import Max
 
 from shorturl.models import VisitCount
 
+VERDICT = "wrong"
+SHOWS = "all ids up to the largest: one can be committed after a larger one"
+
 NAMES = {
     "counts": sql.Identifier(VisitCount._meta.db_table),
     "kind": sql.SQL("referrer, browser, system, device, country, is_bot"),

@@ -8,6 +8,9 @@ from django.db.models import F
 
 from shorturl.models import QuotaUsage, ShortUrl
 
+VERDICT = "right"
+SHOWS = "an upsert with the limit as its condition, undone when the create fails"
+
 T = TypeVar("T")
 SPEND = sql.SQL("""
     INSERT INTO {table} AS counter (spender, period, since, spent)

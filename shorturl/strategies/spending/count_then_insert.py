@@ -7,6 +7,9 @@ from django.db.models import Func
 
 from shorturl.models import QuotaUsage, ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "count the creates, then create: time of check to time of use"
+
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

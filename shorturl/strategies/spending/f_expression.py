@@ -7,6 +7,9 @@ from django.db.models import F, Func
 
 from shorturl.models import QuotaUsage, ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "counts right, and checks the limit before"
+
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

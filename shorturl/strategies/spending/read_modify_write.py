@@ -7,6 +7,9 @@ from django.db.models import Func
 
 from shorturl.models import QuotaUsage, ShortUrl
 
+VERDICT = "wrong"
+SHOWS = "read the counter, compare, add one, write: the lost update"
+
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,6 +7,9 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import QuotaUsage, ShortUrl
 
+VERDICT = "right"
+SHOWS = "the same upsert in the transaction of the create: a failure rolls both back"
+
 T = TypeVar("T")
 SPEND = sql.SQL("""
     INSERT INTO {table} AS counter (spender, period, since, spent)

@@ -8,6 +8,9 @@ from django.db.models import Func
 
 from shorturl.models import QuotaUsage, ShortUrl
 
+VERDICT = "right"
+SHOWS = "a row lock from the check until the create"
+
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -20,15 +20,14 @@ from shorturl.strategies.resolving import (
     repeatable_read,
     update_returning,
 )
-from shorturl.strategies.resolving.table import STRATEGIES, Resolve
-from shorturl.strategies.strategy import Strategy
+from shorturl.strategies.table import STRATEGIES, Strategy
 from shorturl.tests.callers import each, only_link
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OLD, NEW = "https://old.example/", "https://new.example/"
 
-every_strategy = each(STRATEGIES.values())
+every_strategy = each(STRATEGIES["resolving"].values())
 setup = partial(only_link, "hot", target_url=OLD)
 
 
@@ -44,7 +43,7 @@ def total(key: str = "hot") -> int:
 
 
 @every_strategy
-def test_returns_the_short_url_and_counts(strategy: Strategy[Resolve]) -> None:
+def test_returns_the_short_url_and_counts(strategy: Strategy) -> None:
     setup()
     ShortUrl.objects.create(key="cold", target_url=NEW, hits=5)
     ShortUrl.objects.create(key="viral", target_url=NEW, hits=2**62)
@@ -63,9 +62,7 @@ def test_returns_the_short_url_and_counts(strategy: Strategy[Resolve]) -> None:
 @pytest.mark.parametrize(
     "values", [{"deleted_at": CLOCK}, {"expires_at": CLOCK}, {"hits": 5, "max_hits": 5}]
 )
-def test_a_link_that_is_not_live_counts_no_hit(
-    strategy: Strategy[Resolve], values: dict[str, Any]
-) -> None:
+def test_a_link_that_is_not_live_counts_no_hit(strategy: Strategy, values: dict[str, Any]) -> None:
     setup()
     ShortUrl.objects.update(**values)
     with pytest.raises(ShortUrl.DoesNotExist):
@@ -78,10 +75,10 @@ def test_a_link_that_is_not_live_counts_no_hit(
 AT_ONCE = ("select_for_update", "update_returning", "combined")  # check and count under one lock
 
 
-@each(STRATEGIES[name] for name in AT_ONCE)
+@each(STRATEGIES["resolving"][name] for name in AT_ONCE)
 @pytest.mark.parametrize(("ends", "hits"), [("clock_timestamp()", 1), ("'2020-01-01'", 0)])
 def test_a_hit_that_waits_for_a_lock_expires_by_the_start_of_its_statement(
-    strategy: Strategy[Resolve], ends: str, hits: int
+    strategy: Strategy, ends: str, hits: int
 ) -> None:
     """Process 2 locks the row, process 1 waits for it, then 2 lets it expire, now or in 2020.
 
@@ -109,7 +106,7 @@ def test_a_hit_that_waits_for_a_lock_expires_by_the_start_of_its_statement(
 
 
 @every_strategy
-def test_the_callers_transaction_stays_usable(strategy: Strategy[Resolve]) -> None:
+def test_the_callers_transaction_stays_usable(strategy: Strategy) -> None:
     """`repeatable_read` refuses before it sends anything."""
     setup()
     with transaction.atomic():
@@ -128,7 +125,7 @@ def test_the_callers_transaction_stays_usable(strategy: Strategy[Resolve]) -> No
 def lose(module: Any, rounds: int, *, then: str = "") -> Outcome:
     """Let another process count between the read and the write of each of `rounds` attempts."""
     attempt = {compare_and_swap: "12211", repeatable_read: "112211"}[module]
-    win = STRATEGIES["update_returning"].function
+    win = STRATEGIES["resolving"]["update_returning"].function
     schedule = run_schedule(
         attempt * rounds + then,
         [lambda: module.resolve("hot"), lambda: [win("hot") for _ in range(rounds)]],
@@ -152,7 +149,7 @@ def test_an_optimistic_strategy_retries_and_gives_up(
 
 
 @every_strategy
-def test_columns_are_known_by_name(strategy: Strategy[Resolve]) -> None:
+def test_columns_are_known_by_name(strategy: Strategy) -> None:
     """The columns of the table can be in another order, and there can be more of them."""
     setup()
     table = ShortUrl._meta.db_table

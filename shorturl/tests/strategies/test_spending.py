@@ -12,8 +12,7 @@ from pginterleave.pytest_plugin import Interleave
 from shorturl.limits.quotas import reserve
 from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies.spending import f_expression
-from shorturl.strategies.spending.table import STRATEGIES, Spend
-from shorturl.strategies.strategy import Strategy, Verdict
+from shorturl.strategies.table import STRATEGIES, Strategy, Verdict
 from shorturl.tests.callers import each
 
 # It began in 2024, and ends in 2052.
@@ -21,7 +20,7 @@ PERIOD = timedelta(days=10_000)
 BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
 
 pytestmark = pytest.mark.django_db(transaction=True)
-every_strategy = each(STRATEGIES.values())
+every_strategy = each(STRATEGIES["spending"].values())
 
 
 def spent(spender: str) -> int:
@@ -33,7 +32,7 @@ def fail() -> NoReturn:
 
 
 @every_strategy
-def test_spends_up_to_the_limit(strategy: Strategy[Spend]) -> None:
+def test_spends_up_to_the_limit(strategy: Strategy) -> None:
     """Each spender and each period has a separate quota, and a refusal spends nothing."""
     QuotaUsage.objects.create(spender="one", period=PERIOD, since=BEFORE, spent=3)
     for number, spender in enumerate(("one", "other")):
@@ -46,7 +45,7 @@ def test_spends_up_to_the_limit(strategy: Strategy[Spend]) -> None:
 
 
 @every_strategy
-def test_more_at_once_than_is_left(strategy: Strategy[Spend]) -> None:
+def test_more_at_once_than_is_left(strategy: Strategy) -> None:
     for made in (0, 1):
         with pytest.raises(ShortUrl.QuotaExceeded):
             strategy.function("one", fail, limit=3, period=PERIOD, amount=4 - made)
@@ -72,9 +71,9 @@ def test_several_quotas_are_spent_by_one_statement(django_assert_num_queries: An
     assert spent == {day: 2, minute: 1}
 
 
-@each(one for one in STRATEGIES.values() if one.verdict is Verdict.RIGHT)
+@each(one for one in STRATEGIES["spending"].values() if one.verdict is Verdict.RIGHT)
 def test_a_failure_is_given_back_and_the_callers_transaction_stays_usable(
-    strategy: Strategy[Spend],
+    strategy: Strategy,
 ) -> None:
     def create_in_vain() -> NoReturn:
         ShortUrl.objects.create(key="half", target_url="https://example.com/")
@@ -109,7 +108,7 @@ def test_a_session_that_is_killed_gives_back_what_it_has_reserved() -> None:
 
     for name, left in ("reservation", 0), ("row_lock", 0), ("conditional_update", 1):
         with pytest.raises(SystemExit):
-            STRATEGIES[name].function(name, killed, limit=1, period=PERIOD)
+            STRATEGIES["spending"][name].function(name, killed, limit=1, period=PERIOD)
         connection.close()
         assert spent(name) == left
 

@@ -21,8 +21,7 @@ from pginterleave import Outcome, explore
 from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.strategies.recording_visits import one_transaction
 from shorturl.strategies.rolling_up import batches, by_key
-from shorturl.strategies.rolling_up import table as rolling_up
-from shorturl.strategies.strategy import Verdict
+from shorturl.strategies.table import STRATEGIES, Verdict
 from shorturl.tests.callers import only_link, run
 from shorturl.visits import compaction
 from shorturl.visits.roll_up import roll_up_visits
@@ -118,7 +117,7 @@ def test_a_roll_up_beside_visits_in_open_transactions(name: str, number: int) ->
 
     In every order of the statements a right roll-up loses nothing and causes no deadlock.
     """
-    strategy, visit = rolling_up.STRATEGIES[name], Visit(browser="Firefox")
+    strategy, visit = STRATEGIES["rolling_up"][name], Visit(browser="Firefox")
 
     def setup() -> None:
         only_link("a")
