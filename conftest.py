@@ -4,7 +4,6 @@ import gc
 import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -13,7 +12,6 @@ from django.db import connection
 from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 
-EXERCISES = Path(__file__).parent / "lab" / "exercises"
 PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
 KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
 
@@ -27,10 +25,6 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             "The tests need more packages than the service: run `make test`, or "
             "pip install -r requirements.txt"
-        )
-    if [Path(each).resolve() for each in config.args] == [EXERCISES]:
-        raise pytest.UsageError(
-            "Name an exercise, such as lab/exercises/resolve.py; docs/workshop.md lists all"
         )
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(20_000)  # the default is 700 new objects, which takes longer

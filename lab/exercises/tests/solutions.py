@@ -1,104 +1,94 @@
 """Solutions of the exercises: some RIGHT ones, and WRONG ones.
 
-Each wrong one shows that a check works, and has a part of the sentence that refuses it.
+Each wrong one shows that a test works, and has a part of the sentence that refuses it.
 """
 
-from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
-from django.db import DatabaseError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 
-from shorturl.models import QuotaUsage, ShortUrl
-from shorturl.strategies.creating import forgiveness, get_or_create
-from shorturl.strategies.delivering import advisory_lock, delete_returning
-from shorturl.strategies.reusing import find_then_create, serializable
-from shorturl.strategies.spending import conditional_update
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def sql(text, *values):
-    with connection.cursor() as cursor:
-        cursor.execute(text, values)
+from shorturl.models import LinkEvent, ShortUrl
+from shorturl.strategies.creating import forgiveness, get_or_create, savepoint
+from shorturl.strategies.delivering import delete_returning, select_for_update, skip_locked
+from shorturl.strategies.resolving import advisory_lock, atomic_only, compare_and_swap
+from shorturl.strategies.resolving import f_expression_full_save as full_save
+from shorturl.strategies.reusing import find_then_create, on_conflict, serializable
+from shorturl.strategies.spending import conditional_update, read_modify_write
 
 
-def live(key):
-    return ShortUrl.objects.live().filter(key=key)
-
-
-def reads_after_the_update(key):
-    if not live(key).update(hits=F("hits") + 1):
+def resolve_and_read_afterwards(key):
+    if not ShortUrl.objects.live().filter(key=key).update(hits=F("hits") + 1):
         raise ShortUrl.DoesNotExist(key)
     return ShortUrl.objects.get(key=key)
 
 
-def compare_and_swap(key, attempts=20):
-    for _ in range(attempts):
-        link = live(key).get()
-        if live(key).filter(hits=link.hits).update(hits=link.hits + 1):
-            return link
-    raise ShortUrl.Contended(key, attempts)
+def resolve_durably(key):
+    with transaction.atomic(durable=True):
+        short_url = ShortUrl.objects.live().select_for_update().get(key=key)
+        short_url.hits += 1
+        short_url.save(update_fields=["hits"])
+    return short_url
 
 
-def a_lock_on_hash(key):
-    with transaction.atomic():
-        sql("SELECT pg_advisory_xact_lock(%s)", hash(key))
-        link = live(key).get()
-        link.hits += 1
-        link.save(update_fields=["hits"])
-        return link
+def resolve_without_live(key):
+    ShortUrl.objects.filter(key=key).update(hits=F("hits") + 1)
+    return ShortUrl.objects.get(key=key)
 
 
-def a_lock_outlives_the_call(key):
-    sql("SELECT pg_advisory_lock(hashtext(%s))", key)
-    return reads_after_the_update(key)
-
-
-def the_cause_is_lost(key):
+def create_and_try_one_key(target_url, *, keys):
     try:
-        return reads_after_the_update(key)
-    except DatabaseError:
-        raise ShortUrl.Contended(key, 1) from None
+        with transaction.atomic():
+            return ShortUrl.objects.create(key=next(iter(keys)), target_url=target_url)
+    except IntegrityError:
+        raise ShortUrl.KeySpaceExhausted(keys) from None
 
 
-def a_failed_read_is_no_link(key):
-    try:
-        live(key).get()
-    except Exception as error:
-        raise ShortUrl.DoesNotExist(key) from error
-    return reads_after_the_update(key)
-
-
-def pythons_clock(spender, create, *, limit, period, amount=1):
-    own = {"since": EPOCH + (timezone.now() - EPOCH) // period * period, "period": period}
+def reuse_under_row_locks(target_url, *, owner_id, create):
     with transaction.atomic():
-        unused = QuotaUsage(spender=spender, spent=0, **own)
-        QuotaUsage.objects.bulk_create([unused], ignore_conflicts=True)
-        left = QuotaUsage.objects.filter(spender=spender, spent__lte=limit - amount, **own)
-        if not left.update(spent=F("spent") + amount):
-            raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
-        return create()
+        links = ShortUrl.objects.live().select_for_update()
+        oldest = links.filter(owner_id=owner_id, target_url=target_url).order_by("id").first()
+        return (oldest, False) if oldest else (create(), True)
+
+
+def deliver_any_event(subscription_id, send):
+    with transaction.atomic():
+        events = LinkEvent.objects.filter(subscription_id=subscription_id).order_by("id")
+        event = events.select_for_update(skip_locked=True).first()
+        if event is None:
+            return False
+        send(event)
+        event.delete()
+        return True
 
 
 RIGHT: list[tuple[str, Any]] = [
-    ("resolve", compare_and_swap),
+    ("resolve", compare_and_swap.resolve),
+    ("resolve", resolve_and_read_afterwards),
+    ("resolve", resolve_durably),
+    ("create", savepoint.create),
     ("reuse", serializable.reuse),
+    ("reuse", on_conflict.reuse),
     ("quota", conditional_update.spend),
-    ("deliver", advisory_lock.deliver),
+    ("deliver", skip_locked.deliver),
+    ("deliver", select_for_update.deliver),
 ]
 WRONG: list[tuple[str, Any, str]] = [  # None is the given function
-    *((name, None, "is right") for name in ("resolve", "create", "reuse", "quota", "deliver")),
-    ("resolve", partial(compare_and_swap, attempts=10**9), "The call does not end"),
-    ("resolve", a_lock_on_hash, "in processes of the operating system"),
-    ("resolve", a_lock_outlives_the_call, "an advisory lock"),
-    ("resolve", the_cause_is_lost, "the error of the database is right"),
-    ("resolve", a_failed_read_is_no_link, "another session has locked the table"),
+    ("resolve", None, "One after the other it is"),
+    ("create", None, "One after the other it is"),
+    ("reuse", None, "One after the other it is"),
+    ("quota", None, "Right is as many as created"),
+    ("deliver", None, "Right is each of them once"),
+    ("resolve", atomic_only.resolve, "lost update"),
+    ("resolve", full_save.resolve, "and edit("),
+    ("resolve", advisory_lock.resolve, "raises IntegrityError"),
+    ("resolve", resolve_without_live, "raises IntegrityError"),
     ("create", forgiveness.create, "raises TransactionManagementError"),
-    ("create", get_or_create.create, "is right"),
-    ("reuse", find_then_create.reuse, "as one after the other"),
-    ("quota", pythons_clock, "in processes of the operating system"),
-    ("deliver", delete_returning.deliver, "is not in the table"),
+    ("create", get_or_create.create, "where ['a'] are taken"),
+    ("create", create_and_try_one_key, "raises KeySpaceExhausted"),
+    ("reuse", find_then_create.reuse, "30 calls of reuse at once"),
+    ("reuse", reuse_under_row_locks, "One after the other it is"),
+    ("quota", read_modify_write.spend, "a create that fails"),
+    ("deliver", delete_returning.deliver, "it is not in the table"),
+    ("deliver", deliver_any_event, "Right is the order of a link's events"),
 ]
