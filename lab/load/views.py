@@ -23,7 +23,7 @@ from lab.load.key_spaces import visits_of
 from lab.models import KeySpace
 from shorturl import following
 from shorturl.api.error_responses import ApiError
-from shorturl.links.validators import ascii_url, shortened
+from shorturl.links.validators import location, shortened
 from shorturl.models import IdempotencyRecord, ShortUrl, VisitCount
 from shorturl.outages import driver_error
 from shorturl.strategies.creating import on_conflict
@@ -136,7 +136,7 @@ def record(request: HttpRequest, strategy: Strategy, key: str) -> HttpResponse:
 
 def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:
     short_url = following.counted_by(function, key)
-    response = HttpResponseRedirect(ascii_url(short_url.target_url))
+    response = HttpResponseRedirect(location(short_url.target_url))
     hits = vars(short_url).get("hits")  # None if the strategy has not fetched it
     if isinstance(hits, int):  # and not an expression, which only the database evaluates
         response["X-Hits"] = str(hits)

@@ -21,10 +21,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.db import Error, close_old_connections, connection, transaction
 from django.db.models import Exists, F, OuterRef
-from django.utils.encoding import iri_to_uri
 
 from shorturl.events.subscribing import MOST
-from shorturl.links.validators import ascii_host
 from shorturl.models import CLOCK, EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
 from shorturl.strategies.delivering import update_skip_locked
 
@@ -135,7 +133,7 @@ def tell(receiver: Subscription, event: LinkEvent) -> None:
     content = {"type": event.type, "timestamp": event.at.isoformat(), "data": event.data}
     body = json.dumps(content).encode()
     headers = {"Content-Type": "application/json", **signed(receiver.secret, event.pk, body)}
-    url = urlsplit(iri_to_uri(receiver.url))
+    url = urlsplit(receiver.url)
     with connected(url, time.monotonic() + LONGEST) as connection:
         path = url._replace(scheme="", netloc="", fragment="").geturl()
         connection.request("POST", path or "/", body, headers)
@@ -150,7 +148,7 @@ def connected(url: SplitResult, until: float) -> Iterator[HTTPConnection]:
 
     Raises OSError. Each wait has a TIMEOUT, too.
     """
-    host = ascii_host(url.hostname or "")
+    host = url.hostname or ""
     tls = ssl.create_default_context() if url.scheme == "https" else None
     port = url.port or (443 if tls else 80)
     connection = HTTPSConnection(host, port, context=tls) if tls else HTTPConnection(host, port)

@@ -2,11 +2,11 @@
 
 import base64
 import secrets
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 
-from shorturl.links.validators import validate_target_url
 from shorturl.models import ShortUrl, Subscription
 
 MOST = 20  # receivers; `manage.py deliver` has a thread and a connection for each
@@ -34,7 +34,7 @@ def subscribe(url: str) -> Subscription:
     It waits for changes in progress, so none is committed later without its event. Raises
     ValidationError for an invalid or known address.
     """
-    validate_target_url(url)
+    validate_receiver(url)
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
@@ -49,6 +49,21 @@ def subscribe(url: str) -> Subscription:
             tell = f"EXECUTE FUNCTION shorturl_tell('{name}')"
             cursor.execute(f'CREATE OR REPLACE TRIGGER "{name}" {when} {tell}')
     return subscription
+
+
+def validate_receiver(url: str) -> None:
+    """Raise ValidationError unless the URL can be a receiver's, which may be a private address."""
+    try:
+        split = urlsplit(url)
+        _ = split.port  # parsed on demand
+        is_valid = split.scheme in ("http", "https") and split.hostname and "@" not in split.netloc
+    except ValueError:
+        is_valid = False
+    if not is_valid or not url.isascii() or not url.isprintable() or " " in url:
+        raise ValidationError(
+            f"{url!r} is not the address of a receiver: write it like https://example.com/hook, "
+            "in ASCII and without a user name."
+        )
 
 
 def unsubscribe(url: str) -> bool:

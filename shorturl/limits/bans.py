@@ -10,14 +10,12 @@ from threading import Lock
 from time import monotonic
 from typing import NamedTuple
 
-from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from shorturl.exceptions import Banned
 from shorturl.links.validators import (
-    reached_hosts,
     shortened,
-    validate_foreign,
+    target_host,
     validate_target_url,
     with_scheme,
 )
@@ -50,12 +48,9 @@ def banned(target_url: str, domains: frozenset[str]) -> str | None:
     """Return which of the domains the target is in, if any; it must be a valid URL."""
     if not domains:
         return None
-    for host in reached_hosts(target_url):
-        labels = host.split(".")
-        names = (".".join(labels[start:]) for start in range(len(labels)))
-        if name := next((name for name in names if name in domains), None):
-            return name
-    return None
+    labels = target_host(target_url).split(".")
+    names = (".".join(labels[start:]) for start in range(len(labels)))
+    return next((name for name in names if name in domains), None)
 
 
 def ban_of(target_url: str) -> str | None:
@@ -69,8 +64,7 @@ def clean_target_url(target_url: str, own_host: str) -> str:
     `own_host` is the Host of the request, to which no link may lead.
     """
     target_url = with_scheme(target_url)
-    validate_target_url(target_url)
-    validate_foreign(target_url, own_host, settings.ALLOWED_HOSTS)
+    validate_target_url(target_url, own_host)
     validate_not_banned(target_url)
     return target_url
 

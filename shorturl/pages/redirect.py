@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from shorturl import following
 from shorturl.exceptions import Banned, Gone, RowLocked
 from shorturl.limits import bans
-from shorturl.links.validators import ascii_url, target_host, with_query
+from shorturl.links.validators import location, target_host, with_query
 from shorturl.models import ShortUrl
 from shorturl.pages.error_response import error_response
 
@@ -87,7 +87,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     target_url, query = short_url.target_url, request.META.get("QUERY_STRING", "")
     if query and following.forwards_query(key):
         target_url = with_query(target_url, query)
-    response = HttpResponseRedirect(ascii_url(target_url))
+    response = HttpResponseRedirect(location(target_url))
     if request.method == "HEAD" and short_url.max_hits:
         del response["Location"]
     # A redirect from a cache would be a hit that is not counted.

@@ -25,7 +25,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from shorturl.exceptions import TooManyCreates
 from shorturl.limits import bans, owners, quotas
 from shorturl.links.keys import violates
-from shorturl.links.validators import ascii_url, target_host
+from shorturl.links.validators import location, target_host
 from shorturl.models import OWNER_CONSTRAINT, ShortUrl
 from shorturl.pages import visit_pages
 from shorturl.pages.error_response import error_response
@@ -128,7 +128,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
         "public": settings.SHORTURL_PUBLIC_STATS,
         "address": address(request, key),
-        "target_href": ascii_url(short_url.target_url),
+        "target_href": location(short_url.target_url),
         "host": target_host(short_url.target_url),
         "may_see_target": owners.may_see_target(request.user, short_url),
         "banned": bans.ban_of(short_url.target_url),

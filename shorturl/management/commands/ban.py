@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
 from shorturl.limits.bans import HOLDS
-from shorturl.links.validators import ascii_host
+from shorturl.links.validators import target_host, validate_url
 from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import BannedDomain
 
@@ -29,17 +29,23 @@ class Command(DatabaseCommand):
     def handle(self, *args: Any, domains: list[str], lift: bool, **options: Any) -> None:
         if bool(domains) == options["list"]:
             raise CommandError("Name domains, such as example.com, or use --list alone.")
-        try:
-            if options["list"]:
-                for ban in BannedDomain.objects.order_by("domain"):
-                    self.stdout.write(f"{ban.domain}  banned {ban.banned_at:%Y-%m-%d %H:%M} UTC")
-                return
-            names = sorted({ascii_host(domain.removesuffix(".")) for domain in domains})
-            if not lift:
-                bans = [BannedDomain(domain=name) for name in names]
-                BannedDomain.objects.bulk_create(bans, ignore_conflicts=True)
-            elif not BannedDomain.objects.filter(domain__in=names).delete()[0]:
-                raise CommandError(f"Not banned: {', '.join(names)}. See `manage.py ban --list`.")
-        except ValidationError as error:
-            raise CommandError(f"{error.messages[0]} Write a domain like example.com.") from error
+        if options["list"]:
+            for ban in BannedDomain.objects.order_by("domain"):
+                self.stdout.write(f"{ban.domain}  banned {ban.banned_at:%Y-%m-%d %H:%M} UTC")
+            return
+        names = sorted({domain_of(domain) for domain in domains})
+        if not lift:
+            bans = [BannedDomain(domain=name) for name in names]
+            BannedDomain.objects.bulk_create(bans, ignore_conflicts=True)
+        elif not BannedDomain.objects.filter(domain__in=names).delete()[0]:
+            raise CommandError(f"Not banned: {', '.join(names)}. See `manage.py ban --list`.")
         self.stderr.write(f"{'Lifted' if lift else 'Banned'}: {', '.join(names)}.")
+
+
+def domain_of(name: str) -> str:
+    url = f"https://{name}/"
+    try:
+        validate_url(url)
+    except ValidationError as error:
+        raise CommandError(f"{name!r} is not a domain: write it like example.com.") from error
+    return target_host(url)

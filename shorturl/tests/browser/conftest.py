@@ -37,7 +37,7 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
     # No request of a page leaves this machine.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.*",
 ]
 
 # Milliseconds, generous for a busy machine.
@@ -93,9 +93,10 @@ class TargetPage(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def target_url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), TargetPage) as server:
+    # A link may not lead to the service's own host, at any port.
+    with ThreadingHTTPServer(("127.0.0.2", 0), TargetPage) as server:
         Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/a/long/page"
+        yield f"http://127.0.0.2:{server.server_port}/a/long/page"
         server.shutdown()
 
 

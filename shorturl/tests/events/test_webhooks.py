@@ -292,7 +292,7 @@ def test_the_command(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Non
     assert run("webhook", "list")[0] == f"{URL}  1 events wait\n"
     with pytest.raises(CommandError, match="is a receiver already"):
         run("webhook", "add", URL)
-    with pytest.raises(CommandError, match="start it with http"):
+    with pytest.raises(CommandError, match="write it like https://"):
         run("webhook", "add", "ftp://example.com")
     monkeypatch.setattr(subscribing, "MOST", 1)
     with pytest.raises(CommandError, match="remove one first"):

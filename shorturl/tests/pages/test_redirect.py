@@ -18,11 +18,10 @@ TARGET_URL = "https://example.com/a/long/page?q=1#part"
 LOCATIONS = {
     "https://Bücher.example/": "https://xn--bcher-kva.example/",
     "https://bücher.example:8443/?": "https://xn--bcher-kva.example:8443/?",
-    "https://bücher.example:/": "https://xn--bcher-kva.example/",
     "https://bücher.example//bücher.example?#": "https://xn--bcher-kva.example//b%C3%BCcher.example?#",
     "https://例え.jp/%20": "https://xn--r8jz45g.jp/%20",
     "https://example.com/Größe?q=ä#ß": "https://example.com/Gr%C3%B6%C3%9Fe?q=%C3%A4#%C3%9F",
-    "https://[::1]/ä": "https://[::1]/%C3%A4",
+    "https://[2001:db8::1]/ä": "https://[2001:db8::1]/%C3%A4",
     "https://example.com/%zz": "https://example.com/%zz",
     "HTTP://EXAMPLE.COM": "HTTP://EXAMPLE.COM",
     "https://example.com/<\"'>": "https://example.com/%3C%22'%3E",

@@ -13,6 +13,7 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertInHTML
 
 from shorturl import operations
+from shorturl.links.validators import location
 from shorturl.models import ShortUrl
 
 pytestmark = pytest.mark.django_db
@@ -61,7 +62,7 @@ def test_the_target_is_text(client: Client) -> None:
     page = client.get("/xss/stats").content.decode()
     assert f"<bdi>{escape(target_url)}</bdi>" in page
     assert "<script>" not in page
-    assert re.findall(r'<a href="([^"]*)" rel=', page) == [escape(target_url)]
+    assert re.findall(r'<a href="([^"]*)" rel=', page) == [escape(location(target_url))]
 
 
 def test_qr_code_of_the_short_url_is_dark_on_light_with_its_margin(
