@@ -89,7 +89,7 @@ def test_lines_that_write(tmp_path: Path) -> None:
     assert "shop.py:11  interleave_counter  1: test_inner.py::test_pair\n" in printed
     assert "shop.py:18  interleave_counter  alone: an operator's command\n" in printed
     assert "shop.py:22  interleave_counter  never\n" in printed
-    assert "40 % of the lines that write or lock rows were explored." in printed
+    assert "40 % of the lines that ran and wrote or locked rows were explored." in printed
     assert "FAIL: 50 % are required." in printed
 
 

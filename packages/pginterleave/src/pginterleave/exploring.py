@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pginterleave import explorer_errors, results
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Function, Invariant
 from pginterleave.judging.serial_orders import TryAgain
 from pginterleave.processes.control import Database
@@ -24,6 +25,7 @@ def explore(
     *,
     invariant: Invariant | None = None,
     like: Sequence[Function] = (),
+    also: Also | None = None,
     expected: Expected = (),
     try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
@@ -49,6 +51,9 @@ def explore(
             assert in the invariant is a violation too.
         like: functions whose serial orders are compared with, instead of those of the processes:
             a reference, one for each process. An invariant may be given besides.
+        also: without an invariant, returns what is compared besides rows and outcomes, such as
+            `charge.call_count` of a Mock. It is called before and after each schedule. Of numbers
+            the difference counts, and of lists what was added.
         expected: the class of an exception that a process may raise, or a tuple of classes. Any
             other exception is a violation, and the invariant does not run. Without an invariant,
             other exceptions are a violation if the process raises them in no serial order.
@@ -86,6 +91,7 @@ def explore(
         processes,
         invariant=invariant,
         like=like,
+        also=also,
         expected=expected,
         try_again=try_again,
         setup=setup,
@@ -129,13 +135,14 @@ def _explored(
             run = Run(scheduler, search, options.observe, keep)
             truncated = run.all(max_schedules, max_seconds, count_all=count_all)
             suspects = serial and run.violations and not race.like
-            if not (suspects and serial and serial.learn_again(scheduler)):
+            if not (suspects and serial and serial.learn_again(scheduler.run_in_turn)):
                 break
         check.run(functools.partial(scheduler.run_order, observe=None))
         counterexample = run.counterexample()
         other = run.of_other_kind(counterexample)
         if counterexample and truncated == AT_FIRST:
             counterexample = shrink(counterexample, run.near)
+        serial_failure = run.serial_failure()
     schedules, violating = search.counted()
     by_limit = truncated not in ("", AT_FIRST)
     result = Exploration(
@@ -143,6 +150,7 @@ def _explored(
         violations=tuple(run.violations),
         counterexample=counterexample,
         other=other,
+        serial_failure=serial_failure,
         schedules=schedules,
         violating=violating,
         raising=search.raising() if any(each.raises for each in run.violations) else 0,
@@ -174,6 +182,7 @@ def run_schedule(
     *,
     invariant: Invariant | None = None,
     like: Sequence[Function] = (),
+    also: Also | None = None,
     expected: Expected = (),
     try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
@@ -197,6 +206,7 @@ def run_schedule(
         processes,
         invariant=invariant,
         like=like,
+        also=also,
         expected=expected,
         try_again=try_again,
         setup=setup,

@@ -125,8 +125,8 @@ class PsycopgSession(Session):
     def level_of(self) -> Any:
         return self._handle or self._kept_connection
 
-    def all_of_thread(self) -> list[Any]:
-        return [self._kept_connection]
+    def close_others(self) -> None:
+        """Do nothing: a process has one connection."""
 
     def control(self, sql: str) -> None:
         self._kept_connection.execute(sql)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Function, Invariant, InvariantJudge, Judge
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.processes.control import Database
@@ -78,10 +79,10 @@ class Race:
             if len(self.like) != len(self.processes):
                 raise CannotExplore("like needs one function for each process.")
             with self._new(self.like) as reference:
-                self.serial.learn(reference)
+                self.serial.learn(reference.run_in_turn, len(self.like))
         with self._new(self.processes) as scheduler:
             if self.serial and not self.serial.ends:
-                self.serial.learn(scheduler)
+                self.serial.learn(scheduler.run_in_turn, len(self.processes))
             yield scheduler
 
     def run(self, order: str, observe: Observe | None) -> Schedule:
@@ -105,6 +106,7 @@ def race_of(
     *,
     invariant: Invariant | None,
     like: Sequence[Function],
+    also: Also | None,
     expected: Expected,
     try_again: TryAgain | None,
     setup: Setup,
@@ -120,11 +122,14 @@ def race_of(
 
     judge: Judge
     if invariant and not like:
-        if try_again:
-            raise CannotExplore("try_again is for a comparison with the serial orders, with like=.")
+        if try_again or also:
+            name = "try_again" if try_again else "also"
+            raise CannotExplore(f"{name} is for a comparison with the serial orders, with like=.")
         judge = InvariantJudge(invariant, expected)
     else:
-        judge = SerialJudge(ask, expected=expected, try_again=try_again, invariant=invariant)
+        judge = SerialJudge(
+            ask, expected=expected, try_again=try_again, invariant=invariant, also=also
+        )
     return Race(processes, setup, database, like, judge, options)
 
 

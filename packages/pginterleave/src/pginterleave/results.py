@@ -84,6 +84,8 @@ class Exploration:
     the fewest switches between processes, and then the first lexicographically. There are two kinds
     of violations: a process raises an exception that is not expected, or the invariant does not
     hold. `other` is a violating schedule of the other kind than the counterexample, or None.
+    `serial_failure` is a schedule in which the processes run one after the other and fail, too; or
+    None.
 
     `schedules` is the number of all schedules, and `violating` the number of those that violate. In
     `raising` of the violating ones a process raises, and in the others the invariant does not hold.
@@ -108,6 +110,7 @@ class Exploration:
     orders: tuple[str, ...]
     violations: tuple[Schedule, ...]
     counterexample: Schedule | None = None
+    serial_failure: Schedule | None = None
     other: Schedule | None = None
     schedules: int
     violating: int
@@ -165,11 +168,11 @@ class Exploration:
         __tracebackhide__ = True
         if self.counterexample:
             raise AssertionError(self._told(self.counterexample))
-        if self.orders == ("",):
+        if self.orders == ("",) and not self.unobserved:
             raise NotProven("Not proven: no process has sent anything to the database.")
 
     def _told(self, counterexample: Schedule) -> str:
-        if serial := next((each for each in self.violations if each.serial), None):
+        if serial := self.serial_failure:
             also = (
                 " Or name the exception in `expected`, if it is correct." if serial.raises else ""
             )
@@ -181,6 +184,11 @@ class Exploration:
             )
         shortest = "The shortest so far" if self.truncated else "The shortest"
         text = f"{self}. {shortest} is {counterexample.order}:\n\n{counterexample.explain()}"
+        if counterexample.serial:
+            text += (
+                "\n\nBefore the first step, every process has run its Python up to its own first "
+                "step, such as a look at the clock. Run wholly one after the other, they hold."
+            )
         if counterexample.raises and not self.serial:
             text += "\n\nThe invariant does not run then, unless `expected` names the exception."
         if self.other:

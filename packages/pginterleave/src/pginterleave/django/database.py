@@ -92,10 +92,12 @@ class DjangoSession(Session):
             self._wrapper.autocommit = kept.autocommit
             self._wrapper.isolation_level = before.isolation_level
 
-    def all_of_thread(self) -> list[Any]:
-        """Return the driver's connections that this thread has opened through Django."""
-        wrappers = connections.all(initialized_only=True)
-        return [wrapper.connection for wrapper in wrappers if wrapper.connection is not None]
+    def close_others(self) -> None:
+        """Close the connections to other databases, and let Django make new ones."""
+        for wrapper in connections.all(initialized_only=True):
+            if wrapper is not self._wrapper:
+                wrapper.close()
+                del connections[wrapper.alias]
 
     def control(self, sql: str) -> None:
         connection = self._wrapper.connection

@@ -4,13 +4,14 @@ An *id* is a value of a column that a sequence, the clock or chance sets, or tha
 column. An id that was there before the processes is compared as it is. Two ends are equal if one
 becomes the other when its new ids are exchanged. For this, each row and each process's value gets a
 label: a hash of its other parts, of the labels of the rows that it refers to, and of those that
-refer to it. Ends are equal if their labels are.
+refer to it. Ends are equal if their labels are. The label of a new row may have its place among the
+new rows of the table, by the id that a sequence has set.
 """
 
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
 from pginterleave.judging.values import Leaf, Node, Path, differing, leaves
@@ -21,7 +22,9 @@ MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
 Place = tuple[str, int]  # a table, or "" for the value of a process, and the number in it
 Tokens = tuple[str, ...]  # the values of a row, with NEW for new ids
-Form = tuple[tuple[str, ...], ...]  # the sorted labels of each table's rows, and of the values
+Form = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
+# Which new rows of a table have their place in their label: the first and the last, or all.
+Places = Literal["ends", "all"]
 
 
 class Difference(NamedTuple):
@@ -38,7 +41,8 @@ class Comparison:
     def __init__(self, states: EndStates) -> None:
         self.states = states
         self.by_chance: set[Column] = set()
-        self.parts_by_chance: set[tuple[int, Path]] = set()  # with the place of the process, from 0
+        self.parts_by_chance: set[tuple[str, Path]] = set()  # with the name of the value
+        self.sequences: set[str] = set()  # those whose last value is compared
         self._cached: tuple[Structure | None, int, set[Column]] = None, 0, set()
 
     def learn(self, first: EndState, second: EndState) -> None:
@@ -57,19 +61,27 @@ class Comparison:
         }
         ids = self._ids()
         new = {text for each in (first, second) for *_, text in self._owners(each)}
-        for number, pair in enumerate(zip(first.values, second.values, strict=True)):
-            found = dict(leaves(pair[0]))
-            for path in differing(*pair):
-                leaf = found.get(path)
+        for name, value in first.values.items():
+            parts = dict(leaves(value))
+            for path in differing(value, second.values[name]):
+                leaf = parts.get(path)
                 is_id = isinstance(leaf, Leaf) and (_bare(leaf) in new or self._column(leaf) in ids)
                 if not is_id:
-                    self.parts_by_chance.add((number, path))
+                    self.parts_by_chance.add((name, path))
 
-    def form(self, end: EndState, tables: Collection[str], ids_of: Column | None = None) -> Form:
+    def form(
+        self,
+        end: EndState,
+        tables: Collection[str],
+        ids_of: Column | None = None,
+        *,
+        ordered: Collection[str] = (),
+        places: Places = "all",
+    ) -> Form:
         """Return the labels of the rows of some tables, and of the values.
 
         A number that a process returned, and that is a new id in the column `ids_of`, stands for
-        the row of this id.
+        the row of this id. The labels of the new rows of the tables `ordered` have their places.
         """
         tokens: dict[Place, object] = {}
         edges: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
@@ -85,18 +97,57 @@ class Comparison:
                     if column in ids and (target := references.get(column)) and id_ is not None:
                         owner = owners.get((*target, id_))
                         edges[place] += [(name, owner)] if owner else []
-        for number, value in enumerate(end.values):
+        for table in ordered:
+            new_rows = self.new_rows(end, table)
+            for number, place in enumerate(new_rows):
+                if places == "all" or number in (0, len(new_rows) - 1):
+                    tokens[place] = tokens[place], number == 0 if places == "ends" else number
+        for number, (name, value) in enumerate(end.values.items()):
             place = "", number
             parts = []
             for path, leaf in leaves(value):
                 names = self._named_by(leaf, ids_of) if isinstance(leaf, Leaf) else []
-                found = [owners[each] for each in names if each in owners]
-                edges[place] += [(repr(path), owner) for owner in found]
-                parts.append((path, NEW if found else self._token(end, number, path, leaf)))
+                named = [owners[each] for each in names if each in owners]
+                edges[place] += [(repr(path), owner) for owner in named]
+                parts.append((path, NEW if named else self._token(end, name, path, leaf)))
             tokens[place] = parts
         labels = _labels(tokens, edges)
         rows = ((each, *sorted(labels[p] for p in labels if p[0] == each)) for each in tables)
-        return (*sorted(rows), tuple(labels["", number] for number in range(len(end.values))))
+        values = tuple(labels["", number] for number in range(len(end.values)))
+        return (*sorted(rows), values, *self._last_values(end))
+
+    def new_rows(self, end: EndState, table: str) -> list[Place]:
+        """Return the new rows of a table in the order of their ids; none if there is only one."""
+        by_id = {
+            int(value): place
+            for (name, column, value), place in self._owners(end, [table]).items()
+            if (name, column) in self.states.structure.generated and value.isdecimal()
+        }
+        return [by_id[value] for value in sorted(by_id)] if len(by_id) > 1 else []
+
+    def referring(self, end: EndState, table: str) -> str:
+        """Return a table with a row from before that refers to one of several new rows, or ""."""
+        structure, owners = self.states.structure, self._owners(end, [table])
+        for (name, column), (target, target_column) in structure.references.items():
+            if target != table or name not in end.rows or not self.new_rows(end, table):
+                continue
+            at = structure.columns[name].index(column)
+            ids = [each for each in structure.generated if each[0] == name]
+            grew = len(end.rows[name]) > len(self.states.firsts[0].rows.get(name, []))
+            for row in end.rows[name]:
+                own = [row[structure.columns[name].index(each[1])] for each in ids]
+                is_old = all(
+                    value and self._id(end, each, value) != NEW
+                    for each, value in zip(ids, own, strict=True)
+                )
+                value = row[at]
+                if is_old and (ids or not grew) and (target, target_column, value) in owners:
+                    return name
+        return ""
+
+    def _last_values(self, end: EndState) -> Iterator[tuple[str, str | None]]:
+        for name in sorted(self.sequences):
+            yield name, end.sequences.get(name)
 
     def _named_by(self, leaf: Leaf, ids_of: Column | None) -> list[tuple[str, str, str]]:
         """Return the columns and the value by which a part of a value may name a row."""
@@ -112,25 +163,29 @@ class Comparison:
 
     def differences(self, end: EndState, serial: EndState) -> list[Difference]:
         """Return what differs as a reader sees it; nothing if only references do."""
-        found = []
-        for number in range(len(end.values)):
-            here, there = (self._said(each, number) for each in (end, serial))
+        found = [
+            Difference(f"the sequence {name}", f"is at {here}", f"is at {there}")
+            for (name, here), (_, there) in zip(*map(self._last_values, (end, serial)), strict=True)
+            if here != there
+        ]
+        for name in end.values:
+            here, there = (self._parts(each, name) for each in (end, serial))
             if here == there:
                 continue
             if here.keys() == there.keys():  # only the parts that differ
                 differ = [path for path in here if here[path] != there[path]]
                 here, there = ({path: each[path] for path in differ} for each in (here, there))
-            found.append(Difference(f"process {number + 1}", *map(_listed, (here, there))))
+            found.append(Difference(name, *map(_listed, (here, there))))
         for table in sorted(end.rows.keys() | serial.rows.keys()):
             found += self._row_differences(table, end, serial)
         return found
 
-    def _said(self, end: EndState, number: int) -> dict[Path, str]:
+    def _parts(self, end: EndState, name: str) -> dict[Path, str]:
         """Return the parts of what a process returned or raised; each path begins with the verb."""
-        value = end.values[number]
+        value = end.values[name]
         kind = value.kind if isinstance(value, Node) else ""
         return {
-            (kind, *path): self._token(end, number, path, leaf)
+            (kind, *path): self._token(end, name, path, leaf)
             for path, leaf in leaves(value)
             if isinstance(leaf, Leaf)
         }
@@ -205,8 +260,8 @@ class Comparison:
             return NEW
         return f"#{place + 1}" if column in self.states.drifting else value
 
-    def _token(self, end: EndState, number: int, path: Path, leaf: Leaf | str) -> str:
-        if any((number, path[:upto]) in self.parts_by_chance for upto in range(len(path) + 1)):
+    def _token(self, end: EndState, name: str, path: Path, leaf: Leaf | str) -> str:
+        if any((name, path[:upto]) in self.parts_by_chance for upto in range(len(path) + 1)):
             return NEW
         if isinstance(leaf, str):
             return leaf

@@ -39,6 +39,9 @@ REFERENCES = """
         JOIN pg_attribute AS theirs ON theirs.attrelid = confrelid AND theirs.attnum = confkey[1]
     WHERE contype = 'f' AND cardinality(conkey) = 1
 """
+SEQUENCES = """
+    SELECT seqrelid::regclass::text, pg_sequence_last_value(seqrelid)::text FROM pg_sequence
+"""
 
 
 @dataclass(eq=False)
@@ -59,9 +62,10 @@ class EndState:
     `ids` has the place of each id that a generated column had when the processes began.
     """
 
-    values: tuple[Value, ...]  # of each process
+    values: dict[str, Value]  # of each process, and of what is compared besides, by name
     rows: dict[str, list[Row]]  # by table
     ids: Mapping[Column, dict[str, int]]
+    sequences: Mapping[str, str | None] = field(default_factory=dict)  # the last value of each
 
 
 class EndStates:
@@ -74,6 +78,13 @@ class EndStates:
         self.drifting: list[Column] = []  # generated columns that setup fills differently each time
         self._before: dict[int, WatchedTable] = {}
         self._ids: dict[Column, dict[str, int]] = {}
+        self._sequences: list[str] = []
+
+    def sequence_names(self) -> list[str]:
+        """Return the names of all sequences, as PostgreSQL writes them."""
+        if not self._sequences:
+            self._sequences = [name for name, _ in self._ask(SEQUENCES)]
+        return self._sequences
 
     def begin(self) -> None:
         """Note the state after setup; the first two times, read all tables."""
@@ -83,7 +94,7 @@ class EndStates:
         self._before = watched_tables(self._query)
         if len(self.firsts) < 2:
             small = [each for each in self._before.values() if 0 < each.size <= MAX_BYTES]
-            first = EndState((), self._read(each.name for each in small), {})
+            first = EndState({}, self._read(each.name for each in small), {})
             first.ids = {each: _places(self._of(first.rows, each)) for each in self._generated()}
             self.firsts.append(first)
             if len(self.firsts) == 2:
@@ -94,8 +105,11 @@ class EndStates:
             rows = self._read(sorted({table for table, _ in self.drifting}))
             self._ids |= {each: _places(self._of(rows, each)) for each in self.drifting}
 
-    def end(self, values: tuple[Value, ...]) -> EndState:
-        """Return the end of the schedule: the rows of the tables written since `begin`."""
+    def end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
+        """Return the end of the schedule: the rows of the tables written since `begin`.
+
+        With `sequences` it has the last value of each sequence.
+        """
         tables = watched_tables(self._query)
         written = [each for oid, each in tables.items() if self._before.get(oid) != each]
         if any(each.name not in self.structure.columns for each in written):
@@ -106,7 +120,8 @@ class EndStates:
                     f"The table {each.name} was written, and is larger than {MAX_BYTES} bytes: its "
                     "rows are not compared. Give an invariant."
                 )
-        return EndState(values, self._read(each.name for each in written), self._ids)
+        last_values = dict(self._ask(SEQUENCES)) if sequences else {}
+        return EndState(values, self._read(each.name for each in written), self._ids, last_values)
 
     def constant(self, column: Column) -> set[str | None]:
         """Return the values of a column that were there before each schedule."""

@@ -24,6 +24,9 @@ class Judge(Protocol):
     def begin(self) -> None:
         """Look at the database before the processes run; called after each setup."""
 
+    def note_call(self, what: str) -> None:
+        """Note a call of a process that has an effect outside of the database."""
+
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
     ) -> Verdict:
@@ -39,6 +42,9 @@ class InvariantJudge:
 
     def begin(self) -> None:
         """Do nothing: an invariant looks at the end alone."""
+
+    def note_call(self, what: str) -> None:
+        """Do nothing: the invariant says what has to hold."""
 
     def judge(self, outcomes: list[Outcome], *_: object) -> Verdict:
         for number, outcome in enumerate(outcomes, start=1):

@@ -46,6 +46,11 @@ def outcome_value(outcome: Outcome) -> Value:
     return Node("raised", (("", Leaf(f"{kind} {constraint}".strip())),))
 
 
+def plain_value(value: Any) -> Value:
+    """Return a value that no process has returned, in the form of those that one has."""
+    return Node("is", (("", _value(value, 0)),))
+
+
 def _value(value: Any, depth: int) -> Value:
     if isinstance(value, int) and not isinstance(value, bool):
         return Leaf(repr(int(value)), number=True)

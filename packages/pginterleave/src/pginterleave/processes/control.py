@@ -1,34 +1,22 @@
 """The caller's connection, which asks PostgreSQL about the sessions of the processes.
 
-Setup, the invariant and observe use the same connection. It is idle while the processes run. This
-module also notices other connections and programs, which may send statements past an adapter.
+Setup, the invariant and observe use the same connection. It is idle while the processes run.
 """
 
 import contextlib
-import functools
-import gc
-import os
-import sys
 import time
-from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.processes import queries
 from pginterleave.processes.session import Session
+from pginterleave.processes.watching import open_pids
 from pginterleave.sql.pg_catalog import Catalogue
 
 MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL's maximum
 LEAST, MOST = 10.0, 120.0  # seconds that a step may take
 ROUND_TRIPS = 20_000  # a step may take the time of so many; usually that is less than LEAST
 MEASURED = 20  # round trips
-
-# The function of each driver that opens all its connections.
-CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
-# Python's audit events for the start of a program, with the position of the name in the arguments.
-PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
-_noting_programs: list[Callable[[str], object]] = []  # an audit hook cannot be removed
-_noting_files: list[Callable[[str], object]] = []
 
 
 class Database(Protocol):
@@ -157,72 +145,3 @@ def measured_timeout(database: Database) -> float:
 
 def timeout_for(round_trip: float) -> float:
     return min(MOST, max(LEAST, ROUND_TRIPS * round_trip))
-
-
-def open_pids() -> list[int]:
-    """Return the pids of all open connections of the drivers in this interpreter."""
-    kinds: set[type] = set()
-    for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
-        if name in sys.modules:
-            kinds |= _with_subclasses(getattr(sys.modules[name], kind))
-    # A look-up in a set is faster than issubclass(), and there may be a million objects.
-    found: list[Any] = [each for each in gc.get_objects() if type(each) in kinds]
-    return [each.info.backend_pid for each in found if not each.closed]
-
-
-def _with_subclasses(kind: type) -> set[type]:
-    return {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
-
-
-@contextlib.contextmanager
-def watched(
-    note_connection: Callable[[], object],
-    note_program: Callable[[str], object],
-    note_file: Callable[[str], object],
-) -> Iterator[None]:
-    """Call `note_connection` for each new connection, and the others with a name.
-
-    `note_program` gets the name of each program that is started, `note_file` that of each file that
-    is opened to write. Each call is made in the thread that does so.
-    """
-
-    def noting(connect: Callable[..., Any]) -> Callable[..., Any]:
-        def connect_and_note(*args: Any, **kwargs: Any) -> Any:
-            note_connection()
-            return connect(*args, **kwargs)
-
-        return connect_and_note
-
-    found = [(sys.modules[name], function) for name, function in CONNECT if name in sys.modules]
-    originals = [(module, name, getattr(module, name)) for module, name in found]
-    for module, name, connect in originals:
-        setattr(module, name, noting(connect))
-    _add_audit_hook()
-    _noting_programs.append(note_program)
-    _noting_files.append(note_file)
-    try:
-        yield
-    finally:
-        _noting_programs.pop()
-        _noting_files.pop()
-        for module, name, connect in originals:
-            setattr(module, name, connect)
-
-
-@functools.cache
-def _add_audit_hook() -> None:
-    def audit(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and _noting_files:
-            name, _, flags = arguments
-            if isinstance(name, str) and flags & (os.O_WRONLY | os.O_RDWR):
-                _noting_files[-1](name)
-            return
-        if not _noting_programs or event not in PROGRAMS:
-            return
-        place = PROGRAMS[event]
-        name = "a fork" if place is None else arguments[place]
-        if isinstance(name, (list, tuple)):
-            name = name[0]
-        _noting_programs[-1](name.decode() if isinstance(name, bytes) else str(name))
-
-    sys.addaudithook(audit)

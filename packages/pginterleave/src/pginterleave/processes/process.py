@@ -28,10 +28,6 @@ from pginterleave.steps import Outcome
 IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
 DONE, FAILED = "done", "failed"
 
-CACHED_PROPERTY = (
-    "It waits for functools.cached_property, which up to Python 3.11 computes the property of one "
-    "object of a class at a time: use Django's cached_property, or a newer Python."
-)
 JOIN_TIMEOUT = 0.1  # seconds for each thread to end, within Control.close_timeout for all
 
 
@@ -118,11 +114,7 @@ class Process:
             return f"{name} is in Python."
         filename, lineno = frame.f_code.co_filename, frame.f_lineno
         line = linecache.getline(filename, lineno).strip()
-        where = f"{name} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
-        inner = sys._current_frames()[self.thread.ident or 0].f_code
-        if inner.co_qualname == "cached_property.__get__":
-            return f"{where}. {CACHED_PROPERTY}"
-        return where
+        return f"{name} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
 
     # From here on, everything runs in the thread of the process.
 

@@ -23,6 +23,7 @@ from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Monitor
 from pginterleave.processes.next_steps import claim_of, effect_of
 from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
+from pginterleave.processes.watching import Kind, watched
 from pginterleave.reporting import race_coverage
 from pginterleave.results import Observe, Schedule
 from pginterleave.searching.equivalent_orders import (
@@ -34,6 +35,7 @@ from pginterleave.searching.equivalent_orders import (
 )
 from pginterleave.searching.state_graph import Positions
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claims, Effect
+from pginterleave.sql.statements import words
 from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
@@ -111,12 +113,14 @@ class Scheduler:
         planned: Sequence[int] = (),
         known: int = 0,
         add_victims: Callable[[list[int]], object] = lambda _: None,
+        in_turn: Sequence[int] = (),
     ) -> Schedule:
         """Run one schedule; `choose` says which of the ready processes takes the next step.
 
         `before` runs before each attempt. The schedule begins with the choices `planned`, and the
         first `known` of them have run before. `add_victims` is called with the other possible
-        victims of a deadlock.
+        victims of a deadlock. With `in_turn`, an order of all processes, each process starts when
+        the one before has ended. Otherwise all run their Python up to the first step at first.
 
         Raises NotDeterministic if no attempt counts, and NoOtherVictim.
         """
@@ -125,19 +129,26 @@ class Scheduler:
             attempt = Attempt(number < FAIR_ATTEMPTS, known, waits_of_victims(planned))
             self.attempt = self.monitor.attempt = attempt
             before()
-            schedule = self._try(choose, observe)
+            schedule = self._try(choose, observe, in_turn)
             if not attempt.discard_reason:
                 catalogue = self.control.catalogue
                 catalogue.limits |= attempt.limits
                 catalogue.unexplored |= attempt.unexplored
                 catalogue.note_orders(schedule.timeline)
-                if self.processes[0].session.is_read_committed():
-                    steps = [(each.process, each.kind, each.sql) for each in attempt.taken]
+                steps = [(step.process, step.kind, step.sql) for step in attempt.taken]
+                levels = {process.session.is_read_committed() for process in self.processes}
+                if True in levels:
                     catalogue.note_schedule(steps)
+                if False in levels or any("isolation" in words(sql) for *_, sql in steps):
+                    catalogue.note_refusals(steps)
                 return schedule
             if attempt.no_other_victim and self.processes[0].session.checks_deadlocks_at_once:
                 raise NoOtherVictim(f"{attempt.order()}: PostgreSQL ends who closes this deadlock.")
         raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
+
+    def run_in_turn(self, order: Sequence[int]) -> Schedule:
+        """Run the processes one after the other, in an order of their numbers."""
+        return self.run(lambda ready, *_: next(iter(ready)), in_turn=order)
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:
         """Run a schedule from its written form. Raises ImpossibleSchedule."""
@@ -166,16 +177,16 @@ class Scheduler:
             )
         return schedule
 
-    def _try(self, choose: Choose, observe: Observe | None) -> Schedule:
+    def _try(self, choose: Choose, observe: Observe | None, in_turn: Sequence[int]) -> Schedule:
         attempt = self.attempt
         with self._noting_errors("in setup"):
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
         self.judge.begin()
         self.control.begin_schedule()
-        with control.watched(self._note_connection, self._note_program, self._note_file):
+        with watched(self._note_effect):
             self.memory.begin()
-            self._run_processes(choose, observe)
+            self._run_processes(choose, observe, in_turn)
             self.memory.note()
         sessions = {pid for process in self.processes for pid in process.session.pids}
         if not self.control.note_strangers(sessions):
@@ -190,12 +201,18 @@ class Scheduler:
             raises=verdict.raises,
         )
 
-    def _run_processes(self, choose: Choose, observe: Observe | None) -> None:
+    def _run_processes(
+        self, choose: Choose, observe: Observe | None, in_turn: Sequence[int]
+    ) -> None:
         attempt = self.attempt
-        for process in self.processes:
-            process.go()
-            self.monitor.settle(process)
-        while ready := [process for process in self.processes if process.state == AT_STEP]:
+        left = [*in_turn]
+        if not in_turn:
+            for process in self.processes:
+                self._start(process)
+        while (ready := self._at_step()) or left:
+            if not ready:
+                self._start(self.processes[left.pop(0) - 1])
+                continue
             process, choice = ready[0], ready[0].number
             effects: dict[int, Effect] = {}
             if not attempt.discard_reason:
@@ -213,22 +230,31 @@ class Scheduler:
                 with self._noting_errors("in observe"):
                     attempt.taken[-1].observed = observe()
 
-    def _note_connection(self) -> None:
-        thread = threading.current_thread()
-        sessions = [process.session for process in self.processes if process.thread is thread]
-        if thread is not self.thread and not any(each.connecting for each in sessions):
-            name = thread.name
-            self.control.catalogue.past(f"a connection that the thread {name!r} has opened")
+    def _start(self, process: Process) -> None:
+        process.go()
+        self.monitor.settle(process)
+        self.memory.sample()
 
-    def _note_program(self, name: str) -> None:
-        """Note a program that a process starts: it may open a session."""
-        if threading.current_thread() is not self.thread:
-            self.control.catalogue.past(f"a program, {name!r}{formatting.calling_place()}")
+    def _at_step(self) -> list[Process]:
+        return [process for process in self.processes if process.state == AT_STEP]
 
-    def _note_file(self, name: str) -> None:
-        """Note a file that a process writes: it is neither observed nor put back."""
-        if threading.current_thread() is not self.thread and not name.endswith(".pyc"):
-            self.control.catalogue.limit(f"the file {name}, which a process writes")
+    def _note_effect(self, kind: Kind, name: str) -> None:
+        """Note what another thread than the caller's does outside of the sessions."""
+        thread, catalogue = threading.current_thread(), self.control.catalogue
+        if thread is self.thread:
+            return
+        if kind == "connection":
+            sessions = [process.session for process in self.processes if process.thread is thread]
+            if not any(session.connecting for session in sessions):
+                catalogue.past(f"a connection that the thread {thread.name!r} has opened")
+        elif kind == "program":  # it may open a session
+            catalogue.past(f"a program, {name!r}{formatting.calling_place()}")
+        elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
+            catalogue.limit(f"the file {name}, which a process writes")
+        elif kind == "socket":
+            self.judge.note_call(f"what a process sends to {name}")
+        elif kind == "mock":
+            self.judge.note_call(f"the calls of {name}")
 
     def _take(self, choice: int, expected: Effect) -> None:
         process = self.processes[process_of(choice) - 1]
@@ -247,6 +273,7 @@ class Scheduler:
         process.sent = step
         process.go()
         unblocked = self.monitor.settle(process)
+        self.memory.sample()
         if not self.attempt.discard_reason:
             if victim_of(choice) and not self.attempt.victim_ended:
                 order = self.attempt.order()

@@ -90,8 +90,8 @@ class Session(abc.ABC):
         """Give the code under test a new connection over `kept`; open a session if it is None."""
 
     @abc.abstractmethod
-    def all_of_thread(self) -> list[Any]:
-        """Return the driver's connections that the thread has opened."""
+    def close_others(self) -> None:
+        """Close the other connections that the thread has opened, so that they open again."""
 
     @abc.abstractmethod
     def control(self, sql: str) -> None:
@@ -237,16 +237,18 @@ class Session(abc.ABC):
             raise
 
     def leave(self) -> None:
-        for each in (self._kept, *self.all_of_thread(), *self.copies.values()):
+        for connection in (self._kept, self.current(), *self.copies.values()):
             with contextlib.suppress(Exception), self.sending():
-                each.close()
+                connection.close()
+        with contextlib.suppress(Exception), self.sending():
+            self.close_others()
 
     def end(self) -> None:
         """Reset the session to its first state, as if the process had ended."""
         connection, self._kept = self.current(), None
-        for each in (*self.all_of_thread(), *self.copies.values()):
-            if each is not connection:
-                each.close()
+        self.close_others()
+        for copy in self.copies.values():
+            copy.close()
         if self.copies:
             self.wait_until_closed(*self.copies)
             self.copies.clear()

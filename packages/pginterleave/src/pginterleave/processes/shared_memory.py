@@ -19,6 +19,7 @@ _Cached: Any = type(functools.lru_cache(lambda: None))
 CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
 MANY = 1_000  # of a container with more entries, only their number is compared
+CLEARED = (0, 0, 0)  # the hits, misses and size of a cache after cache_clear()
 DEPTH = 1  # containers in containers are compared, and not what is in those
 Place = tuple[str, ...]  # a module, a name there, and the name of an attribute
 
@@ -47,14 +48,29 @@ class SharedMemory:
     def begin(self) -> None:
         """Look before a schedule, after its setup."""
         self._schedules += 1
-        self._infos = [each.cache_info()[:2] for each in self._caches]
+        self._infos = self._cache_infos()
+        self._samples: list[list[tuple[int, ...]]] = []
         # Of the variables, at the first, the second, the fourth schedule and so on.
         self._before = self._look() if self._schedules & (self._schedules - 1) == 0 else None
 
+    def sample(self) -> None:
+        """Look at the caches after a step: one that was cleared and filled again looks unused."""
+        if self._caches and (infos := self._cache_infos()) != [self._infos, *self._samples][-1]:
+            self._samples.append(infos)
+
+    def _cache_infos(self) -> list[tuple[int, ...]]:
+        """Return the hits, the misses and the size of each cache."""
+        infos = (cached.cache_info() for cached in self._caches)
+        return [(info.hits, info.misses, info.currsize) for info in infos]
+
     def note(self) -> None:
         """Note after a schedule what it has used."""
-        for cached, before in zip(self._caches, self._infos, strict=True):
-            if cached.cache_info()[:2] not in (before, (0, 0)):
+        self.sample()
+        for number, (cached, before) in enumerate(zip(self._caches, self._infos, strict=True)):
+            samples = [infos[number] for infos in self._samples]
+            while samples and samples[-1] == CLEARED:  # nobody has used it since
+                samples.pop()
+            if any(infos != before for infos in samples):
                 self.used[f"the cache of {cached.__qualname__}"] = None
         if self._before is None:
             return

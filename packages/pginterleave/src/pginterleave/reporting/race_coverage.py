@@ -166,5 +166,5 @@ def report(data: dict[str, Any], root: Path) -> Iterator[str]:
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
     for first, second, third in rows:
         yield f"{first.ljust(widths[0])}  {second.ljust(widths[1])}  {third}"
-    yield f"{data['percent']:.0f} % of the lines that write or lock rows were explored."
-    yield "What subprocesses and other drivers' connections write is not seen."
+    yield f"{data['percent']:.0f} % of the lines that ran and wrote or locked rows were explored."
+    yield "A line that no test runs is not counted. Subprocesses and other drivers are not seen."

@@ -111,6 +111,21 @@ class Run:
             "symmetric=True if they, setup or the invariant tell them apart."
         )
 
+    def serial_failure(self) -> Schedule | None:
+        """Return a schedule that fails though the processes run wholly one after the other.
+
+        In the schedules of a search, all processes have run their Python up to the first step
+        before the first step is taken.
+        """
+        for schedule in self.violations:
+            if schedule.serial:
+                numbers = dict.fromkeys(step.process for step in schedule.timeline)
+                idle = [each.number for each in self.scheduler.processes]
+                again = self.scheduler.run_in_turn([*{**numbers, **dict.fromkeys(idle)}])
+                if again.violation:
+                    return again
+        return None
+
     def near(self, order: str) -> Schedule:
         """Run the schedule nearest to an order of processes, as the order may be impossible."""
 

@@ -165,6 +165,22 @@ class Catalogue:
                     + _short(sql)
                 )
 
+    def note_refusals(self, steps: Sequence[tuple[int, str, str]]) -> None:
+        """Note the statements that choose unlocked rows, where one snapshot serves a transaction.
+
+        Another process may commit between the snapshot and the locks of the statement. PostgreSQL
+        then refuses to lock a row. A statement that waits is refused in a schedule.
+        """
+        locked = [(process, statements.locked_tables(sql)) for process, _, sql in steps]
+        for process, _, sql in steps:
+            tables = statements.locked_tables(sql)
+            others = [each for other, each in locked if other != process]
+            if statements.passes_locked_rows(sql) and any(tables & each for each in others):
+                self.limit(
+                    "a serialization failure, if another process commits between the snapshot and "
+                    f"the locks of one statement: {_short(sql)}"
+                )
+
     def limit(self, what: str) -> None:
         self.limits[what] = None
 

@@ -253,6 +253,12 @@ def locked_tables(sql: str) -> frozenset[str]:
     return frozenset({*found, *whole_tables(sql), *_COPIED.findall(text)})
 
 
+def passes_locked_rows(sql: str) -> bool:
+    """Whether SQL locks rows with NOWAIT or SKIP LOCKED."""
+    locks = _ROW_LOCK.search(without_constants(sql).lower())
+    return bool(locks) and not words(sql).isdisjoint(("nowait", "skip"))
+
+
 def only_inserts(sql: str) -> bool:
     """Whether SQL locks new rows, in the order in which it names them."""
     return kind(sql) in ("INSERT", "COPY")

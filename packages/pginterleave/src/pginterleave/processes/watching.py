@@ -1,0 +1,107 @@
+"""Notices what processes do outside of their sessions: programs, files, sockets, mocks.
+
+It also lets processes use `functools.cached_property` as those of a server do. Up to Python 3.11 a
+lock of the class would make one thread wait for the other.
+"""
+
+import contextlib
+import functools
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+from unittest.mock import patch
+
+Kind = Literal["connection", "program", "file", "socket", "mock"]
+Note = Callable[[Kind, str], object]
+
+# The function of each driver that opens all its connections.
+CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
+# Python's audit events for the start of a program, with the position of the name in the arguments.
+PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
+_notes: list[Note] = []  # an audit hook cannot be removed
+
+
+def open_pids() -> list[int]:
+    """Return the pids of all open connections of the drivers in this interpreter."""
+    kinds: set[type] = set()
+    for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
+        if name in sys.modules:
+            kinds |= _with_subclasses(getattr(sys.modules[name], kind))
+    # A look-up in a set is faster than issubclass(), and there may be a million objects.
+    opened: list[Any] = [each for each in gc.get_objects() if type(each) in kinds]
+    return [connection.info.backend_pid for connection in opened if not connection.closed]
+
+
+def _with_subclasses(kind: type) -> set[type]:
+    return {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
+
+
+@contextlib.contextmanager
+def watched(note: Note) -> Iterator[None]:
+    """Call `note` with the kind and the name of what is done, in the thread that does so.
+
+    The name is that of a program, of a file that is opened to write, of the address of a socket, or
+    of a Mock that is called; of a connection it is empty.
+    """
+    _add_audit_hook()
+    _notes.append(note)
+    with contextlib.ExitStack() as stack:
+        stack.callback(_notes.pop)
+        for name, function in CONNECT:
+            if module := sys.modules.get(name):
+                connect = _noting(getattr(module, function), lambda *_: note("connection", ""))
+                stack.enter_context(patch.object(module, function, connect))
+        if mock := sys.modules.get("unittest.mock"):
+            call = _noting(mock.Mock.__call__, lambda called, *_: note("mock", _name(called)))
+            stack.enter_context(patch.object(mock.Mock, "__call__", call))
+        if sys.version_info < (3, 12):
+            stack.enter_context(patch.object(functools.cached_property, "__get__", _get_property))
+        yield
+
+
+def _noting(function: Callable[..., Any], note: Callable[..., object]) -> Callable[..., Any]:
+    def note_and_call(*args: Any, **kwargs: Any) -> Any:
+        note(*args)
+        return function(*args, **kwargs)
+
+    return note_and_call
+
+
+def _name(mock: Any) -> str:
+    return repr(mock).partition(" name='")[2].partition("'")[0] or "a Mock"
+
+
+def _get_property(self: Any, instance: Any, owner: type | None = None) -> Any:
+    """Compute the property without a lock, as from Python 3.12 on."""
+    if instance is None:
+        return self
+    if self.attrname not in vars(instance):
+        vars(instance)[self.attrname] = self.func(instance)
+    return vars(instance)[self.attrname]
+
+
+@functools.cache
+def _add_audit_hook() -> None:
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if not _notes:
+            return
+        if event == "open":
+            name, _, flags = arguments
+            if isinstance(name, str) and flags & (os.O_WRONLY | os.O_RDWR):
+                _notes[-1]("file", name)
+        elif event == "socket.connect":
+            _notes[-1]("socket", _address(arguments[1]))
+        elif event in PROGRAMS:
+            place = PROGRAMS[event]
+            name = "a fork" if place is None else arguments[place]
+            if isinstance(name, (list, tuple)):
+                name = name[0]
+            _notes[-1]("program", name.decode() if isinstance(name, bytes) else str(name))
+
+    sys.addaudithook(audit)
+
+
+def _address(address: Any) -> str:
+    return ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)

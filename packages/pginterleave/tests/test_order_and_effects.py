@@ -1,0 +1,328 @@
+"""Without an invariant: the order of new ids, and what processes do outside of rows and results."""
+
+import functools
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+from django.core import mail
+from django.db import OperationalError, connection, transaction
+
+from pginterleave import Exploration, NotProven, explore
+from pginterleave.pytest_plugin import Interleave
+
+from .counter import Counter, hits, sql
+from .counter import setup as two_rows
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+Process = Callable[[], object]
+TABLES = """
+    CREATE TABLE effect_revision (id serial PRIMARY KEY, text text, at timestamptz);
+    CREATE TABLE effect_article (
+        id int PRIMARY KEY, current int REFERENCES effect_revision, title text);
+    CREATE TABLE effect_log (id serial PRIMARY KEY, entry jsonb);
+    CREATE SEQUENCE effect_number
+"""
+
+
+@pytest.fixture
+def tables(counter_table: None) -> Iterator[None]:
+    drop = "DROP TABLE IF EXISTS effect_article, effect_revision, effect_log"
+    sql(f"{drop}; DROP SEQUENCE IF EXISTS effect_number")
+    sql(TABLES)
+    yield
+    sql(f"{drop}; DROP SEQUENCE effect_number")
+
+
+def setup() -> None:
+    sql("TRUNCATE effect_article, effect_revision, effect_log RESTART IDENTITY")
+    sql("INSERT INTO effect_article VALUES (1, NULL, '')")
+    sql("SELECT setval('effect_number', 1)")
+    two_rows()
+
+
+def explored(*processes: Process, **options: Any) -> Exploration:
+    return explore(processes, **{"setup": setup, **options})
+
+
+def insert(text: str) -> int:
+    return int(sql("INSERT INTO effect_revision (text) VALUES (%s) RETURNING id", text)[0][0])
+
+
+@transaction.atomic
+def revise(text: str, *, lock: bool) -> None:
+    if lock:
+        sql("SELECT 1 FROM effect_article WHERE id = 1 FOR UPDATE")
+    sql("UPDATE effect_article SET current = %s WHERE id = 1", insert(text))
+
+
+def test_a_pointer_to_the_newest_row() -> None:
+    """The article may point to the first of two new revisions, as after no serial order."""
+    found = explored(partial(revise, "a", lock=False), partial(revise, "b", lock=False))
+    assert 0 < found.violating < found.schedules
+    assert found.counterexample
+    assert found.counterexample.violation == (
+        "the new rows of effect_revision have their ids in an order as after no serial order, and "
+        "effect_article refers to one of them"
+    )
+    explored(partial(revise, "a", lock=True), partial(revise, "b", lock=True)).assert_safe()
+
+
+@transaction.atomic
+def send(text: str, *, lock: bool) -> None:
+    if lock:
+        sql("SELECT 1 FROM effect_article WHERE id = 1 FOR UPDATE")
+    insert(text)
+
+
+@transaction.atomic
+def consume() -> list[str]:
+    last = sql("SELECT current FROM effect_article WHERE id = 1 FOR UPDATE")[0][0]
+    after = "SELECT id, text FROM effect_revision WHERE id > %s ORDER BY id"
+    if new := sql(after, last or 0):
+        sql("UPDATE effect_article SET current = %s WHERE id = 1", new[-1][0])
+    return [text for _, text in new]
+
+
+@pytest.mark.parametrize("lock", [False, True])
+def test_a_consumer_that_reads_what_is_after_its_position(lock: bool) -> None:
+    """A row with a smaller id becomes visible later, and is never read."""
+    senders = [partial(send, text, lock=lock) for text in "ab"]
+    found = explored(*senders, consume, max_schedules=2_000)
+    assert found.complete
+    assert bool(found.violating) is not lock
+
+
+def test_the_order_of_ids_that_nothing_asks_for_is_a_limit() -> None:
+    def inserts_two(text: str) -> None:
+        insert(f"{text}1")
+        insert(f"{text}2")
+
+    found = explored(partial(inserts_two, "a"), partial(inserts_two, "b"))
+    found.assert_safe()
+    assert "the order of the new ids of effect_revision" in found.limits
+    once = explored(partial(insert, "a"), partial(insert, "b"))
+    assert not any("order of the new ids" in limit for limit in once.limits)
+
+
+@pytest.mark.parametrize(
+    ("statement", "asks"),
+    [
+        ("SELECT max(id) FROM effect_revision", True),
+        ('SELECT "t"."id" FROM "effect_revision" "t" ORDER BY "t"."id" DESC LIMIT 1', True),
+        ("SELECT text FROM effect_revision WHERE id > 1", True),
+        ("SELECT text FROM effect_revision ORDER BY id", False),
+        ("SELECT max(id) FROM effect_revision WHERE text = 'a1'", False),
+        ("SELECT text FROM effect_revision ORDER BY text LIMIT 1", False),
+    ],
+)
+def test_which_statements_ask_for_the_order_of_ids(statement: str, asks: bool) -> None:
+    """The first and the last row are of the same process, as after no serial order."""
+
+    @transaction.atomic
+    def writes(*texts: str) -> None:
+        for text in texts:
+            insert(text)
+
+    found = explored(partial(writes, "a1", "a2"), partial(writes, "b"), lambda: sql(statement))
+    order = "ids in an order as after no serial order"
+    assert any(order in schedule.violation for schedule in found.violations) is asks
+
+
+@pytest.mark.parametrize("way", ["SKIP LOCKED", "NOWAIT"])
+@pytest.mark.parametrize("level", ["repeatable read", "read committed"])
+def test_a_commit_between_a_snapshot_and_its_locks(way: str, level: str) -> None:
+    """PostgreSQL refuses the lock then, in no schedule."""
+
+    @transaction.atomic
+    def takes() -> None:
+        sql(
+            f"SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1 FOR UPDATE {way}"
+        )
+        sql("UPDATE interleave_counter SET hits = 1 WHERE id = 1")
+
+    found = explored(takes, takes, isolation_level=level, expected=OperationalError)
+    named = any(limit.startswith("a serialization failure, if another") for limit in found.limits)
+    assert named is (level == "repeatable read")
+
+
+def test_python_before_the_first_statement_runs_in_turn_in_a_serial_order() -> None:
+    """The clock of process 1 is read before process 2 has begun: 2, 1 is no serial order."""
+
+    def inserts_now() -> None:
+        sql("INSERT INTO effect_revision (at) VALUES (to_timestamp(%s))", time.time())
+
+    def in_order(_: object) -> str:
+        times = [at for (at,) in sql("SELECT at FROM effect_revision ORDER BY id")]
+        return "" if times == sorted(times) else "a later row has an earlier time"
+
+    found = explored(inserts_now, inserts_now, invariant=in_order)
+    assert found.violating
+    assert found.serial_failure is None
+    with pytest.raises(AssertionError, match="Run wholly one after the other, they hold"):
+        found.assert_safe()
+
+
+class Shop:
+    """An object that both processes use."""
+
+    @functools.cached_property
+    def hits(self) -> int:
+        return hits()
+
+
+def test_a_cached_property_that_queries() -> None:
+    shops: list[Shop] = [Shop()]
+
+    def new_shop() -> None:
+        setup()
+        shops[:] = [Shop()]
+
+    def counts() -> None:
+        Counter.objects.filter(key="a").update(hits=shops[0].hits + 1)
+
+    assert explored(counts, counts, setup=new_shop).violating
+
+
+def test_what_also_names_is_compared(interleave: Interleave) -> None:
+    """A charge is no row: only a comparison of the calls shows that it happens twice."""
+    setup()
+    charge = Mock(name="charge")
+
+    def pay() -> None:
+        counter = Counter.objects.get(key="a")
+        if not counter.hits:
+            charge(counter.pk)
+            counter.hits = 1
+            counter.save()
+
+    unseen = interleave(pay)
+    assert "the calls of charge: compare it with also=" in unseen.limits
+    with pytest.raises(AssertionError, match="also is 2; one after the other it is 1"):
+        interleave(pay, also=lambda: charge.call_count)
+    with pytest.raises(AssertionError, match="end as no serial order does"):
+        interleave(pay, also=lambda: charge.call_args_list)
+
+
+def test_mails_are_compared_by_their_recipients(interleave: Interleave) -> None:
+    setup()
+    mail.outbox = []
+
+    def welcome() -> None:
+        if not hits():
+            sql("UPDATE interleave_counter SET hits = 1 WHERE key = 'a'")
+            mail.outbox.append(mail.EmailMessage("Welcome", to=["a@example.org"]))
+
+    with pytest.raises(AssertionError, match="the list of the mails' recipients is"):
+        interleave(welcome)
+
+
+def test_a_socket_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def calls() -> None:
+            hits()
+            socket.create_connection(("127.0.0.1", port)).close()
+
+        found = explored(calls, calls)
+    assert f"what a process sends to 127.0.0.1:{port}: compare it with also=" in found.limits
+
+
+def test_a_value_that_the_clock_sets_in_part_is_named() -> None:
+    """Both count the same number of rows; the time in the value hides it."""
+
+    def logs() -> None:
+        number = sql("SELECT count(*) FROM effect_log")[0][0]
+        entry = f'{{"at": {time.time()}, "number": {number + 1}}}'
+        sql("INSERT INTO effect_log (entry) VALUES (%s)", entry)
+
+    found = explored(logs, logs)
+    assert found.violating or (
+        "the value of effect_log.entry, which clock or chance sets" in found.limits
+    )
+
+
+@functools.lru_cache
+def cached_hits() -> int:
+    return hits()
+
+
+def test_a_cache_that_is_cleared_and_filled_again() -> None:
+    """Afterwards its counts are the same as before."""
+
+    def warm() -> None:
+        setup()
+        cached_hits.cache_clear()
+        cached_hits()
+
+    def write() -> None:
+        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
+        cached_hits.cache_clear()
+
+    name = "the cache of cached_hits, which the processes of a server do not share"
+    assert name in explored(write, cached_hits, setup=warm).limits
+    assert name not in explored(hits, hits, setup=warm).limits
+
+
+def test_a_sequence_that_is_a_counter() -> None:
+    def counts() -> None:
+        (last,) = sql("SELECT last_value FROM effect_number")[0]
+        sql("SELECT setval('effect_number', %s)", last + 1)
+
+    found = explored(counts, counts)
+    assert found.counterexample
+    assert "the sequence effect_number is at 2; one after the other it is at 3" in (
+        found.counterexample.violation
+    )
+    explored(*[partial(sql, "SELECT nextval('effect_number')")] * 2).assert_safe()
+
+
+def test_a_thread_that_sends_everything_is_named() -> None:
+    def in_a_thread() -> None:
+        def send() -> None:
+            sql("SELECT 1")
+            connection.close()
+
+        with ThreadPoolExecutor(thread_name_prefix="worker") as pool:
+            pool.submit(send).result()
+
+    found = explored(in_a_thread, in_a_thread)
+    with pytest.raises(NotProven, match="by a connection that the thread 'worker_0' has opened"):
+        found.assert_safe()
+
+
+def test_a_busy_answer_names_try_again() -> None:
+    @transaction.atomic
+    def takes() -> int | None:
+        free = "SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1 FOR UPDATE"
+        rows = sql(f"{free} SKIP LOCKED")
+        if not rows:
+            return None
+        sql("UPDATE interleave_counter SET hits = 1 WHERE id = %s", rows[0][0])
+        return int(rows[0][0])
+
+    def one_row() -> None:
+        setup()
+        sql("DELETE FROM interleave_counter WHERE id = 2")
+        sql("UPDATE interleave_counter SET hits = 0")
+
+    @transaction.atomic
+    def counts() -> bool:
+        rows = sql("SELECT 1 FROM interleave_counter WHERE id = 1 FOR UPDATE SKIP LOCKED")
+        if rows:
+            sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")
+        return bool(rows)
+
+    explored(takes, takes, setup=one_row).assert_safe()
+    found = explored(counts, counts)
+    assert found.counterexample
+    assert found.counterexample.violation.endswith(
+        "give try_again=lambda outcome: outcome.returned == False"
+    )
