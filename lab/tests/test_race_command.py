@@ -40,7 +40,7 @@ def test_explore_leaves_out_other_races_and_says_when_it_was_truncated() -> None
     assert "toctou" not in printed  # takes two or more
     printed = race("explore", "lost_update", "f_expression", "--max-schedules", "2")
     assert "naive" not in printed
-    assert "0 of the first 2 schedules violate the invariant; the search was tr" in printed
+    assert "0 of the first 2 schedules violate the invariant. The search was tr" in printed
     assert "truncated: max_schedules=2 reached" in printed
 
 

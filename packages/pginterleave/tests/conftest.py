@@ -10,7 +10,7 @@ from django.db import connection
 from pginterleave.pytest_plugin import Interleave
 
 from .counter import sql
-from .vouchers import Voucher
+from .shop import Item
 
 SESSIONS = (
     "SELECT pid, application_name, state, query FROM pg_stat_activity WHERE pid != pg_backend_pid()"
@@ -45,9 +45,9 @@ def threads() -> set[threading.Thread]:
 
 
 @pytest.fixture
-def voucher_table(interleave: Interleave) -> Iterator[None]:
+def item_table(interleave: Interleave) -> Iterator[None]:
     with connection.schema_editor() as editor:
-        editor.create_model(Voucher)
+        editor.create_model(Item)
     yield
     with connection.schema_editor() as editor:
-        editor.delete_model(Voucher)
+        editor.delete_model(Item)

@@ -1,28 +1,28 @@
-"""The README's example: two people redeem a voucher that is valid once."""
+"""The README's example: two people buy the last item in stock."""
 
 import pytest
 from django.db.models import F
 
 from pginterleave.pytest_plugin import Interleave
 
-from .vouchers import Voucher
+from .shop import Item
 
-pytestmark = pytest.mark.usefixtures("voucher_table")
+pytestmark = pytest.mark.usefixtures("item_table")
 
 
-def redeem_checking_first() -> bool:
-    voucher = Voucher.objects.get(code="once")
-    if voucher.redeemed:
+def buy_checking_first() -> bool:
+    item = Item.objects.get(name="lamp")
+    if item.stock == 0:
         return False
-    voucher.redeemed += 1
-    voucher.save()
+    item.stock -= 1
+    item.save()
     return True
 
 
-def redeem_in_one_statement() -> bool:
-    return Voucher.objects.filter(code="once", redeemed=0).update(redeemed=F("redeemed") + 1) == 1
+def buy_in_one_statement() -> bool:
+    return Item.objects.filter(name="lamp", stock__gt=0).update(stock=F("stock") - 1) == 1
 
 
-def test_it_is_redeemed_once(interleave: Interleave) -> None:
-    Voucher.objects.create(code="once")
-    interleave(redeem_in_one_statement)
+def test_the_last_one_is_sold_once(interleave: Interleave) -> None:
+    Item.objects.create(name="lamp", stock=1)
+    interleave(buy_in_one_statement)

@@ -219,7 +219,8 @@ def test_mails_are_compared_by_their_recipients(interleave: Interleave) -> None:
             sql("UPDATE interleave_counter SET hits = 1 WHERE key = 'a'")
             mail.outbox.append(mail.EmailMessage("Welcome", to=["a@example.org"]))
 
-    with pytest.raises(AssertionError, match="the list of the mails' recipients is"):
+    twice = "the list of the mails' recipients is 'a@example.org; a@example.org'; one after"
+    with pytest.raises(AssertionError, match=twice):
         interleave(welcome)
 
 
@@ -233,6 +234,14 @@ def test_a_socket_is_named() -> None:
 
         found = explored(calls, calls)
     assert f"what a process sends to 127.0.0.1:{port}: compare it with also=" in found.limits
+
+
+def test_a_notification_is_named() -> None:
+    def notifies() -> None:
+        if not hits():
+            sql("NOTIFY paid; UPDATE interleave_counter SET hits = 1 WHERE key = 'a'")
+
+    assert "the notifications that NOTIFY sends" in explored(notifies, notifies).limits
 
 
 def test_a_value_that_the_clock_sets_in_part_is_named() -> None:

@@ -15,7 +15,7 @@ from pginterleave.pytest_plugin import Interleave
 
 from . import counter, test_example
 from .counter import parameters, sql
-from .vouchers import Voucher
+from .shop import Item
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -140,7 +140,7 @@ def test_another_project(tmp_path: Path) -> None:
     assert " not proven: test_truncated " in text
     assert "Not proven: 0 of the first " in text
     assert "could not serialize access" in text
-    assert "- not explored in tests that passed -" in text
+    assert "- not checked in tests that passed -" in text
     assert "or a session, which the code sets: test_inner.py::test_limit\n" in text
     assert "0 of 1 schedules violate the invariant. What Python does between two" in text
     assert "is not interleaved. Call its assert_safe()" in text
@@ -183,13 +183,14 @@ def test_without_a_mark_it_runs_in_a_test_database(tmp_path: Path) -> None:
 
 
 def test_a_race_fails_with_the_counterexample_of_the_documentation(
-    interleave: Interleave, voucher_table: None
+    interleave: Interleave, item_table: None
 ) -> None:
-    Voucher.objects.create(code="once")
-    redeem = test_example.redeem_checking_first
-    interleave.shell = "pytest tests/test_example.py::test_it_is_redeemed_once --interleave-replay"
-    with pytest.raises(AssertionError, match=r"2 of the first 4 .* is 122211:") as raised:
-        interleave(redeem)
+    Item.objects.create(name="lamp", stock=1)
+    buy = test_example.buy_checking_first
+    interleave.shell = "pytest tests/test_example.py::test_the_last_one_is_sold_once"
+    interleave.shell += " --interleave-replay"
+    with pytest.raises(AssertionError, match=r"^2 of the first 4 schedules end as no") as raised:
+        interleave(buy)
     assert str(raised.value) in README.read_text()
 
 

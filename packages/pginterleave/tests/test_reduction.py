@@ -83,7 +83,7 @@ def test_three_that_read() -> None:
     found = explored(*processes, reduce=True, max_schedules=20)  # a limit on those that run
     assert len(found.orders) == 20
     assert found.schedules > 20
-    assert "(20 ran; the others are equivalent, if no memory is shared); the search" in str(found)
+    assert ". 20 ran; the others are equivalent, if no memory is shared. The search" in str(found)
     assert "search was truncated: max_schedules=20" in str(found)
 
 
@@ -362,7 +362,7 @@ def test_it_is_on_by_default() -> None:
     race: dict[str, Any] = {"setup": counter.setup, "invariant": counter.anything}
     found = explore(processes, **race)
     assert (len(found.orders), found.schedules) == (1, 6)
-    assert "(1 ran; the others are equivalent, if no memory is shared)" in str(found)
+    assert "1 ran; the others are equivalent, if no memory is shared." in str(found)
     assert len(explore(processes, **race, options=Options(reduce=False)).orders) == 6
     every = Options(on_schedule=lambda schedule: None)
     assert len(explore(processes, **race, options=every).orders) == 6

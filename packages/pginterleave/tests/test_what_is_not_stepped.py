@@ -51,7 +51,7 @@ def by_the_driver() -> None:
 def test_unobserved_statements_prove_nothing(process: Process) -> None:
     found = explored(process, counter.hits, expected=())
     assert not found.complete
-    assert "statements were sent past the explorer, by a " in str(found)
+    assert "Statements were sent past the explorer, by a " in str(found)
     with pytest.raises(AssertionError, match=r"Not proven: .* were sent past the explorer"):
         found.assert_safe()
 
@@ -304,7 +304,7 @@ def test_statements_that_lock_several_rows_are_named() -> None:
     limit = "in which order one statement locks several rows of interleave_counter"
     found = explored(many, many)
     assert found.limits == (limit,)
-    assert str(found).endswith(f". Limits: {limit}")
+    assert str(found).endswith(f". Not checked: {limit}.")
     assert explored(many, counter.update_returning).limits == ()
 
 

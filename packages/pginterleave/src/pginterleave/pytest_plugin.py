@@ -108,7 +108,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
         yield
     for exploration in explorations:
         pytest.fail(
-            f"The test has not looked at the result of an exploration, in which {exploration}. "
+            f"The test has not looked at the result of an exploration, in which {exploration} "
             "Call its assert_safe(), or read its violations.",
             pytrace=False,
         )
@@ -166,11 +166,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.line(report.longreprtext)
     limits: dict[str, list[str]] = {}
     for report in terminalreporter.getreports("passed"):
-        for each in getattr(report, "interleave", ()):
-            for limit in each["limits"]:
-                limits.setdefault(limit, []).append(each["test"])
+        for result in getattr(report, "interleave", ()):
+            for limit in result["limits"]:
+                limits.setdefault(limit, []).append(result["test"])
     if limits:
-        terminalreporter.section("not explored in tests that passed", "-")
+        terminalreporter.section("not checked in tests that passed", "-")
         for limit, (test, *more) in limits.items():
             terminalreporter.line(f"{limit}: {test}" + f" and {len(more)} more" * bool(more))
     for report in terminalreporter.getreports("passed"):

@@ -157,7 +157,7 @@ class Exploration:
         __tracebackhide__ = True  # for pytest: the counterexample is enough
         self.assert_no_violation()
         if not self.complete:
-            raise NotProven(f"Not proven: {self}.")
+            raise NotProven(f"Not proven: {self}")
 
     def assert_no_violation(self) -> None:
         """Raise AssertionError with the counterexample drawn, or NotProven if no step was sent.
@@ -180,10 +180,13 @@ class Exploration:
             return (
                 "The processes also fail one after the other: there is no race. Check what the "
                 "test sets up, such as primary keys that a sequence returns again, the functions "
-                f"and the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}."
+                f"and the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}"
             )
-        shortest = "The shortest so far" if self.truncated else "The shortest"
-        text = f"{self}. {shortest} is {counterexample.order}:\n\n{counterexample.explain()}"
+        so_far = " so far" if self.truncated else ""
+        text = (
+            f"{self._counts()}.\n{self._search()}The shortest{so_far} is {counterexample.order}:"
+            f"\n\n{counterexample.explain()}"
+        )
         if counterexample.serial:
             text += (
                 "\n\nBefore the first step, every process has run its Python up to its own first "
@@ -195,9 +198,14 @@ class Exploration:
             silent = "a schedule is silently wrong" if self.serial else "the invariant fails"
             found = "a process raises an exception" if self.other.raises else silent
             text += f"\n\nAnd {found}, as in {self.other.order}:\n\n{self.other.explain()}"
-        return text
+        return "\n- ".join([f"{text}\n\nNot checked:", *self.limits]) if self.limits else text
 
     def __str__(self) -> str:
+        text = f"{self._counts()}. {self._search()}".rstrip()
+        return f"{text} Not checked: {'; '.join(self.limits)}." if self.limits else text
+
+    def _counts(self) -> str:
+        """Say how many schedules are wrong."""
         so_far = "the first " if self.truncated else ""
         failing = self.violating - self.raising
         text = f"{failing} of {so_far}{self.schedules} schedules "
@@ -207,31 +215,33 @@ class Exploration:
             text += f"violate{'s' * (failing == 1)} the invariant"
         if self.raising:
             text += f", and in {self.raising} a process raises an unexpected exception"
+        return text
+
+    def _search(self) -> str:
+        """Return sentences on what was run and what was not, each with a space behind it."""
+        sentences = []
         if len(self.orders) < self.schedules:
-            text += f" ({len(self.orders)} ran; the others are equivalent, if no memory is shared)"
+            ran = f"{len(self.orders)} ran; the others are equivalent, if no memory is shared"
+            sentences.append(ran)
         if self.truncated == AT_FIRST:
-            text += ", where the search stopped"
+            sentences.append("The search stopped there")
         elif self.truncated:
-            text += f"; the search was truncated: {self.truncated}"
-        if self.unobserved:
-            senders = " and ".join(self.unobserved)
-            text += f"; statements were sent past the explorer, by {senders}"
-        if self.unseen_commits:
-            sent = "; ".join(self.unseen_commits)
-            text += f"; put what commits within one step into a transaction: {sent}"
+            sentences.append(f"The search was truncated: {self.truncated}")
         if self.left:
             seconds = self.seconds * self.left / len(self.orders)
-            text += f". About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
-        if self.unexplored:
-            text += f"; PostgreSQL decides by chance {'; '.join(self.unexplored)}"
-        if self.complete and not self.violating:
-            text += ". What Python does between two statements is not interleaved"
-        if self.covered:
-            text += f". {self.covered}"
-        if self.not_compared:
-            text += (
-                f". Not compared, as the clock or chance sets it: {', '.join(self.not_compared)}"
+            sentences.append(
+                f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
             )
-        if self.limits:
-            text += f". Limits: {'; '.join(self.limits)}"
-        return text
+        if self.covered:
+            sentences.append(self.covered)
+        if self.unobserved:
+            senders = " and ".join(self.unobserved)
+            sentences.append(f"Statements were sent past the explorer, by {senders}")
+        if self.unseen_commits:
+            sent = "; ".join(self.unseen_commits)
+            sentences.append(f"Put what commits within one step into a transaction: {sent}")
+        if self.unexplored:
+            sentences.append(f"PostgreSQL decides by chance {'; '.join(self.unexplored)}")
+        if self.complete and not self.violating:
+            sentences.append("What Python does between two statements is not interleaved")
+        return "".join(f"{sentence}. " for sentence in sentences)

@@ -28,7 +28,7 @@ class Effects:
         """Return what has been added since `begin`, by name."""
         mails = _mails()[self._mails :]
         self.has_mails = self.has_mails or bool(mails)
-        recipients = sorted(", ".join(mail.recipients()) for mail in mails)
+        recipients = "; ".join(sorted(", ".join(mail.recipients()) for mail in mails))
         named: dict[str, object] = {RECIPIENTS: recipients}
         if self.also:
             named["also"] = _added(self._before, _copied(self.also()))

@@ -39,7 +39,7 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
             )
             for schedule in filter(None, (each.counterexample, each.other))
         ]
-        found.append(_found(test, verdict, f"{each}.", pictures, each.limits))
+        found.append(_found(test, verdict, f"{each}", pictures, each.limits))
     if error and not run.found and not run.replayed:
         found.append(_found(test, report.NOT_PROVEN, str(error.value), []))
     worst = run.found[-1].counterexample if run.found else None

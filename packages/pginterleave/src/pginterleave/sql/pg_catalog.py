@@ -89,6 +89,8 @@ class Catalogue:
                 self.limit(f"the event trigger {name} is part of the step that fires it")
         if kind == "LISTEN":
             self.limit("which notifications LISTEN receives, and when")
+        if kind == "NOTIFY" or "pg_notify" in words:
+            self.limit("the notifications that NOTIFY sends")
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if alone else ""
             self.limit(f"the statements in {kind} are one step{commits}")
