@@ -1,15 +1,30 @@
 """What the service changes in libraries at run time. Each function says why no option does it."""
 
+import os
+import socket
 from functools import partial
 from typing import Any
 
+from gunicorn.sock import TCP6Socket, TCPSocket
 
-def listen_at(server: Any, listener: Any) -> None:
-    """Have gunicorn's master use this socket, which listens already.
+SEND_TIMEOUT = 10  # seconds until the kernel ends a connection whose client reads nothing
+MAX_UNSENT_BYTES = 64 * 1024  # of a connection, in the kernel; the default is 4 MB
 
-    gunicorn itself listens after on_starting(). The option `bind` takes a file descriptor, but the
-    configuration that a SIGHUP reads would have another address, and the socket would be closed.
+
+def listen(server: Any, host: str, port: int) -> None:
+    """Have gunicorn's master listen already in on_starting(); raise OSError.
+
+    gunicorn itself listens later, and prints eleven lines in five seconds for a port in use. Its
+    option `bind` takes a file descriptor, but the configuration that a SIGHUP reads would have
+    another address, and the socket would be closed.
     """
+    if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
+        return  # a new master takes over the sockets of the old one or of systemd
+    kind = TCP6Socket if ":" in host else TCPSocket
+    listener = kind((host, port), server.cfg, server.log)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # on Linux; connections inherit it
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SEND_TIMEOUT * 1000)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_BYTES)
     server.LISTENERS = [listener]
 
 

@@ -6,13 +6,13 @@ production has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS. Without DATABASE_URL 
 on an embedded PostgreSQL and for this machine alone.
 """
 
-import sys
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
+from pythonjsonlogger.core import RESERVED_ATTRS
 
 from project.environment import (
     DATABASE_URL_EXAMPLE,
@@ -77,7 +77,9 @@ SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
 # One worker for each core. Threads are for requests to Django: redirects need none.
 WORKERS = number("WORKERS", default=2, least=1, most=64)
 THREADS = number("THREADS", default=6, least=1, most=64)
-MACHINES = number("MACHINES", default=1, least=1, most=1_000)  # that share the database
+# Where gunicorn listens. With port 0 the kernel chooses a free one.
+HOST = text("HOST", default="127.0.0.1")
+PORT = number("PORT", default=8000, most=65_535)
 QUEUE_TIMEOUT = number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000  # seconds
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
 SHORTURL_PUBLIC_STATS = flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
@@ -146,8 +148,6 @@ DATABASE_CLIENT_CHECK_INTERVAL = 5  # seconds
 # With a PgBouncer, no settings are sent with a connection, and no cursor outlives a transaction.
 DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
 
-DATABASE_DIRECT_URL = text("DATABASE_DIRECT_URL")
-
 _parameters = {
     "statement_timeout": f"{DATABASE_STATEMENT_TIMEOUT}s",
     # A session waits for a row twice: to become the next in the queue, and then for the lock.
@@ -189,16 +189,7 @@ if DATABASE_URL:
 else:
     _directory = BASE_DIR / ".postgres"
     _database = {"ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": _directory}
-SERVICE_DATABASE = _configured(_database, pooled=DATABASE_POOLER == "transaction")
-DATABASES = {"default": SERVICE_DATABASE}
-# Commands bypass the pooler: a migration may take long, and the lab's explorations tell sessions
-# apart and make separate databases.
-DIRECT_DATABASE: dict[str, Any] = {}
-if DATABASE_DIRECT_URL:
-    _direct = database(DATABASE_DIRECT_URL, name="DATABASE_DIRECT_URL")
-    DIRECT_DATABASE = _configured(_direct, pooled=False)
-    if "manage.py" in (Path(word).name for word in sys.orig_argv):
-        DATABASES = {"default": DIRECT_DATABASE}
+DATABASES = {"default": _configured(_database, pooled=DATABASE_POOLER == "transaction")}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------
@@ -224,6 +215,8 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    *(["project.observability.metrics.count_responses"] if SHORTURL_METRICS_TOKEN else []),
+    "project.observability.request_id.echo_request_id",
     "project.serving.unavailable.DatabaseUnavailableMiddleware",
     "project.serving.middleware.head",
     "project.serving.middleware.bare_redirects",
@@ -368,22 +361,19 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "line": {
-            "class": "project.observability.log.LineFormatter",
-            "format": "{asctime} {levelname} {name}: {message}",
-            "style": "{",
-        },
+        "line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"},
         "json": {
-            "()": "project.observability.log.JsonFormatter",
+            "()": "pythonjsonlogger.json.JsonFormatter",
             "fmt": "{asctime}{levelname}{name}{message}{request_id}",
             "style": "{",
             "rename_fields": {"asctime": "time", "levelname": "level", "name": "logger"},
+            "reserved_attrs": [*RESERVED_ATTRS, "request"],
         },
     },
     "filters": {"request_id": {"()": "project.observability.request_id.RequestIdFilter"}},
     "handlers": {
         "console": {
-            "class": "project.observability.log.SummingHandler",
+            "class": "logging.StreamHandler",
             "formatter": LOG_FORMAT,
             "filters": ["request_id"],
         }
@@ -392,7 +382,9 @@ LOGGING = {
     "loggers": {
         "django": {"handlers": ["console"], "level": "WARNING", "propagate": False},
         # Scanners request hosts and paths of all kinds. The 400 or 404 is not logged.
-        "django.security.DisallowedHost": {"level": "CRITICAL"},
+        "django.security": {"level": "CRITICAL"},
+        "django.security.csrf": {"level": "WARNING"},
         "django.request": {"level": "ERROR"},
+        "gunicorn.error": {"handlers": ["console"], "level": "WARNING", "propagate": False},
     },
 }

@@ -19,12 +19,3 @@ from shorturl.visits import classification  # noqa: E402 - which imports the mod
 if settings.SHORTURL_VISITS:
     classification.families_of("Mozilla/5.0")  # loads its data before the workers are forked
 application: Any = django
-if settings.LOG_FORMAT == "json":
-    from project.observability.request_id import WithRequestId
-
-    application = WithRequestId(application)
-if settings.SHORTURL_METRICS_TOKEN:
-    from project.observability import metrics
-
-    metrics.install()
-    application = metrics.Counted(application)

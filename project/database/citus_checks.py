@@ -1,16 +1,17 @@
 """The system checks of a Citus cluster."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError, connection
 from django.db.utils import ConnectionHandler
+from psycopg2 import extensions
 
-from project.database import citus, shards
-from project.database.database_checks import asks_the_database, bounded
+from project.database import citus, deadlines, shards
+from project.database.database_checks import database_check
 
 VERSION = "SELECT split_part(citus_version(), ' ', 2)"
 MEASURED = ("13.2.1", "13.2.2")  # what a redirect costs there, and that its plans leak no memory
@@ -34,7 +35,7 @@ SEVERAL_KEYS = Error(
 )
 
 
-@asks_the_database
+@database_check
 def check_citus() -> Iterator[CheckMessage]:
     """Refuse settings that cannot run on a Citus cluster."""
     if not citus.is_distributed():
@@ -77,3 +78,15 @@ def unusable(node: shards.Node) -> Iterator[CheckMessage]:
             hint=f"{hint.format(**names)}.",
             id="project.W012",
         )
+
+
+@contextmanager
+def bounded(seconds: float = 5) -> Iterator[None]:
+    """Limit waiting for the database; raise OperationalError in the block."""
+    before = extensions.get_wait_callback()
+    deadlines.install()
+    try:
+        with deadlines.answered_within(seconds):
+            yield
+    finally:
+        extensions.set_wait_callback(before)

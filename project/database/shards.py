@@ -59,7 +59,7 @@ class Node(NamedTuple):
 
         The role has the lock_timeout, for the statements that the coordinator sends there, too.
         """
-        service = settings.SERVICE_DATABASE
+        service: dict[str, Any] = settings.DATABASES["default"]
         if not self.host:
             return service
         options = dict(service["OPTIONS"])

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 from django.conf import settings
 from django.db import Error, connection
-from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.log import log_response
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from project.database import deadlines
+from project.database.database_checks import missing_migrations
 from project.serving.unavailable import RETRY_AFTER
 from shorturl import following
 from shorturl.limits import bans
@@ -62,13 +62,6 @@ def readyz(request: HttpRequest) -> HttpResponse:
     if following.failing():
         return not_ready(request, "the last redirects failed; the log says why")
     return JsonResponse({"status": "ready"})
-
-
-def missing_migrations() -> str:
-    """Return the names of the migrations that are not applied; raise Error without a database."""
-    executor = MigrationExecutor(connection)
-    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in missing)
 
 
 def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:

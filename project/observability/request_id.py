@@ -1,44 +1,35 @@
-"""An id for each request, in its log records and in its response.
-
-A user who reports an error can quote it. A proxy may send an id as X-Request-ID.
-"""
+"""X-Request-Id: a proxy's id of a request, which the response and the JSON log have, too."""
 
 import logging
 import re
-from collections.abc import Callable, Iterable
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
-from uuid import uuid4
 
-HEADER = "X-Request-ID"
-SENT = re.compile("[A-Za-z0-9_.-]{1,64}")  # an id that is taken over from a proxy or client
-_current = ContextVar("request_id", default="")
+from django.http import HttpRequest, HttpResponse
 
-
-def id_of(sent: str) -> str:
-    """Return the id that was sent with a request, or a new one."""
-    return sent if SENT.fullmatch(sent) else uuid4().hex
+HEADER = "X-Request-Id"
+VALID_ID = re.compile("[!-~]{1,128}")
 
 
-class WithRequestId:
-    """A WSGI application that adds an id to each request of `application`."""
+def echo_request_id(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Add the id that came with a request to its response."""
 
-    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
-        self.application = application
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        sent = request.headers.get(HEADER, "")
+        if VALID_ID.fullmatch(sent):
+            response[HEADER] = sent
+        return response
 
-    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        request_id = id_of(environ.get("HTTP_X_REQUEST_ID", ""))
-        _current.set(request_id)  # of this thread, until its next request
-
-        def respond(status: str, headers: list[tuple[str, str]], *error: Any) -> Any:
-            return start_response(status, [*headers, (HEADER, request_id)], *error)
-
-        return self.application(environ, respond)
+    return middleware
 
 
 class RequestIdFilter(logging.Filter):
-    """Adds the id of the thread's current request to a record."""
+    """Adds the id of the request that a record is about."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.request_id = _current.get()
+        request: Any = getattr(record, "request", None)  # Django's records have it
+        record.request_id = request.headers.get(HEADER, "") if hasattr(request, "headers") else ""
         return True

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.conf import settings
 
-from project.observability import request_id
 from project.serving.answers import Answers, Send
 from project.serving.bodies import Body, ClientGone, Message, Receive, Refused
 from project.serving.bridge import Bridge
@@ -22,7 +21,7 @@ from shorturl.pages.error_response import is_api
 from shorturl.pages.views import longest_body
 
 # Read once: looking up a setting takes time.
-HAS_METRICS, LOGS_IDS = bool(settings.SHORTURL_METRICS_TOKEN), settings.LOG_FORMAT == "json"
+HAS_METRICS = bool(settings.SHORTURL_METRICS_TOKEN)
 if HAS_METRICS:
     from project.observability import metrics
 
@@ -130,9 +129,6 @@ def finished(scope: Message, response: Response) -> Response:
     """Count a response of the event loop, and add its request id, as Django's responses have it."""
     if HAS_METRICS:
         metrics.count_response(scope["path"], str(response.status))
-    if LOGS_IDS:
-        sent = dict(scope["headers"]).get(request_id.HEADER.lower().encode(), b"")
-        own = request_id.id_of(sent.decode("latin-1")).encode()
-        headers = [*response.headers, (request_id.HEADER.encode(), own)]
-        response = response._replace(headers=headers)
+    if sent := dict(scope["headers"]).get(b"x-request-id"):
+        response = response._replace(headers=[*response.headers, (b"x-request-id", sent)])
     return response._replace(body=b"") if scope["method"] == "HEAD" else response

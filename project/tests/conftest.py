@@ -6,12 +6,16 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from django.db import connection
+
+from lab.scratch_database import drop, name_beside
 
 Load = Callable[..., dict[str, Any]]
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +29,12 @@ FILLED_IN = {
     "POSTGRES_PASSWORD": "unused",
 }
 PRODUCTION = {name: value for name, value in FILLED_IN.items() if name != "POSTGRES_PASSWORD"}
+
+NOWHERE = {
+    "DATABASE_URL": "postgres://user:secret@127.0.0.1:1/shorturl",
+    "SHORTURL_LOCAL": "on",
+}
+GUNICORN = ("-m", "gunicorn", "-c", "project/gunicorn.py")
 
 IGNORED = shutil.ignore_patterns("__pycache__", "tests")  # as in .dockerignore
 
@@ -66,6 +76,23 @@ def run_in(
         text=True,
         timeout=TIMEOUT,
     )
+
+
+@contextmanager
+def database(name: str) -> Iterator[str]:
+    """Make an empty database beside the tests' own, and yield its address."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+    try:
+        parameters = connection.get_connection_params()
+        user = parameters.get("user") or os.environ.get("USER", "")
+        password = f":{parameters['password']}" if parameters.get("password") else ""
+        host, port = parameters.get("host", ""), parameters.get("port") or 5432
+        yield f"postgres://{user}{password}@/{name}?host={host}&port={port}"
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        drop(connection, name_beside(name))  # which a page of the lab has made
 
 
 def image_sources() -> list[str]:

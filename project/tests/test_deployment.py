@@ -22,8 +22,7 @@ from ruamel.yaml import YAML
 
 from loadtests.harness.serving import address
 from project.static_files import Finder
-from project.tests.conftest import ROOT, image_sources, run_in
-from project.tests.serving.test_gunicorn import CONFIG, database
+from project.tests.conftest import GUNICORN, ROOT, database, image_sources, run_in
 from shorturl.management.commands import tidy
 
 # --- Packages ------------------------------------------------------------------------------------
@@ -113,7 +112,7 @@ def test_before_the_migrations_commands_and_a_service_that_starts_say_so(
         where = {"PATH": os.environ["PATH"], "DATABASE_URL": url, "PORT": "0"}
         where["WORKERS"] = "1"
         with subprocess.Popen(
-            [sys.executable, *CONFIG],
+            [sys.executable, *GUNICORN],
             cwd=production_copy, env=where, stdout=PIPE, stderr=PIPE, text=True,
         ) as process:  # fmt: skip
             # After its worker answers: a new worker ignores SIGTERM.
@@ -184,8 +183,6 @@ def test_compose_has_no_default_secret_and_no_open_port() -> None:
                 assert re.match(r"127\.0\.0\.1:|\$\{HOST:-127\.0\.0\.1\}:", port)
             # What it needs is in the same file, or in the main one.
             assert {*service.get("depends_on", ())} <= {*plain, *added}, name
-            # Compose copies an inline config into the container, which cannot be read-only.
-            assert not (service.get("configs") and service.get("read_only")), name
 
 
 def test_the_load_test_in_containers_has_a_network_and_a_database_of_its_own() -> None:

@@ -6,9 +6,14 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 
 from project.database import citus
-from project.management.commands.migrate import NO_TIMEOUTS
 from shorturl.management.database_command import DatabaseCommand
 
+# Moving many rows takes long.
+NO_TIMEOUTS = """
+SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
+    ('lock_timeout', 'statement_timeout', 'transaction_timeout',
+     'idle_in_transaction_session_timeout')
+"""
 NO_CITUS = (
     "This database has no Citus: connect to the coordinator of a cluster that has citus in "
     "shared_preload_libraries, and CREATE EXTENSION citus."
@@ -32,7 +37,7 @@ class Command(DatabaseCommand):
                 raise CommandError(NO_CITUS)
             self.stderr.write(f"{NO_CITUS} There this would be sent:")
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(NO_TIMEOUTS)  # moving many rows takes long
+            cursor.execute(NO_TIMEOUTS)
             needed = citus.statements(undo=undo)
             for statement in needed:
                 self.stdout.write(f"{statement};")

@@ -8,7 +8,7 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from project.database import shards
-from project.database.database_checks import bounded
+from project.database.citus_checks import bounded
 from shorturl import cluster
 from shorturl.management.commands import roll_up
 from shorturl.models import VisitCount

@@ -1,66 +1,58 @@
 """The system checks of the database."""
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.checks import Tags, run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
 from django.db import connection
 from django.test import override_settings
 
-from project.tests.conftest import Load
+pytestmark = pytest.mark.django_db
 
 
-def found() -> list[str]:
-    return [each.msg for each in run_checks(tags=[Tags.database], databases=["default"])]
+def messages() -> list[str]:
+    return [message.msg for message in run_checks(tags=[Tags.database], databases=["default"])]
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize(
-    ("chosen", "more"),
-    [
-        ({"EMAIL_URL": ""}, 6),
-        ({"EMAIL_URL": "smtp://localhost"}, 7),
-        ({"EMAIL_URL": "", "SHORTURL_DELIVER": True}, 27),
-    ],
-)
-def test_connections_are_added_up_over_all_machines(chosen: dict[str, Any], more: int) -> None:
+@pytest.mark.parametrize(("chosen", "more"), [({}, 6), ({"SHORTURL_DELIVER": True}, 27)])
+def test_a_warning_of_too_many_connections(chosen: dict[str, Any], more: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SHOW max_connections")
-        most = int(cursor.fetchone()[0])
+        limit = int(cursor.fetchone()[0])
         cursor.execute("SHOW superuser_reserved_connections")
         reserved = int(cursor.fetchone()[0])
-    # `each` is what a worker may have: `fits` workers are the most, and then one more.
-    each = 4 + more
-    fits = (most - reserved) // each
-    with override_settings(MACHINES=1, WORKERS=fits, THREADS=4, **chosen):
-        assert found() == []
-    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, **chosen):
-        (said,) = found()
-    assert said == (
-        f"The service may open {each * (fits + 1)} connections: MACHINES {fits + 1} × WORKERS 1 × "
-        f"(THREADS 4 + {more}). PostgreSQL allows {most - reserved}: max_connections {most} less "
-        f"{reserved} reserved ones."
-    )
-    with override_settings(MACHINES=fits + 1, WORKERS=1, THREADS=4, DATABASE_POOLER="transaction"):
-        assert said not in found()  # the connections are PgBouncer's
+    of_a_worker = 4 + more
+    fits = (limit - reserved) // of_a_worker
+    with override_settings(WORKERS=fits, THREADS=4, **chosen):
+        assert messages() == []
+    with override_settings(WORKERS=fits + 1, THREADS=4, **chosen):
+        assert messages() == [
+            f"The service may open {of_a_worker * (fits + 1)} connections: WORKERS {fits + 1} × "
+            f"{of_a_worker}. PostgreSQL allows {limit - reserved}: max_connections {limit} less "
+            f"{reserved} reserved ones."
+        ]
+    with override_settings(WORKERS=fits + 1, THREADS=4, DATABASE_POOLER="transaction"):
+        assert messages() == []  # the connections are PgBouncer's
 
 
-@pytest.mark.django_db
 def test_a_warning_of_clocks_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 90)
-    (said,) = found()
-    assert said.startswith("The clocks of this machine and of the database differ by 90.")
+    (message,) = messages()
+    assert message.startswith("The clocks of this machine and of the database differ by 90.")
 
 
-@pytest.mark.django_db
-def test_a_warning_of_an_address_that_does_not_answer(load: Load, tmp_path: Path) -> None:
-    url = f"postgres://somebody@/shorturl?host={tmp_path}"
-    nobody = load(DATABASE_URL=url, SHORTURL_LOCAL="on")["SERVICE_DATABASE"]
-    with override_settings(SERVICE_DATABASE=nobody):
-        (said,) = found()
-    assert said.startswith(
-        f'DATABASE_URL does not answer: connection to server on socket "{tmp_path}'
-    )
+def test_migrate_refuses_a_database_of_another_state() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO django_migrations (app, name, applied)"
+            " VALUES ('shorturl', '0022_forward_query', now()), ('other', '0001_initial', now())"
+        )
+    assert messages() == [
+        "Another state of this project made the database: it has shorturl.0022_forward_query."
+    ]
+    with pytest.raises(SystemCheckError, match=r"run manage\.py import_links"):
+        call_command("migrate", skip_checks=False)

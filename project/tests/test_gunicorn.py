@@ -1,50 +1,23 @@
-"""The start of the service, and its messages when it fails."""
+"""The start of the service, where it listens, and its messages when it fails."""
 
-import os
 import re
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import psutil
 import pytest
-from django.db import connection
 
-from lab.scratch_database import drop, name_beside
 from loadtests.harness.serving import serving
-from project.tests.conftest import PRODUCTION, ROOT, run_in
-from project.tests.serving.test_unavailable import TIMEOUT
+from project.tests.conftest import GUNICORN, NOWHERE, PRODUCTION, ROOT, TIMEOUT, database, run_in
 from shorturl.tests.events.test_webhooks import Receiver, receiver
 
 __all__ = ["receiver"]  # a fixture
-
-CONFIG = ("-m", "gunicorn", "-c", "project/gunicorn.py")
-NOWHERE = {
-    "DATABASE_URL": "postgres://user:secret@127.0.0.1:1/shorturl",
-    "SHORTURL_LOCAL": "on",
-}
-
-
-@contextmanager
-def database(name: str) -> Iterator[str]:
-    """Make an empty database beside the tests' own, and yield its address."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
-    try:
-        parameters = connection.get_connection_params()
-        user = parameters.get("user") or os.environ.get("USER", "")
-        password = f":{parameters['password']}" if parameters.get("password") else ""
-        host, port = parameters.get("host", ""), parameters.get("port") or 5432
-        yield f"postgres://{user}{password}@/{name}?host={host}&port={port}"
-    finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        drop(connection, name_beside(name))  # which a page of the lab has made
 
 
 def text_of(http: HTTPConnection, path: str) -> str:
@@ -79,25 +52,38 @@ def test_a_page_explores_itself_and_every_worker_delivers(receiver: Receiver) ->
     assert receiver.types() == ["link.created told"]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_it_listens_on_ipv6_addresses_and_prints_them_as_urls() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    with database("shorturl_ipv6") as url:
+        for host, printed in (("::1", "[::1]"), ("[::1]", "[::1]"), ("::", "[::]")):
+            with serving(DATABASE_URL=url, WORKERS="1", HOST=host) as service:
+                assert re.fullmatch(rf"http://{re.escape(printed)}:\d+", service.url)
+                port = service.url.rpartition(":")[2]
+                assert urlopen(f"http://[::1]:{port}/").status == HTTPStatus.OK
+
+
 @pytest.mark.parametrize(
-    ("environment", "line"),
+    ("environment", "message"),
     [
-        ({**PRODUCTION, "PORT": "wrong"}, "gunicorn: PORT='wrong' is .* for example PORT=8000"),
+        ({**PRODUCTION, "PORT": "wrong"}, "PORT='wrong' is .* for example PORT=8000"),
         ({**PRODUCTION, "PORT": "0"}, "(?s:.*)Run: python manage.py collectstatic(?s:.*)"),
-        (
-            {**NOWHERE, "PORT": "0"},
-            "gunicorn: the database is unavailable: connection to server at .*\n\tIs the",
-        ),
-        (NOWHERE, "gunicorn: cannot listen on 127.0.0.1:[0-9]+ .Address already in use.: choose"),
+        ({**NOWHERE, "PORT": "0"}, "connection to server at .*\n\tIs the"),
+        (NOWHERE, "cannot listen on 127.0.0.1:[0-9]+ .Address already in use.: try HOST"),
+        ({**NOWHERE, "HOST": "::1"}, r"cannot listen on \[::1\]:[0-9]+ .Address already in use."),
     ],
 )
 def test_why_it_does_not_start_is_short(
-    project_copy: Path, environment: dict[str, str], line: str
+    project_copy: Path, environment: dict[str, str], message: str
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        socket.create_server(("::1", taken.getsockname()[1]), family=socket.AF_INET6),
+    ):
         port = str(taken.getsockname()[1])
-        ended = run_in(project_copy, *CONFIG, **{"PORT": port, **environment})
+        ended = run_in(project_copy, *GUNICORN, **{"PORT": port, **environment})
     assert ended.returncode == 1
-    assert re.fullmatch(f"{line}.*\n", ended.stderr), ended.stderr
+    assert re.fullmatch(f"(?:.*\n.*\n)?gunicorn: {message}.*\n", ended.stderr), ended.stderr
     assert "Traceback" not in ended.stderr
     assert "secret" not in ended.stderr
