@@ -16,7 +16,7 @@ from django.db import IntegrityError
 from django.utils import timezone
 from pytest_django import Settings
 
-from pginterleave.django.test import Client
+from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 from shorturl import operations
 from shorturl.events.subscribing import subscribe, unsubscribe

@@ -17,7 +17,7 @@ from django.test import Client as DjangoClient
 from django.urls import path
 
 from pginterleave import InterleaveError, Outcome
-from pginterleave.django.test import Client
+from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter

@@ -7,13 +7,8 @@ from math import comb
 
 import pytest
 
-from pginterleave.searching.equivalent_orders import (
-    Trace,
-    canonical,
-    extended,
-    with_victim,
-    written,
-)
+from pginterleave.choices import with_victim, written
+from pginterleave.searching.equivalent_orders import Trace, canonical, extended
 from pginterleave.searching.runs import simplicity
 from pginterleave.searching.search import Search
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, dependent

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from pginterleave import formatting
-from pginterleave.processes import queries
-from pginterleave.sql import statements
+from pginterleave.sql import catalogue_queries, statements
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claim, Effect, claim, effect
 from pginterleave.sql.pg_catalog import Catalogue
 from pginterleave.sql.single_row import shape
@@ -143,7 +142,9 @@ def test_a_parameter_that_is_read_as_a_time(text: str) -> None:
 def test_a_name_of_several_words() -> None:
     catalogue = Catalogue()
     catalogue.learn(
-        lambda sql: [("old orders", "relation", "")] if sql == queries.SPECIAL_NAMES else []
+        lambda sql: (
+            [("old orders", "relation", "")] if sql == catalogue_queries.SPECIAL_NAMES else []
+        )
     )
     assert not statements.only_reads('SELECT 1 FROM "old orders"', catalogue.special)
     assert statements.only_reads("SELECT 1 FROM t", catalogue.special)

@@ -4,7 +4,7 @@ import pytest
 from django.test import TestCase, TransactionTestCase
 
 from pginterleave import CannotExplore
-from pginterleave.django.test import InterleaveMixin, InterleaveTestCase
+from pginterleave.django_test import InterleaveMixin, InterleaveTestCase
 
 from .counter import anything, counted, hits, naive, setup, sql, update_returning
 

@@ -12,7 +12,7 @@ from django.db import IntegrityError
 from pytest_django import Settings
 
 from pginterleave import Outcome
-from pginterleave.django.test import Client
+from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 from project.accounts.login import note_login
 from project.accounts.pages import TokenForm

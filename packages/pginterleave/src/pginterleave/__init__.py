@@ -13,21 +13,26 @@ and says what an exploration does not see. The README has an example.
 
     exploring.py    explore() and run_schedule(): start here; race.py is what they explore, and
                     results.py what they return
+    searching/      runs.py runs the schedules that search.py chooses; state_graph.py counts them,
+                    equivalent_orders.py and symmetry.py say which are the same
+    judging/        judge.py by an invariant, serial_orders.py by the serial orders: end_states.py
+                    reads how a schedule ended, effects.py what was done elsewhere, and
+                    compared_ends.py compares both
     processes/      runs the processes: scheduler.py lets one take a step, monitor.py knows which
                     one waits; process.py is a thread, session.py its session with PostgreSQL;
-                    control.py is the caller's connection, and rows.py puts the rows back
+                    control.py is the caller's connection, rows.py puts the rows back, watching.py
+                    and shared_memory.py notice what is no step
     sql/            reads SQL: statements.py and single_row.py its text, pg_catalog.py and
                     rows_touched.py what the names stand for; dependent_steps.py says whether the
                     order of two steps matters, lock_orders.py what one statement decides
-    searching/      runs.py runs the schedules that search.py chooses; state_graph.py
-                    counts them, equivalent_orders.py and symmetry.py say which are the same
-    judging/        judge.py by an invariant, serial_orders.py by the serial orders: end_states.py
-                    reads how a schedule ended, compared_ends.py compares it
-    picture/        draws a schedule; steps.py and formatting.py write it as text
-    reporting/      the reports on the tests of a run, and race coverage
-    testing.py      the part that pytest_plugin.py and the test case share
-    django/         the adapter for Django's connections and cursors, and the test case
+    picture/        draws a schedule; steps.py and formatting.py write it as text, and choices.py
+                    as a number
+    testing.py      the part that pytest_plugin.py and django_test.py share; reporting/ reports on
+                    the tests of a run
+    django/         the adapter for Django's connections and cursors
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
+
+A search asks a scheduler, a scheduler asks processes, and a judge reads ends. None asks back.
 """
 
 from pginterleave.explorer_errors import (

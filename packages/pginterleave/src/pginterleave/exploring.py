@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pginterleave import explorer_errors, results
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
-from pginterleave.judging.judge import Expected, Function, Invariant
+from pginterleave.judging.judge import Expected, Invariant
 from pginterleave.judging.serial_orders import TryAgain
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Setup
+from pginterleave.processes.verdict import Function
 from pginterleave.race import Options, Race, race_of
 from pginterleave.results import AT_FIRST, Exploration, Schedule
 from pginterleave.searching.runs import Run, shrink

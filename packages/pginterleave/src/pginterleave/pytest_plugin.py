@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 import shlex
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
@@ -34,13 +33,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (kind, metavar, text) in OPTIONS.items():
         group.addoption(_flag(name), type=kind, metavar=metavar, help=text)
     group.addoption("--interleave-count-all", action="store_true", default=None, help=COUNT_ALL)
-    text = "folder for a JSON file of each test that fails with a counterexample"
-    group.addoption("--interleave-artifacts", metavar="DIR", help=text)
     group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
     everything = "draw all columns and conditions, not only the key and what changes"
     group.addoption("--interleave-all-columns", action="store_true", help=everything)
     coverage_plugin.add_options(group)
-    parser.addini("interleave_artifacts", f"{text}; by default there is none", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -129,14 +125,6 @@ def pytest_runtest_makereport(
         vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller
     if run:
         vars(report)["interleave"] = of_tests.of_test(item.nodeid, run, call.excinfo)
-    folder = item.config.getoption("--interleave-artifacts")
-    folder = folder or item.config.getini("interleave_artifacts")
-    if run and run.failures and report.failed and folder:
-        name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
-        path = of_tests.write_artifact(
-            item.config.rootpath / folder, name, item.nodeid, run.failures
-        )
-        report.sections.append(("interleave", f"The counterexample is in {path}"))
     return report
 
 

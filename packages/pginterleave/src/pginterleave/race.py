@@ -7,10 +7,11 @@ from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
-from pginterleave.judging.judge import Expected, Function, Invariant, InvariantJudge, Judge
+from pginterleave.judging.judge import Expected, Invariant, InvariantJudge
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Scheduler, Setup
+from pginterleave.processes.verdict import Function, Judge
 from pginterleave.results import Observe, Schedule
 
 

@@ -7,6 +7,7 @@ from operator import ne
 from typing import Any
 
 from pginterleave import formatting
+from pginterleave.picture import drawn_text
 from pginterleave.steps import Outcome, Timeline, draw
 
 Observe = Callable[[], object]
@@ -61,8 +62,6 @@ class Schedule:
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
-        from pginterleave.picture import drawn_text  # late: it imports this module
-
         columns = None if ALL_COLUMNS else drawn_text.columns_that_change(self)
         said = drawn_text.said(self)
         return draw(self.timeline, self.outcomes, width, columns=columns, said=said)

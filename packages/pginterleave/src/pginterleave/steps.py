@@ -4,7 +4,7 @@ import itertools
 import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from pginterleave import formatting
 
@@ -78,6 +78,25 @@ class Step:
 
 
 Timeline = tuple[Step, ...]
+
+
+class Shown(Protocol):
+    """What a picture shows: a schedule that has run."""
+
+    @property
+    def order(self) -> str: ...
+
+    @property
+    def timeline(self) -> Timeline: ...
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]: ...
+
+    @property
+    def violation(self) -> str: ...
+
+    @property
+    def raises(self) -> bool: ...
 
 
 def draw(

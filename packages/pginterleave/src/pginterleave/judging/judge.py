@@ -1,36 +1,15 @@
 """Judges what a schedule has come to: by an invariant."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable
 
 from pginterleave import formatting
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.formatting import is_database_error
+from pginterleave.processes.verdict import Verdict
 from pginterleave.steps import Outcome
 
 Invariant = Callable[[list[Outcome]], str | None]
 Expected = type[BaseException] | tuple[type[BaseException], ...]
-Function = Callable[[], object]
-
-
-class Verdict(NamedTuple):
-    """What does not hold, or ""; and whether a process raises an exception that it may not."""
-
-    violation: str = ""
-    raises: bool = False
-
-
-class Judge(Protocol):
-    def begin(self) -> None:
-        """Look at the database before the processes run; called after each setup."""
-
-    def note_call(self, what: str) -> None:
-        """Note a call of a process that has an effect outside of the database."""
-
-    def judge(
-        self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
-    ) -> Verdict:
-        """Judge the database and the outcomes after the processes with these functions."""
 
 
 class InvariantJudge:

@@ -10,14 +10,13 @@ from pginterleave.judging.effects import Also, Effects
 from pginterleave.judging.end_states import Column, EndState, EndStates
 from pginterleave.judging.judge import (
     Expected,
-    Function,
     Invariant,
-    Verdict,
     raised,
     refuse_other_than_classes,
     violation_of,
 )
 from pginterleave.judging.values import leaves, outcome_value
+from pginterleave.processes.verdict import Function, Verdict
 from pginterleave.sql.id_orders import asks_for_order, uses_sequence_value
 from pginterleave.sql.statements import words
 from pginterleave.steps import Outcome

@@ -3,17 +3,17 @@
 from pginterleave.picture.conflicts import conflicts, dependencies, marks
 from pginterleave.picture.recorded import recorded_steps
 from pginterleave.picture.wording import Names, changing
-from pginterleave.results import Schedule
+from pginterleave.steps import Shown
 
 
-def columns_that_change(schedule: Schedule) -> dict[int, set[str]]:
+def columns_that_change(schedule: Shown) -> dict[int, set[str]]:
     """Return, by the number of each step, the columns that have several values in its table."""
     steps = recorded_steps(schedule)
     found = changing(steps, Names(steps))
     return {number: found[each["table"]] for number, each in enumerate(steps, start=1)}
 
 
-def said(schedule: Schedule) -> dict[int, list[str]]:
+def said(schedule: Shown) -> dict[int, list[str]]:
     """Return what is wrong at the steps, such as "stale read", by their numbers."""
     steps = recorded_steps(schedule)
     if not (steps and schedule.violation):

@@ -10,7 +10,7 @@ from pginterleave.picture.cells import REFUSED, Sheet, verdict
 from pginterleave.picture.conflicts import marks
 from pginterleave.picture.layout import drawings, svg
 from pginterleave.picture.recorded import recorded_steps
-from pginterleave.results import Schedule
+from pginterleave.steps import Shown
 
 STATIC = Path(__file__).parent / "static" / "pginterleave"
 VIOLATED, SAFE, NOT_PROVEN = "violated", "safe", "not proven"
@@ -48,7 +48,7 @@ def _entry(found: Found) -> str:
     )
 
 
-def picture(schedule: Schedule, *, name: str, snapshots: bool, replay: Sequence[str] = ()) -> str:
+def picture(schedule: Shown, *, name: str, snapshots: bool, replay: Sequence[str] = ()) -> str:
     """Return a counterexample as HTML: its picture, and a table of its steps.
 
     Args:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from pginterleave.formatting import place
 from pginterleave.picture.wording import WRITES
-from pginterleave.results import Schedule
-from pginterleave.steps import Step
+from pginterleave.steps import Shown, Step
 
 
 def recorded_step(step: Step) -> dict[str, Any]:
@@ -34,7 +33,7 @@ def recorded_step(step: Step) -> dict[str, Any]:
     }
 
 
-def recorded_steps(schedule: Schedule) -> list[dict[str, Any]]:
+def recorded_steps(schedule: Shown) -> list[dict[str, Any]]:
     """Return the steps; `in_transaction` lists the processes in a transaction after each."""
     recorded, inside = [], dict[int, bool]()
     for step in schedule.timeline:

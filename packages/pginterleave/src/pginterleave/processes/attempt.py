@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from pginterleave.searching.equivalent_orders import victim_of, written
+from pginterleave.choices import victim_of, written
 from pginterleave.sql.dependent_steps import Effect
 
 

@@ -6,13 +6,13 @@ import time
 from queue import Empty, SimpleQueue
 from types import SimpleNamespace
 
+from pginterleave.choices import victim_of
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
 from pginterleave.processes import queries
 from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control
 from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
-from pginterleave.searching.equivalent_orders import victim_of
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set

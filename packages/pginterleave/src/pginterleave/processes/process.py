@@ -16,12 +16,11 @@ from queue import SimpleQueue
 from types import FrameType, SimpleNamespace
 from typing import Any, NoReturn
 
+from pginterleave.choices import Position
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import process_names, user_frame
-from pginterleave.processes import queries
+from pginterleave.processes import queries, race_coverage
 from pginterleave.processes.control import Control
-from pginterleave.reporting import race_coverage
-from pginterleave.searching.state_graph import Position
 from pginterleave.steps import Outcome
 
 # The states of a process. RETURNED: its step was blocked and has returned, and its Python is held.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 
 from pginterleave import formatting
+from pginterleave.choices import Positions, parsed, process_of, victim_of, waits_of_victims, written
 from pginterleave.explorer_errors import (
     CannotExplore,
     ImpossibleSchedule,
@@ -15,25 +16,16 @@ from pginterleave.explorer_errors import (
     sqlstate,
 )
 from pginterleave.formatting import process_names
-from pginterleave.judging.judge import Judge, Verdict
-from pginterleave.processes import control
+from pginterleave.processes import control, race_coverage
 from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control, Database
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Monitor
 from pginterleave.processes.next_steps import claim_of, effect_of
 from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
+from pginterleave.processes.verdict import Judge, Verdict
 from pginterleave.processes.watching import Kind, watched
-from pginterleave.reporting import race_coverage
 from pginterleave.results import Observe, Schedule
-from pginterleave.searching.equivalent_orders import (
-    parsed,
-    process_of,
-    victim_of,
-    waits_of_victims,
-    written,
-)
-from pginterleave.searching.state_graph import Positions
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claims, Effect
 from pginterleave.sql.statements import words
 from pginterleave.steps import Outcome, Step

@@ -1,1 +1,1 @@
-"""Reports on the tests of a run: a page, files, annotations, and race coverage."""
+"""Reports on the tests of a run: a page, annotations, and race coverage."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pginterleave.reporting import race_coverage
-from pginterleave.reporting.race_coverage import Recorder
+from pginterleave.processes import race_coverage
+from pginterleave.processes.race_coverage import Recorder
 
 DATA = ".interleave-coverage.json"
 

@@ -1,17 +1,14 @@
-"""The reports on the tests of a run: an HTML page, annotations for GitHub, JSON files."""
+"""The reports on the tests of a run: an HTML page, and annotations for GitHub."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pginterleave import formatting
 from pginterleave.picture import html_report as report
 from pginterleave.picture.cells import REFUSED
 from pginterleave.picture.wording import WRITES
-from pginterleave.results import Schedule
-from pginterleave.testing import Failure, Interleave
+from pginterleave.testing import Interleave
 
 
 def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
@@ -77,40 +74,3 @@ def annotations(found: Sequence[report.Found], root: Path) -> Iterator[str]:
         for character in "%\r\n":
             message = message.replace(character, f"%{ord(character):02X}")
         yield f"::error file={name},line={line},title=Race::{message}"
-
-
-def write_artifact(folder: Path, name: str, test: str, failures: list[Failure]) -> Path:
-    """Write the failures of a test to `folder/name.json`, and return the path.
-
-    The file holds a list with an entry for each call that failed: the summary, the counterexample
-    with its steps and outcomes, the counterexample drawn as text, and the ways to replay it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    found = [
-        {
-            "test": test,
-            "summary": failure.summary,
-            "counterexample": _schedule(failure.counterexample),
-            "drawn": failure.counterexample.draw(),
-            "replay": failure.replay,
-        }
-        for failure in failures
-    ]
-    path.write_text(json.dumps(found, indent=2, default=repr) + "\n")
-    return path
-
-
-def _schedule(schedule: Schedule) -> dict[str, Any]:
-    return {
-        "order": schedule.order,
-        "violation": schedule.violation,
-        "steps": [vars(step) for step in schedule.timeline],
-        "outcomes": [
-            {
-                "returned": outcome.returned,
-                "raised": outcome.raised and formatting.exception(outcome.raised),
-            }
-            for outcome in schedule.outcomes
-        ],
-    }

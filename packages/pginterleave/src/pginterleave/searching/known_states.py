@@ -8,15 +8,9 @@ import heapq
 import math
 from collections.abc import Sequence
 
+from pginterleave.choices import Order
 from pginterleave.searching import state_graph
-from pginterleave.searching.equivalent_orders import (
-    Names,
-    Order,
-    Trace,
-    canonical,
-    composed,
-    inverse,
-)
+from pginterleave.searching.equivalent_orders import Names, Trace, canonical, composed, inverse
 from pginterleave.searching.state_graph import State
 from pginterleave.sql.dependent_steps import waits_for
 

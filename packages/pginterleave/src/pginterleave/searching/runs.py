@@ -5,10 +5,10 @@ import math
 import time
 from collections.abc import Callable, Iterator
 
+from pginterleave.choices import process_of
 from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
 from pginterleave.processes.scheduler import Scheduler
 from pginterleave.results import AT_FIRST, Observe, Schedule
-from pginterleave.searching.equivalent_orders import process_of
 from pginterleave.searching.search import Search
 from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import Effect

@@ -13,17 +13,13 @@ writes first.
 import heapq
 from collections.abc import Iterable
 
+from pginterleave.choices import Order, Position, Positions, with_victim, written
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
-from pginterleave.searching.equivalent_orders import (
-    Order,
-    Trace,
-    with_victim,
-    written,
-)
+from pginterleave.searching.equivalent_orders import Trace
 from pginterleave.searching.known_states import Known, KnownStates
-from pginterleave.searching.state_graph import Needed, Position, Positions, State
+from pginterleave.searching.state_graph import Needed, State
 from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 
 

@@ -15,16 +15,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from pginterleave.searching.equivalent_orders import (
-    Names,
-    Order,
-    Trace,
-    composed,
-    extended,
-    inverse,
-    process_of,
-    renumbered,
-)
+from pginterleave.choices import Order, Positions, process_of, renumbered
+from pginterleave.searching.equivalent_orders import Names, Trace, composed, extended, inverse
 from pginterleave.sql.dependent_steps import (
     GLOBAL,
     Claim,
@@ -34,8 +26,6 @@ from pginterleave.sql.dependent_steps import (
     waits_for,
 )
 
-Position = tuple[Any, ...]  # kind and SQL of the next step, and its blockers; () at the end
-Positions = tuple[Position, ...]  # of each process
 Rest = tuple[int, int]  # the numbers of steps and switches to the nearest violation
 
 

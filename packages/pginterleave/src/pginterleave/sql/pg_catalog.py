@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from pginterleave.processes import queries
-from pginterleave.sql import statements
+from pginterleave.sql import catalogue_queries, statements
 from pginterleave.sql.dependent_steps import ENDS
 from pginterleave.sql.lock_orders import LockOrders
 from pginterleave.sql.rows_touched import Tables
@@ -13,7 +12,7 @@ from pginterleave.steps import Step
 
 
 class HiddenCall(NamedTuple):
-    """A call that a statement does not name: see `queries.HIDDEN_CALLS`."""
+    """A call that a statement does not name: see `catalogue_queries.HIDDEN_CALLS`."""
 
     parts: frozenset[str]  # the words of the name
     name: str  # the name in the statement, such as an operator's
@@ -47,13 +46,14 @@ class Catalogue:
         if self._known:
             return
         self.tables.learn(ask)
-        rows = list(ask(queries.SPECIAL_NAMES))
+        rows = list(ask(catalogue_queries.SPECIAL_NAMES))
         self._functions = {
             name: _parts(name) for name, what, _ in sorted(rows) if what == "function"
         }
         self._event_triggers = [name for _, what, name in rows if what == "event trigger"]
         self._hidden = [
-            HiddenCall(_parts(name), name, *rest) for name, *rest in ask(queries.HIDDEN_CALLS)
+            HiddenCall(_parts(name), name, *rest)
+            for name, *rest in ask(catalogue_queries.HIDDEN_CALLS)
         ]
         # A step that reads the clock, such as a write with a default, depends on every step that
         # reads the clock. TRUNCATE depends on every step. So neither makes a name special.

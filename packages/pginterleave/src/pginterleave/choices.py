@@ -1,0 +1,62 @@
+"""How a schedule is written: the choice of each step, and the positions of the processes.
+
+A choice says which process takes the next step, and which process a deadlock ends. It is the number
+of a process. If the step closes a deadlock with another victim, ten times the victim's number is
+added. The process is written as a digit, and the victim as a letter: in `2a` process 2 takes the
+step, and process 1 (a) is the victim. Without a letter, the victim is the process that closed the
+deadlock.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+Position = tuple[Any, ...]  # kind and SQL of the next step, and its blockers; () at the end
+Positions = tuple[Position, ...]  # of each process
+Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
+
+
+def process_of(choice: int) -> int:
+    return choice % 10
+
+
+def victim_of(choice: int) -> int:
+    """Return the number of the planned victim, or 0."""
+    return choice // 10
+
+
+def with_victim(process: int, victim: int) -> int:
+    return 10 * victim + process
+
+
+def renumbered(choice: int, numbers: Sequence[int]) -> int:
+    if not numbers:
+        return choice
+    victim = victim_of(choice)
+    return with_victim(numbers[process_of(choice) - 1], numbers[victim - 1] if victim else 0)
+
+
+def written(choices: Sequence[int]) -> str:
+    return "".join(
+        f"{process_of(each)}{chr(ord('a') - 1 + victim_of(each)) if victim_of(each) else ''}"
+        for each in choices
+    )
+
+
+def parsed(order: str) -> list[int]:
+    """Return the choices of a schedule; other characters are ignored."""
+    found = re.findall(r"([1-9])([a-i]?)", order)
+    return [
+        with_victim(int(digit), ord(victim) - ord("a") + 1 if victim else 0)
+        for digit, victim in found
+    ]
+
+
+def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
+    """Return, by the step at which a victim waits, the step that closes its deadlock; from 0."""
+    waits = {}
+    for closing, choice in enumerate(choices):
+        earlier = [i for i in range(closing) if process_of(choices[i]) == victim_of(choice)]
+        if victim_of(choice) and earlier:
+            waits[earlier[-1]] = closing
+    return waits
