@@ -89,14 +89,8 @@ SHORTURL_METRICS_TOKEN = text("SHORTURL_METRICS_TOKEN")
 SHORTURL_LINKS_PER_DAY = number(
     "SHORTURL_LINKS_PER_DAY", default=0 if LOCAL else 10_000, most=QUOTA_MAX
 )
-SHORTURL_CREATES_PER_MINUTE = number(
-    "SHORTURL_CREATES_PER_MINUTE", default=0 if LOCAL else 300, most=QUOTA_MAX
-)
 SHORTURL_PUBLIC_LINKS_PER_DAY = number(
     "SHORTURL_PUBLIC_LINKS_PER_DAY", default=0 if LOCAL else 100, most=QUOTA_MAX
-)
-SHORTURL_PUBLIC_CREATES_PER_MINUTE = number(
-    "SHORTURL_PUBLIC_CREATES_PER_MINUTE", default=0 if LOCAL else 10, most=QUOTA_MAX
 )
 # A production has the lab off, and may not have it installed. A checkout has a folder pginterleave,
 # too: without an origin, it is not the package.

@@ -21,6 +21,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 
 from shorturl import operations
+from shorturl.exceptions import LimitTooLow
 from shorturl.limits import bans, owners
 from shorturl.links.validators import shortened
 from shorturl.models import ApiToken, LinkState, ShortUrl, ShortUrlQuerySet
@@ -71,7 +72,7 @@ class AdminForm(LinkForm, forms.ModelForm):  # type: ignore[type-arg]
         """Compare the limit with the hits that the form shows; save_model() checks later ones."""
         max_hits: int | None = self.cleaned_data["max_hits"]
         if max_hits is not None and max_hits < self.instance.hits:
-            raise ValidationError(str(ShortUrl.LimitTooLow(max_hits)), code="too_low")
+            raise ValidationError(str(LimitTooLow(max_hits)), code="too_low")
         return max_hits
 
 
@@ -145,7 +146,7 @@ class ShortUrlAdmin(CheckedAdmin):
             links = ShortUrl.objects.filter(pk=obj.pk, deleted_at=None)
             if changes and not operations.change(links, **changes):
                 raise BadRequest(f"/{obj.key} was deleted meanwhile, and is not changed.")
-        except ShortUrl.LimitTooLow as error:  # because of hits counted since the form was shown
+        except LimitTooLow as error:  # because of hits counted since the form was shown
             raise BadRequest(str(error)) from error
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:

@@ -34,7 +34,7 @@ def check_visits(**kwargs: Any) -> Iterator[CheckMessage]:
 @register()
 def check_client_address(**kwargs: Any) -> Iterator[CheckMessage]:
     """Warn if visitors may create links and all of them have the address of the proxy."""
-    limited = settings.SHORTURL_PUBLIC_LINKS_PER_DAY or settings.SHORTURL_PUBLIC_CREATES_PER_MINUTE
+    limited = settings.SHORTURL_PUBLIC_LINKS_PER_DAY
     behind_a_proxy = settings.SECURE_PROXY_SSL_HEADER and not settings.PROXY_CLIENT_ADDRESS
     if settings.SHORTURL_PUBLIC_CREATE and limited and behind_a_proxy:
         yield checks.Warning(

@@ -113,13 +113,18 @@ class MoreThanQuota(ShortUrlError):
 
 
 class TooManyCreates(ShortUrlError):
-    """A quota is used up until its next period begins in `seconds`.
+    """The quota of a day is used up, until the next day begins in `seconds`.
 
-    `limit` and `what` name the quota for people, `headers` for programs.
+    `what` names the quota for people. `headers` are those of a 429, by
+    draft-ietf-httpapi-ratelimit-headers-10.
     """
 
-    def __init__(self, limit: int, what: str, *, seconds: int, headers: dict[str, str]) -> None:
-        self.headers = headers
+    def __init__(self, limit: int, what: str, *, seconds: int) -> None:
+        self.headers = {
+            "Retry-After": str(seconds),
+            "RateLimit-Policy": f'"day";q={limit};w=86400',
+            "RateLimit": f'"day";r=0;t={seconds}',
+        }
         units = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
         length, unit = next(pair for pair in units if seconds >= 2 * pair[0] or pair[0] == 1)
         wait = f"{-(-seconds // length)} {unit}"

@@ -15,7 +15,7 @@ from django.db import OperationalError
 from django.db.backends.utils import CursorWrapper
 
 from shorturl import cluster
-from shorturl.exceptions import RowLocked
+from shorturl.exceptions import Contended, Gone, RowLocked
 from shorturl.limits import bans
 from shorturl.links import validators
 from shorturl.links.keys import key_of as key_of
@@ -142,7 +142,7 @@ def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> 
 def follow(key: str, hit: Visit | None) -> ShortUrl:
     """Count one hit by a statement of its own; return the short URL of `key`.
 
-    Raises ShortUrl.DoesNotExist when no short URL has the key, or it was deleted; ShortUrl.Gone
+    Raises ShortUrl.DoesNotExist when no short URL has the key, or it was deleted; Gone
     when it has expired or is used up; RowLocked when another transaction keeps the row locked.
     """
     if hit:
@@ -173,7 +173,7 @@ def why_not_counted(key: str) -> Exception:
         look_up(key)
     except Exception as error:
         return error
-    return ShortUrl.Contended(key, attempts=1)  # the link has become live meanwhile
+    return Contended(key, attempts=1)  # the link has become live meanwhile
 
 
 def look_up(key: str) -> ShortUrl:
@@ -181,7 +181,7 @@ def look_up(key: str) -> ShortUrl:
     bans.refresh()
     short_url = ShortUrl.objects.with_state().get(key=key, deleted_at=None)
     if short_url.state != LinkState.LIVE:
-        raise ShortUrl.Gone(key, short_url.state)
+        raise Gone(key, short_url.state)
     return short_url
 
 

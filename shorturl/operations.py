@@ -12,7 +12,13 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
 
 from shorturl import bulk
-from shorturl.exceptions import KeysTaken
+from shorturl.exceptions import (
+    KeyReused,
+    KeySpaceExhausted,
+    KeysTaken,
+    KeyTaken,
+    LimitTooLow,
+)
 from shorturl.links import keys
 from shorturl.links.keys import violates
 from shorturl.links.validators import validate_target_url
@@ -43,8 +49,8 @@ def create(
     The link leads to its target `max_hits` times and until `expires_at`. `title` and `tags` are as
     links/labels.py returns them. With `forward_query` it adds the query of the short URL.
 
-    Raises ValidationError for an invalid target URL or custom key, ShortUrl.KeyTaken for a custom
-    key that is or was in use, and ShortUrl.KeySpaceExhausted when no random key was free.
+    Raises ValidationError for an invalid target URL or custom key, KeyTaken for a custom
+    key that is or was in use, and KeySpaceExhausted when no random key was free.
     """
     validate_target_url(target_url)
     values: dict[str, Any] = {"owner_id": owner_id, "max_hits": max_hits, "expires_at": expires_at}
@@ -56,8 +62,8 @@ def create(
     # which of two concurrent requests gets it.
     try:
         return on_conflict.create(target_url, keys=[key], **values)
-    except ShortUrl.KeySpaceExhausted as error:
-        raise ShortUrl.KeyTaken(key, deleted=bool(deleted([key]))) from error
+    except KeySpaceExhausted as error:
+        raise KeyTaken(key, deleted=bool(deleted([key]))) from error
 
 
 def create_at_random(target_url: str, **values: Any) -> ShortUrl:
@@ -76,7 +82,7 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
     """Return a new link for each row, or create none. The rows have the arguments of create().
 
     Raises ValidationError for an invalid target URL or custom key, KeysTaken for custom keys that
-    are or were in use, and ShortUrl.KeySpaceExhausted.
+    are or were in use, and KeySpaceExhausted.
     """
     for row in rows:
         validate_target_url(row["target_url"])
@@ -112,7 +118,7 @@ def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
 def change(links: ShortUrlQuerySet, **values: Any) -> bool:
     """Change the short URL in `links`, which has at most one; return whether there was one.
 
-    Hits may be counted at the same time. Raises ShortUrl.LimitTooLow for a limit below the hits.
+    Hits may be counted at the same time. Raises LimitTooLow for a limit below the hits.
     """
     try:
         with transaction.atomic():  # an error leaves the caller's usable
@@ -120,7 +126,7 @@ def change(links: ShortUrlQuerySet, **values: Any) -> bool:
     except IntegrityError as error:
         if not violates(error, LIMIT_CONSTRAINT):
             raise
-        raise ShortUrl.LimitTooLow(values["max_hits"]) from error
+        raise LimitTooLow(values["max_hits"]) from error
 
 
 def answer(
@@ -131,10 +137,10 @@ def answer(
     `fingerprint` is a hash of the request. `work` returns the fields of the answer; its exceptions
     are raised, and its changes rolled back.
 
-    Raises IdempotencyRecord.InFlight while the first request with this key is in progress, and
-    IdempotencyRecord.KeyReused if the first request with this key was a different one.
+    Raises InFlight while the first request with this key is in progress, and
+    KeyReused if the first request with this key was a different one.
     """
     kept = idempotency.answer(caller, key, fingerprint, work=work)
     if kept.fingerprint != fingerprint:
-        raise IdempotencyRecord.KeyReused(key)
+        raise KeyReused(key)
     return kept

@@ -1,7 +1,7 @@
 """Write a correct `create`: `pytest lab/exercises/tests/create.py` tests it.
 
 `create` tries the candidate keys `keys`, any iterable that ends, in turn and returns the new short
-URL. It raises ShortUrl.KeySpaceExhausted when all of them are taken. A deleted link keeps its key.
+URL. It raises KeySpaceExhausted when all of them are taken. A deleted link keeps its key.
 Several links may have one target.
 
 Calls at once end as calls one after another do. It also works in a caller's transaction, or
@@ -12,6 +12,7 @@ The function below checks a key and then inserts it. What can happen between the
 
 from collections.abc import Iterable
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import ShortUrl
 
 
@@ -19,4 +20,4 @@ def create(target_url: str, *, keys: Iterable[str]) -> ShortUrl:
     for key in keys:
         if not ShortUrl.objects.filter(key=key).exists():
             return ShortUrl.objects.create(key=key, target_url=target_url)
-    raise ShortUrl.KeySpaceExhausted(keys)
+    raise KeySpaceExhausted(keys)

@@ -1,7 +1,7 @@
 """Write a correct `spend`: `pytest lab/exercises/tests/quota.py` tests it.
 
 If `spender` may spend `amount` more in this period, `spend` calls `create` and returns its result.
-Otherwise it raises ShortUrl.QuotaExceeded, as below, and does not call `create`. The clock of
+Otherwise it raises QuotaExceeded, as below, and does not call `create`. The clock of
 PostgreSQL decides in which period the call is: `since` is the start of that period. A create that
 fails must not use up any of the quota, and what `create` raises, `spend` raises.
 
@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from django.contrib.postgres.functions import TransactionNow
 from django.db.models import F, Func
 
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.models import QuotaUsage
 
 T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -32,6 +33,6 @@ def spend(
     if counter is None:
         counter = QuotaUsage.objects.create(spender=spender, period=period, since=since, spent=0)
     if counter.spent + amount > limit:
-        raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+        raise QuotaExceeded(spender, limit=limit, period=period)
     QuotaUsage.objects.filter(pk=counter.pk).update(spent=F("spent") + amount)
     return create()

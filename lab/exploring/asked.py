@@ -17,8 +17,8 @@ from lab.exploring.jobs import Job, job_named
 from lab.exploring.source import digest, shared_digest
 from lab.models import Exploration
 from lab.scratch_database import is_locked
-from shorturl.limits import quotas
-from shorturl.models import ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.strategies.spending import reservation
 
 PERIOD, MOST = timedelta(hours=1), 20  # explorations that one network may ask for
 REFUSED = f"Your network has opened {MOST} unexplored pages in this hour. Try again in the next."
@@ -48,8 +48,11 @@ def asked_for(job: Job, network: str = "") -> Exploration:
         Exploration.objects.bulk_create([new], ignore_conflicts=True)
 
     try:
-        quotas.reserve(f"lab {network}", ask, [(PERIOD, MOST, 1)]) if network else ask()
-    except ShortUrl.QuotaExceeded:
+        if network:
+            reservation.spend(f"lab {network}", ask, limit=MOST, period=PERIOD)
+        else:
+            ask()
+    except QuotaExceeded:
         new.problem = REFUSED
     return asked.first() or new
 

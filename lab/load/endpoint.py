@@ -14,7 +14,7 @@ from lab.load import key_spaces
 from lab.models import KeySpace
 from shorturl.api.error_responses import ApiError
 from shorturl.api.json_body import JsonParser
-from shorturl.exceptions import RowLocked
+from shorturl.exceptions import Contended, Gone, KeySpaceExhausted, RowLocked
 from shorturl.links.validators import shortened, validate_target_url
 from shorturl.models import ShortUrl
 from shorturl.outages import is_outage
@@ -23,7 +23,7 @@ from shorturl.strategies.table import Strategy
 T = TypeVar("T", str, int, bool)
 View = Callable[..., HttpResponse]
 KINDS = {str: "a string", int: "a whole number", bool: "true or false"}
-UNAVAILABLE = (ShortUrl.KeySpaceExhausted, ShortUrl.Contended, RowLocked)
+UNAVAILABLE = (KeySpaceExhausted, Contended, RowLocked)
 
 
 def endpoint(method: str, strategies: dict[str, Strategy] | None = None) -> Callable[[View], View]:
@@ -66,7 +66,7 @@ def failure(error: Exception, strategy: Strategy) -> HttpResponse:
     status = HTTPStatus.INTERNAL_SERVER_ERROR
     if isinstance(error, ShortUrl.DoesNotExist):
         status = HTTPStatus.NOT_FOUND
-    elif isinstance(error, ShortUrl.Gone):
+    elif isinstance(error, Gone):
         status = HTTPStatus.GONE
     elif isinstance(error, UNAVAILABLE) or is_outage(error):
         status = HTTPStatus.SERVICE_UNAVAILABLE

@@ -23,8 +23,9 @@ from lab.load.key_spaces import visits_of
 from lab.models import KeySpace
 from shorturl import following
 from shorturl.api.error_responses import ApiError
+from shorturl.exceptions import InFlight, QuotaExceeded
 from shorturl.links.validators import location, shortened
-from shorturl.models import IdempotencyRecord, ShortUrl, VisitCount
+from shorturl.models import ShortUrl, VisitCount
 from shorturl.outages import driver_error
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
@@ -83,7 +84,7 @@ def answer(request: HttpRequest, strategy: Strategy) -> HttpResponse:
 
     try:
         key = strategy.function(space.name, target_url, "", work=work).body
-    except IdempotencyRecord.InFlight:
+    except InFlight:
         key = ""
     return JsonResponse({"key": key, "target_url": target_url})
 
@@ -99,7 +100,7 @@ def spend(request: HttpRequest, strategy: Strategy) -> HttpResponse:
     spender, limit = f"{space.name} {field(content, 'spender', int)}", field(content, "limit", int)
     try:
         key = strategy.function(spender, make, limit=limit, period=PERIOD).key
-    except ShortUrl.QuotaExceeded:
+    except QuotaExceeded:
         key = ""
     return JsonResponse({"key": key, "target_url": target_url})
 

@@ -8,6 +8,7 @@ from django.db.models import Model
 from lab.models import Notification
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import ShortUrl
 from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.table import STRATEGIES, Strategy
@@ -171,6 +172,6 @@ RACES = (
         strategies={n: s for n, s in STRATEGIES["creating"].items() if n not in DRAW_NO_KEYS},
         processes=each(create_with_a_custom_key),
         invariant=one_has_it_and_the_others_are_told,
-        expected=(ShortUrl.KeySpaceExhausted,),
+        expected=(KeySpaceExhausted,),
     ),
 )

@@ -7,6 +7,7 @@ from typing import Any
 from lab.races.creating_races import links, no_links, target
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
+from shorturl.exceptions import InFlight
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies.table import STRATEGIES, Strategy
 
@@ -44,7 +45,7 @@ def send(
 
     try:
         return strategy.function(*REQUEST, work=work)
-    except (IdempotencyRecord.InFlight, Killed):
+    except (InFlight, Killed):
         return partial(send, strategy, process, make=make)
 
 
@@ -76,7 +77,7 @@ def worked_once(outcomes: list[Outcome]) -> str:
 
 def links_and_answers() -> str:
     kept = IdempotencyRecord.objects.values_list("status", flat=True)
-    answers = ", ".join("in progress" if status is None else str(status) for status in kept)
+    answers = ", ".join(str(status) if status else "in progress" for status in kept)
     return f"{links()}; {answers or 'no answer'}"
 
 

@@ -8,7 +8,8 @@ from lab.models import Notification
 from lab.races.creating_races import links, no_links, target
 from lab.races.race_definition import Race, each
 from pginterleave import Outcome
-from shorturl.models import ReuseClaim, ShortUrl
+from shorturl.models import ShortUrl
+from shorturl.strategies.exhibits.models import ReuseClaim
 from shorturl.strategies.table import STRATEGIES, Strategy
 
 TARGET = target(0)

@@ -16,8 +16,9 @@ from loadtests.harness.own_postgres import own_postgres
 # answer. And after the COMMIT: PostgreSQL waits for a standby before it acknowledges the COMMIT.
 HOLDS = {
     "before": (
-        ["BEGIN", "LOCK TABLE shorturl_keptanswer IN SHARE MODE"],
-        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'keptanswer'",
+        ["BEGIN", "LOCK TABLE shorturl_idempotencyrecord IN SHARE MODE"],
+        "SELECT 1 FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND query ~ 'idempotencyrecord'",
         ["ROLLBACK"],
     ),
     "after": (

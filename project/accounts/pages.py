@@ -58,11 +58,13 @@ def account(request: HttpRequest) -> HttpResponse:
                     raise
                 return log_in_first(request, REMOVED)
         status = HTTPStatus.UNPROCESSABLE_ENTITY
+    spender = quotas.spender_of(request.user, request)
     context: dict[str, Any] = {
         "form": form,
         "scopes": [form[f"can_{scope}"] for scope in ApiToken.SCOPES],
         "tokens": ApiToken.objects.filter(user=request.user.pk).order_by("-id"),
-        "quotas": quotas.used(quotas.spender_of(request.user, request)),
+        "quota": quotas.limit_of(spender),
+        "used": sum(quotas.usage_today(spender).values_list("spent", flat=True)),
     }
     return render(request, "accounts/account.html", context, status=status)
 

@@ -23,8 +23,8 @@ from django.views.generic import FormView
 
 from project.accounts.login import LoginsBusy
 from project.accounts.passwords import link_of
-from shorturl.exceptions import QuotaExceeded
-from shorturl.limits.quotas import DAY, give_back, reserve
+from shorturl.exceptions import TooManyCreates
+from shorturl.limits.quotas import give_back, spend
 
 MAILS_PER_DAY = 3  # to one account: anybody can request them
 MAILERS = 1  # threads of each worker, with a connection to PostgreSQL while they work
@@ -64,7 +64,7 @@ def send_links(email: str, begin: float) -> None:
     time.sleep(max(0, begin - time.monotonic()))
     try:
         for account in PasswordResetForm().get_users(email):
-            with suppress(QuotaExceeded):
+            with suppress(TooManyCreates):
                 send_link(account)
     except Exception:  # the thread's result is never read
         logger.exception("Links to a new password are not sent")
@@ -73,9 +73,9 @@ def send_links(email: str, begin: float) -> None:
 
 
 def send_link(account: User) -> None:
-    """Send a link to the account; raise QuotaExceeded after MAILS_PER_DAY. A failure costs none."""
+    """Send a link to the account; raise TooManyCreates after MAILS_PER_DAY; failures cost none."""
     spender = f"mail {account.pk}"
-    reserve(spender, lambda: None, [(DAY, MAILS_PER_DAY, 1)])
+    spend(spender, lambda: None, limit=MAILS_PER_DAY)
     link = link_of(account)
     context = {"account": account, "link": link, "host": urlsplit(link).netloc}
     subject = render_to_string("accounts/reset_subject.txt", context).strip()
@@ -84,4 +84,4 @@ def send_link(account: User) -> None:
         EmailMessage(subject, body, to=[account.email]).send()
     except Exception:  # backends raise errors of many kinds
         logger.exception("No link to a new password is sent to account %s", account.pk)
-        give_back(spender, links=1)
+        give_back(spender)

@@ -40,14 +40,14 @@ LOCATION = {
 RATE_LIMIT = {
     "Retry-After": {"description": "The seconds to wait.", "schema": {"type": "integer"}},
     "RateLimit-Policy": {
-        "description": "The quotas (draft-ietf-httpapi-ratelimit-headers): `q` in `w` seconds.",
+        "description": "The quota (draft-ietf-httpapi-ratelimit-headers): `q` in `w` seconds.",
         "schema": {"type": "string"},
-        "example": '"day";q=10000;w=86400, "minute";q=300;w=60',
+        "example": '"day";q=10000;w=86400',
     },
     "RateLimit": {
-        "description": "What remains (`r`) of the quota that is used up, for `t` seconds.",
+        "description": "What remains (`r`) of the quota, for `t` seconds.",
         "schema": {"type": "string"},
-        "example": '"minute";r=0;t=17',
+        "example": '"day";r=0;t=17',
     },
 }
 

@@ -183,26 +183,21 @@ class Migration(migrations.Migration):
         migrations.CreateModel(name="RecordedVisits", fields=[], options={"managed": False}),
         migrations.RunSQL(VIEW, "DROP VIEW shorturl_recordedvisits"),
         migrations.CreateModel(
-            name="ReuseClaim",
-            fields=[("digest", models.BinaryField(primary_key=True, serialize=False))],
-        ),
-        migrations.CreateModel(
             name="IdempotencyRecord",
             fields=[
                 ("id", ID.clone()),
                 ("caller", models.CharField(max_length=100)),
                 ("key", models.CharField(max_length=255)),
                 ("fingerprint", models.CharField(max_length=64)),
-                ("status", models.PositiveSmallIntegerField(null=True)),
+                ("status", models.PositiveSmallIntegerField()),
                 ("body", models.TextField(default="")),
                 ("location", models.TextField(default="")),
                 ("kept_at", models.DateTimeField(db_default=Now(), db_index=True)),
             ],
             options={
-                "db_table": "shorturl_keptanswer",
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=["caller", "key"], name="shorturl_keptanswer_key_uk"
+                        fields=["caller", "key"], name="shorturl_idempotencyrecord_key_uk"
                     )
                 ],
             },
@@ -212,15 +207,14 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", ID.clone()),
                 ("spender", models.CharField(max_length=100)),
-                ("period", models.DurationField(null=True)),
+                ("period", models.DurationField()),
                 ("since", models.DateTimeField(db_default=Now())),
                 ("spent", models.PositiveIntegerField(default=1)),
             ],
             options={
-                "db_table": "shorturl_spending",
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=["spender", "period", "since"], name="shorturl_spending_period_uk"
+                        fields=["spender", "period", "since"], name="shorturl_quotausage_period_uk"
                     )
                 ],
             },

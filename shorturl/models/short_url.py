@@ -12,7 +12,6 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
-from shorturl import exceptions
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
 from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH
@@ -107,13 +106,6 @@ class ShortUrl(models.Model):
     A deleted short URL keeps its row. So the unique constraint on the key also prevents a deleted
     key from being used again.
     """
-
-    KeyTaken = exceptions.KeyTaken
-    KeySpaceExhausted = exceptions.KeySpaceExhausted
-    Contended = exceptions.Contended
-    Gone = exceptions.Gone
-    LimitTooLow = exceptions.LimitTooLow
-    QuotaExceeded = exceptions.QuotaExceeded
 
     # Compared bytewise: a new C library, which may sort otherwise, leaves the index as it is.
     key = models.CharField(max_length=keys.MAX_LENGTH, editable=False, db_collation="C")

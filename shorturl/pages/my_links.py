@@ -19,6 +19,7 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
 from shorturl import operations
+from shorturl.exceptions import LimitTooLow
 from shorturl.limits import bans
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.pages.forms import ORDERS, FilterForm, ShortUrlForm, TargetForm
@@ -93,7 +94,7 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
                     raise Http404
                 messages.success(request, f"/{key} is changed.")
                 return see_other("my_links")
-            except ShortUrl.LimitTooLow as error:
+            except LimitTooLow as error:
                 form.add_error("max_hits", str(error))
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     form.focus_first_error()

@@ -16,7 +16,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from shorturl import following
-from shorturl.exceptions import Banned, Gone, RowLocked
+from shorturl.exceptions import Banned, Contended, Gone, RowLocked
 from shorturl.limits import bans
 from shorturl.links.validators import location, target_host, with_query
 from shorturl.models import ShortUrl
@@ -54,7 +54,7 @@ def answers_dead_ends(
             raise Http404 from error
         except (Gone, Banned) as error:
             return dead_end(request, error)
-        except (ShortUrl.Contended, RowLocked):
+        except (Contended, RowLocked):
             detail = "Too many requests follow this short URL at the same moment."
             busy = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
             busy["Retry-After"] = "1"

@@ -22,11 +22,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shorturl.exceptions import TooManyCreates
+from shorturl.exceptions import KeySpaceExhausted, KeyTaken, TooManyCreates
 from shorturl.limits import bans, owners, quotas
 from shorturl.links.keys import violates
 from shorturl.links.validators import location, target_host
-from shorturl.models import OWNER_CONSTRAINT, ShortUrl
+from shorturl.models import OWNER_CONSTRAINT
 from shorturl.pages import visit_pages
 from shorturl.pages.error_response import error_response
 from shorturl.pages.forms import ShortUrlForm
@@ -63,10 +63,10 @@ def submit(request: HttpRequest) -> HttpResponse:
     try:
         spender = quotas.spender_of(request.user, request)
         short_url, created = form.save(spender, request.user.pk)
-    except ShortUrl.KeyTaken as error:
+    except KeyTaken as error:
         form.add_error("key", f"{error} Choose another one, or leave it empty for a random key.")
         return show_form(request, form, HTTPStatus.CONFLICT)
-    except ShortUrl.KeySpaceExhausted as error:
+    except KeySpaceExhausted as error:
         form.add_error(None, f"{error} Choose a custom key, or try again later.")
         return show_form(request, form, HTTPStatus.SERVICE_UNAVAILABLE)
     except TooManyCreates as error:

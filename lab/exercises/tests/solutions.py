@@ -8,6 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import LinkEvent, ShortUrl
 from shorturl.strategies.creating import forgiveness, get_or_create, savepoint
 from shorturl.strategies.delivering import delete_returning, select_for_update, skip_locked
@@ -41,7 +42,7 @@ def create_and_try_one_key(target_url, *, keys):
         with transaction.atomic():
             return ShortUrl.objects.create(key=next(iter(keys)), target_url=target_url)
     except IntegrityError:
-        raise ShortUrl.KeySpaceExhausted(keys) from None
+        raise KeySpaceExhausted(keys) from None
 
 
 def reuse_under_row_locks(target_url, *, owner_id, create):

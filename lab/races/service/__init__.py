@@ -5,13 +5,12 @@ stand.
 """
 
 from lab.races.race_definition import Operation
-from lab.races.service import event_races, hit_races, limit_races, roll_up_races
+from lab.races.service import event_races, hit_races, roll_up_races
 
 OPERATIONS: dict[str, Operation] = {
     f"service_{name}": Operation(f"What the service runs: {what}", module.STRATEGIES, module.RACES)
     for name, what, module in (
         ("hits", "hits", hit_races),
-        ("limits", "quotas, reuse and repeated requests", limit_races),
         ("roll_ups", "roll-ups of visits", roll_up_races),
         ("events", "events", event_races),
     )

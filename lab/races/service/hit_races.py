@@ -13,6 +13,7 @@ from lab.races.service.functions import row
 from lab.races.visit_races import VISIT, both_counts, both_rows, no_visits
 from pginterleave import Outcome
 from shorturl import following, operations
+from shorturl.exceptions import Gone
 from shorturl.models import ShortUrl
 from shorturl.strategies.table import Strategy, table
 
@@ -47,7 +48,7 @@ def hits(strategy: Strategy, process: int) -> Acknowledged:
             for one in of_key:
                 try:
                     following.follow(key, one)
-                except (ShortUrl.DoesNotExist, ShortUrl.Gone):
+                except (ShortUrl.DoesNotExist, Gone):
                     break
                 found[key] += 1
         return found

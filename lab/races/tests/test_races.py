@@ -143,7 +143,7 @@ ONLY_COUNTED = [
 ]
 # Of what the service runs, these are explored with the other tests, too.
 QUICK = {
-    "deliveries_at_once", "expiries_told_at_once", "expiry_beside_an_edit", "quotas_of_one_spender",
+    "deliveries_at_once", "expiries_told_at_once", "expiry_beside_an_edit",
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import ShortUrl
 
 VERDICT = "right"
@@ -15,7 +16,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Take an advisory lock on the candidate key, check that the key is free, then insert it.
 
     What it does: locks the key, which need not exist yet, until the transaction ends. It returns
-    the short URL, or raises ShortUrl.KeySpaceExhausted when every key is taken.
+    the short URL, or raises KeySpaceExhausted when every key is taken.
 
     SQL:
         BEGIN
@@ -40,4 +41,4 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
                 cursor.execute(LOCK, [key])
             if not ShortUrl.objects.filter(key=key).exists():
                 return ShortUrl.objects.create(key=key, target_url=target_url, **values)
-    raise ShortUrl.KeySpaceExhausted(keys)
+    raise KeySpaceExhausted(keys)

@@ -1,6 +1,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import ShortUrl
 
 VERDICT = "wrong"
@@ -11,7 +12,7 @@ SHOWS = "look before you leap: time of check to time of use"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Look for a free key, then insert it.
 
-    What it does: returns the short URL. It raises ShortUrl.KeySpaceExhausted when every key is
+    What it does: returns the short URL. It raises KeySpaceExhausted when every key is
     taken, and IntegrityError when another process inserts the key first.
 
     SQL:
@@ -28,4 +29,4 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     for key in keys:
         if not ShortUrl.objects.filter(key=key).exists():
             return ShortUrl.objects.create(key=key, target_url=target_url, **values)
-    raise ShortUrl.KeySpaceExhausted(keys)
+    raise KeySpaceExhausted(keys)

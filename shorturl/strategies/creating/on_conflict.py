@@ -4,6 +4,7 @@ from typing import Any
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import ShortUrl
 
 VERDICT = "right"
@@ -27,7 +28,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and let the database skip a key that is taken.
 
     What it does: inserts one key after the other; a taken key gives no row. It returns the short
-    URL, or raises ShortUrl.KeySpaceExhausted when every key is taken.
+    URL, or raises KeySpaceExhausted when every key is taken.
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…)
@@ -63,4 +64,4 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
             row = cursor.fetchone()
         if row is not None:
             return ShortUrl.from_db(connection.alias, COLUMNS, row)
-    raise ShortUrl.KeySpaceExhausted(keys)
+    raise KeySpaceExhausted(keys)

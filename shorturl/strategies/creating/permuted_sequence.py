@@ -5,6 +5,7 @@ from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 from sqids import Sqids
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.links.keys import ALPHABET, ATTEMPTS_PER_LENGTH, is_reserved
 from shorturl.models import ShortUrl
 
@@ -30,7 +31,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Encode the next number of a sequence as a key that does not look like a number.
 
     What it does: encodes the next id with Sqids, which maps numbers one to one to short strings,
-    and ignores the candidate keys. It returns the short URL, or raises ShortUrl.KeySpaceExhausted
+    and ignores the candidate keys. It returns the short URL, or raises KeySpaceExhausted
     when ten keys in a row are taken or reserved.
 
     SQL:
@@ -65,4 +66,4 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
                 if row := cursor.fetchone():
                     return ShortUrl.from_db(connection.alias, COLUMNS, row)
         tried.append(key)
-    raise ShortUrl.KeySpaceExhausted(tried)
+    raise KeySpaceExhausted(tried)

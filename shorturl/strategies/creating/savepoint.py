@@ -3,6 +3,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.links.keys import is_collision
 from shorturl.models import ShortUrl
 
@@ -14,7 +15,7 @@ SHOWS = "retry on IntegrityError, each attempt in its own atomic block"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert inside a savepoint, and try the next key when the database refuses this one.
 
-    What it does: returns the short URL, or raises ShortUrl.KeySpaceExhausted when every key is
+    What it does: returns the short URL, or raises KeySpaceExhausted when every key is
     taken.
 
     SQL, in autocommit:
@@ -45,4 +46,4 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
         except IntegrityError as error:
             if not is_collision(error):
                 raise
-    raise ShortUrl.KeySpaceExhausted(keys)
+    raise KeySpaceExhausted(keys)

@@ -4,6 +4,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import ShortUrl
 
 VERDICT = "right"
@@ -19,7 +20,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Lock the table, look for a free key, then insert it.
 
     What it does: locks every other writer out of the table until the COMMIT. It returns the short
-    URL, or raises ShortUrl.KeySpaceExhausted when every key is taken.
+    URL, or raises KeySpaceExhausted when every key is taken.
 
     SQL:
         BEGIN
@@ -43,4 +44,4 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
         for key in keys:
             if not ShortUrl.objects.filter(key=key).exists():
                 return ShortUrl.objects.create(key=key, target_url=target_url, **values)
-    raise ShortUrl.KeySpaceExhausted(keys)
+    raise KeySpaceExhausted(keys)

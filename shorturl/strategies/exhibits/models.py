@@ -1,6 +1,7 @@
-"""The tables of `slotted_counter` and of both `append_only`."""
+"""The tables that only exhibits write."""
 
 from django.db import models
+from django.db.models.functions import Now
 
 from shorturl.models import ShortUrlQuerySet
 
@@ -65,6 +66,31 @@ class SingleVisit(models.Model):
 
     def __str__(self) -> str:
         return f"{self.short_url_id} at {self.starts_at}"
+
+
+class ReuseClaim(models.Model):
+    """A requested target: a row that reusing.on_conflict inserts only to lock it."""
+
+    digest = models.BinaryField(primary_key=True)  # of owner and target
+
+    class Meta:
+        app_label = "exhibits"
+
+    def __str__(self) -> str:
+        return bytes(self.digest).hex()
+
+
+class SingleCreate(models.Model):
+    """A create of a spender, which `count_then_insert` counts."""
+
+    spender = models.CharField(max_length=100)
+    since = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        app_label = "exhibits"
+
+    def __str__(self) -> str:
+        return f"{self.spender} at {self.since}"
 
 
 def erase(links: ShortUrlQuerySet) -> int:

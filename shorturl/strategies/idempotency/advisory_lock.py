@@ -3,6 +3,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
+from shorturl.exceptions import InFlight
 from shorturl.models import IdempotencyRecord
 
 VERDICT = "right"
@@ -17,15 +18,15 @@ def answer(
     """Take an advisory lock on the key, and look up, work and store in one transaction.
 
     What it does: tries to lock the hash of caller and key until the transaction ends. It returns
-    the idempotency record, and raises IdempotencyRecord.InFlight when another request holds the
+    the idempotency record, and raises InFlight when another request holds the
     lock.
 
     SQL:
         BEGIN
         SELECT pg_try_advisory_xact_lock(hashtextextended(…, 0))
-        SELECT … FROM shorturl_keptanswer WHERE … LIMIT 1
+        SELECT … FROM shorturl_idempotencyrecord WHERE … LIMIT 1
         … the work's own
-        INSERT INTO shorturl_keptanswer …
+        INSERT INTO shorturl_idempotencyrecord …
         COMMIT
 
     Why nothing can go wrong: only one process at a time holds the key's lock. The next one looks
@@ -42,7 +43,7 @@ def answer(
             cursor.execute(TRY_LOCK, [f"{caller} {key}"])
             (locked,) = cursor.fetchone()
         if not locked:
-            raise IdempotencyRecord.InFlight(key)
+            raise InFlight(key)
         kept = IdempotencyRecord.objects.filter(caller=caller, key=key).first()
         return kept or IdempotencyRecord.objects.create(
             caller=caller, key=key, fingerprint=fingerprint, **work()

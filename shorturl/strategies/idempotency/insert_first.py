@@ -4,6 +4,7 @@ from typing import Any
 from django.db import OperationalError, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
+from shorturl.exceptions import InFlight
 from shorturl.models import IdempotencyRecord
 
 VERDICT = "right"
@@ -15,17 +16,17 @@ def answer(
 ) -> IdempotencyRecord:
     """Insert the key, do the work and store the answer, all in one transaction.
 
-    What it does: inserts a record without an answer, and adds the answer when the work is done. It
-    returns the idempotency record, and raises IdempotencyRecord.InFlight after lock_timeout.
+    What it does: inserts a record with the status 0, and adds the answer when the work is done. It
+    returns the idempotency record, and raises InFlight after lock_timeout.
 
     SQL:
         BEGIN
-        SELECT … FROM shorturl_keptanswer WHERE … LIMIT 21
+        SELECT … FROM shorturl_idempotencyrecord WHERE … LIMIT 21
         SAVEPOINT …
-        INSERT INTO shorturl_keptanswer …
+        INSERT INTO shorturl_idempotencyrecord …
         RELEASE SAVEPOINT …, or ROLLBACK TO SAVEPOINT …, and SELECT … once more
         … the work's own
-        UPDATE shorturl_keptanswer SET …
+        UPDATE shorturl_idempotencyrecord SET …
         COMMIT
 
     Why nothing can go wrong: the unique constraint lets one process insert the key. The other ones
@@ -42,12 +43,12 @@ def answer(
     with transaction.atomic():
         try:
             kept, is_new = IdempotencyRecord.objects.get_or_create(
-                caller=caller, key=key, defaults={"fingerprint": fingerprint}
+                caller=caller, key=key, defaults={"fingerprint": fingerprint, "status": 0}
             )
         except OperationalError as error:
             if not isinstance(error.__cause__, errors.LockNotAvailable):
                 raise
-            raise IdempotencyRecord.InFlight(key) from error
+            raise InFlight(key) from error
         if is_new:
             for name, value in work().items():
                 setattr(kept, name, value)

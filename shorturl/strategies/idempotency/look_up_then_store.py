@@ -15,9 +15,9 @@ def answer(
     What it does: returns the idempotency record of the caller's key, found or new.
 
     SQL:
-        SELECT … FROM shorturl_keptanswer WHERE … LIMIT 1
+        SELECT … FROM shorturl_idempotencyrecord WHERE … LIMIT 1
         … the work's own
-        INSERT INTO shorturl_keptanswer …
+        INSERT INTO shorturl_idempotencyrecord …
 
     What goes wrong: a client repeats a request because the first answer did not arrive, often while
     the first request is still in progress. Both look the key up, neither finds an answer, and the

@@ -1,3 +1,4 @@
+from shorturl.exceptions import Contended
 from shorturl.models import ShortUrl
 
 VERDICT = "right"
@@ -13,7 +14,7 @@ def resolve(key: str) -> ShortUrl:
 
     What it does: optimistic locking. It updates the row if the counter still has the value read, or
     else starts again. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without
-    one, and ShortUrl.Contended after 1,000 attempts.
+    one, and Contended after 1,000 attempts.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
@@ -36,4 +37,4 @@ def resolve(key: str) -> ShortUrl:
         if unchanged.update(hits=short_url.hits + 1):
             short_url.hits += 1
             return short_url
-    raise ShortUrl.Contended(key, ATTEMPTS)
+    raise Contended(key, ATTEMPTS)

@@ -1,6 +1,7 @@
 from django.db import OperationalError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
+from shorturl.exceptions import Contended
 from shorturl.models import ShortUrl
 
 VERDICT = "right"
@@ -16,7 +17,7 @@ def resolve(key: str) -> ShortUrl:
 
     What it does: runs the naive code under snapshot isolation, and starts again after a
     serialization failure. It returns the key's live short URL. It raises ShortUrl.DoesNotExist
-    without one, ShortUrl.Contended after 1,000 attempts, and RuntimeError inside a caller's
+    without one, Contended after 1,000 attempts, and RuntimeError inside a caller's
     atomic().
 
     SQL:
@@ -49,4 +50,4 @@ def resolve(key: str) -> ShortUrl:
         except OperationalError as error:
             if not isinstance(error.__cause__, errors.SerializationFailure):
                 raise
-    raise ShortUrl.Contended(key, ATTEMPTS)
+    raise Contended(key, ATTEMPTS)

@@ -4,7 +4,8 @@ from hashlib import sha256
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import ReuseClaim, ShortUrl
+from shorturl.models import ShortUrl
+from shorturl.strategies.exhibits.models import ReuseClaim
 
 VERDICT = "right"
 SHOWS = "claim the target by a unique index on its hash"
@@ -25,7 +26,7 @@ def reuse(
 
     SQL:
         BEGIN
-        INSERT INTO shorturl_reuseclaim (digest) VALUES (…)
+        INSERT INTO exhibits_reuseclaim (digest) VALUES (…)
         ON CONFLICT (digest) DO UPDATE SET digest = EXCLUDED.digest
         SELECT … FROM shorturl_shorturl WHERE … LIMIT 1
         INSERT INTO shorturl_shorturl …

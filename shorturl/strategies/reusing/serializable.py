@@ -3,6 +3,7 @@ from collections.abc import Callable
 from django.db import OperationalError, connection, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
+from shorturl.exceptions import Contended
 from shorturl.models import ShortUrl
 
 VERDICT = "right"
@@ -19,7 +20,7 @@ def reuse(
     """Look, create, and let PostgreSQL refuse when another process did the same meanwhile.
 
     What it does: runs `find_then_create` under SERIALIZABLE, and starts again after a serialization
-    failure. It raises ShortUrl.Contended after 1,000 attempts, and RuntimeError inside a caller's
+    failure. It raises Contended after 1,000 attempts, and RuntimeError inside a caller's
     atomic().
 
     SQL:
@@ -51,4 +52,4 @@ def reuse(
         except OperationalError as error:
             if not isinstance(error.__cause__, errors.SerializationFailure):
                 raise
-    raise ShortUrl.Contended(target_url, ATTEMPTS)
+    raise Contended(target_url, ATTEMPTS)

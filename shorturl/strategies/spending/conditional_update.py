@@ -6,7 +6,8 @@ from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F
 
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.models import QuotaUsage
 
 VERDICT = "right"
 SHOWS = "an upsert with the limit as its condition, undone when the create fails"
@@ -27,11 +28,11 @@ def spend(
     """Add one if the limit allows it, in one statement, and subtract it when the create fails.
 
     What it does: upserts the counter of the current period, with the limit as the condition. It
-    returns the result of `create`, or raises ShortUrl.QuotaExceeded when the upsert returns no row.
+    returns the result of `create`, or raises QuotaExceeded when the upsert returns no row.
     It needs a unique constraint on spender, period and since.
 
     SQL:
-        INSERT INTO shorturl_spending AS counter (spender, period, since, spent)
+        INSERT INTO shorturl_quotausage AS counter (spender, period, since, spent)
         SELECT …, …, date_bin(…, now(), 'epoch'), 1 WHERE 1 <= …
         ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
         WHERE counter.spent + excluded.spent <= …
@@ -57,7 +58,7 @@ def spend(
         cursor.execute(SPEND, values)
         row = cursor.fetchone()
     if row is None:
-        raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+        raise QuotaExceeded(spender, limit=limit, period=period)
     try:
         if not connection.in_atomic_block:
             return create()

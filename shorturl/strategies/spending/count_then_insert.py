@@ -5,7 +5,8 @@ from typing import TypeVar
 from django.contrib.postgres.functions import TransactionNow
 from django.db.models import Func
 
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.strategies.exhibits.models import SingleCreate
 
 VERDICT = "wrong"
 SHOWS = "count the creates, then create: time of check to time of use"
@@ -20,14 +21,14 @@ def spend(
     """Count the creates of the current period, and create if the limit allows it.
 
     What it does: counts the spender's rows, and inserts a row for each create. It returns the
-    result of `create`, or raises ShortUrl.QuotaExceeded.
+    result of `create`, or raises QuotaExceeded.
 
     SQL:
-        SELECT COUNT(*) AS __count FROM shorturl_spending
-        WHERE (period IS NULL AND since >= (DATE_BIN(…, CURRENT_TIMESTAMP, …)) AND spender = …)
+        SELECT COUNT(*) AS __count FROM exhibits_singlecreate
+        WHERE (since >= (DATE_BIN(…, CURRENT_TIMESTAMP, …)) AND spender = …)
         … what `create` sends
         BEGIN
-        INSERT INTO shorturl_spending (spender, period, since, spent) VALUES (…) RETURNING …
+        INSERT INTO exhibits_singlecreate (spender, since) VALUES (…) RETURNING …
         COMMIT
 
     What goes wrong: time of check to time of use. With one create left, several processes count
@@ -40,9 +41,9 @@ def spend(
     (ronaldgrn/django-link-shortener counts its users' links, then creates).
     """
     since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
-    made = QuotaUsage.objects.filter(spender=spender, period=None, since__gte=since)
+    made = SingleCreate.objects.filter(spender=spender, since__gte=since)
     if made.count() + amount > limit:
-        raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+        raise QuotaExceeded(spender, limit=limit, period=period)
     created = create()
-    QuotaUsage.objects.bulk_create([QuotaUsage(spender=spender)] * amount)
+    SingleCreate.objects.bulk_create([SingleCreate(spender=spender)] * amount)
     return created

@@ -5,7 +5,8 @@ from typing import TypeVar
 from django.contrib.postgres.functions import TransactionNow
 from django.db.models import F, Func
 
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.models import QuotaUsage
 
 VERDICT = "wrong"
 SHOWS = "counts right, and checks the limit before"
@@ -19,13 +20,14 @@ def spend(
 ) -> T:
     """Compare the counter with the limit, and let the database add one.
 
-    What it does: returns the result of `create`, or raises ShortUrl.QuotaExceeded.
+    What it does: returns the result of `create`, or raises QuotaExceeded.
 
     SQL:
-        SELECT … FROM shorturl_spending WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
+        SELECT … FROM shorturl_quotausage
+        WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
         LIMIT 21
-        … INSERT INTO shorturl_spending … in a transaction, when there is none
-        UPDATE shorturl_spending SET spent = (spent + 1) WHERE id = …
+        … INSERT INTO shorturl_quotausage … in a transaction, when there is none
+        UPDATE shorturl_quotausage SET spent = (spent + 1) WHERE id = …
         … what `create` sends
 
     What goes wrong: time of check to time of use: F() is right only where no limit is checked. The
@@ -42,7 +44,7 @@ def spend(
         spender=spender, period=period, since=since, defaults={"spent": 0}
     )
     if counter.spent + amount > limit:
-        raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+        raise QuotaExceeded(spender, limit=limit, period=period)
     counter.spent = F("spent") + amount
     counter.save(update_fields=["spent"])
     return create()

@@ -5,7 +5,8 @@ from typing import TypeVar
 from django.contrib.postgres.functions import TransactionNow
 from django.db.models import Func
 
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.models import QuotaUsage
 
 VERDICT = "wrong"
 SHOWS = "read the counter, compare, add one, write: the lost update"
@@ -19,14 +20,15 @@ def spend(
 ) -> T:
     """Read the counter, compare it with the limit, add one, write it back.
 
-    What it does: returns the result of `create`. It raises ShortUrl.QuotaExceeded, and
+    What it does: returns the result of `create`. It raises QuotaExceeded, and
     IntegrityError when another process creates the counter of the current period first.
 
     SQL:
-        SELECT … FROM shorturl_spending WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
+        SELECT … FROM shorturl_quotausage
+        WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
         ORDER BY id ASC LIMIT 1
-        UPDATE shorturl_spending SET spender = …, spent = … WHERE id = …
-        … INSERT INTO shorturl_spending … instead, when there is none
+        UPDATE shorturl_quotausage SET spender = …, spent = … WHERE id = …
+        … INSERT INTO shorturl_quotausage … instead, when there is none
         … what `create` sends
 
     What goes wrong: the lost update. Two processes read the same number below the limit, and both
@@ -41,7 +43,7 @@ def spend(
     current = {"spender": spender, "period": period, "since": since}
     counter = QuotaUsage.objects.filter(**current).first() or QuotaUsage(**current, spent=0)
     if counter.spent + amount > limit:
-        raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+        raise QuotaExceeded(spender, limit=limit, period=period)
     counter.spent += amount
     counter.save()
     return create()

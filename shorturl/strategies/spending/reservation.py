@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.models import QuotaUsage
 
 VERDICT = "right"
 SHOWS = "the same upsert in the transaction of the create: a failure rolls both back"
@@ -26,12 +27,12 @@ def spend(
     """Add one if the limit allows it, in the transaction of the create.
 
     What it does: upserts the counter of the current period, with the limit as the condition. It
-    returns the result of `create`, or raises ShortUrl.QuotaExceeded when the upsert returns no row.
+    returns the result of `create`, or raises QuotaExceeded when the upsert returns no row.
     It needs a unique constraint on spender, period and since.
 
     SQL:
         BEGIN
-        INSERT INTO shorturl_spending AS counter (spender, period, since, spent)
+        INSERT INTO shorturl_quotausage AS counter (spender, period, since, spent)
         SELECT …, …, date_bin(…, now(), 'epoch'), 1 WHERE 1 <= …
         ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
         WHERE counter.spent + excluded.spent <= …
@@ -49,7 +50,7 @@ def spend(
     cannot be rolled back.
 
     When to use it: by default, where `create` writes to the same database. To spend several quotas,
-    lock their counters in one order, as `reserve()` in limits/quotas.py does.
+    nest the calls, with the same quota outermost everywhere, so that no two creates deadlock.
     """
     values: list[Any] = [spender, period, period, amount, amount, limit, limit]
     with transaction.atomic():
@@ -57,5 +58,5 @@ def spend(
             cursor.execute(SPEND, values)
             row = cursor.fetchone()
         if row is None:
-            raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+            raise QuotaExceeded(spender, limit=limit, period=period)
         return create()

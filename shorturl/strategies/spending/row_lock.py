@@ -6,7 +6,8 @@ from django.contrib.postgres.functions import TransactionNow
 from django.db import transaction
 from django.db.models import Func
 
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.exceptions import QuotaExceeded
+from shorturl.models import QuotaUsage
 
 VERDICT = "right"
 SHOWS = "a row lock from the check until the create"
@@ -21,15 +22,16 @@ def spend(
     """Lock the counter, compare it with the limit, write it back, and create.
 
     What it does: locks the counter of the current period until the transaction ends. It returns the
-    result of `create`, or raises ShortUrl.QuotaExceeded.
+    result of `create`, or raises QuotaExceeded.
 
     SQL:
         BEGIN
-        INSERT INTO shorturl_spending (spender, period, since, spent) VALUES (…)
+        INSERT INTO shorturl_quotausage (spender, period, since, spent) VALUES (…)
         ON CONFLICT DO NOTHING
-        SELECT … FROM shorturl_spending WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
+        SELECT … FROM shorturl_quotausage
+        WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
         LIMIT 21 FOR UPDATE
-        UPDATE shorturl_spending SET spent = … WHERE id = …
+        UPDATE shorturl_quotausage SET spent = … WHERE id = …
         … what `create` sends
         COMMIT
 
@@ -49,7 +51,7 @@ def spend(
         counters = QuotaUsage.objects.select_for_update()
         counter = counters.get(spender=spender, period=period, since=since)
         if counter.spent + amount > limit:
-            raise ShortUrl.QuotaExceeded(spender, limit=limit, period=period)
+            raise QuotaExceeded(spender, limit=limit, period=period)
         counter.spent += amount
         counter.save(update_fields=["spent"])
         return create()

@@ -12,6 +12,7 @@ from django.test import Client, RequestFactory
 
 from shorturl import operations
 from shorturl.api.idempotency_key import fingerprint
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.limits import quotas
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies.creating import on_conflict
@@ -106,7 +107,7 @@ def test_an_answer_that_is_not_the_requests_fault_is_not_kept(
 ) -> None:
     def create_and_fail(*args: Any, **kwargs: Any) -> ShortUrl:
         on_conflict.create(TARGET, keys=["half"])
-        raise ShortUrl.KeySpaceExhausted([])
+        raise KeySpaceExhausted([])
 
     with monkeypatch.context() as patch:
         patch.setattr(operations, "create", create_and_fail)

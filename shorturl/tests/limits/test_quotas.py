@@ -1,4 +1,4 @@
-"""Links per day and creates per minute: the spenders, and what a 429 says."""
+"""Links a day: the spenders, and what a 429 says."""
 
 import re
 from collections.abc import Callable
@@ -15,8 +15,9 @@ from django.test import Client, RequestFactory
 from pytest_django import Settings
 
 from shorturl import operations
+from shorturl.exceptions import KeyTaken
 from shorturl.limits import quotas
-from shorturl.limits.quotas import DAY, MINUTE
+from shorturl.limits.quotas import DAY
 from shorturl.management.database_command import forget
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, bearer, bulk, create, fields, run, user
@@ -26,14 +27,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 @pytest.fixture(autouse=True)
 def limits(settings: Settings) -> None:
-    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 3, 0
-    settings.SHORTURL_PUBLIC_LINKS_PER_DAY, settings.SHORTURL_PUBLIC_CREATES_PER_MINUTE = 2, 0
+    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_PUBLIC_LINKS_PER_DAY = 3, 2
 
 
-def spent(period: timedelta = DAY) -> list[int]:
-    return list(
-        QuotaUsage.objects.filter(period=period).order_by("id").values_list("spent", flat=True)
-    )
+def spent() -> list[int]:
+    return list(QuotaUsage.objects.order_by("id").values_list("spent", flat=True))
 
 
 def test_each_token_account_and_network_has_a_separate_quota(
@@ -58,35 +56,18 @@ def test_each_token_account_and_network_has_a_separate_quota(
 
 
 def test_the_headers_of_a_429(client: Client, settings: Settings) -> None:
-    settings.SHORTURL_CREATES_PER_MINUTE = 1
+    settings.SHORTURL_LINKS_PER_DAY = 1
     headers = bearer()
     assert create(client, {"target_url": TARGET}, headers=headers).status_code == 201
     response = create(client, {"target_url": TARGET}, headers=headers)
     seconds = int(response["Retry-After"])
-    assert 1 <= seconds <= 60
-    assert response["RateLimit-Policy"] == '"minute";q=1;w=60, "day";q=3;w=86400'
-    assert response["RateLimit"] == f'"minute";r=0;t={seconds}'
+    assert 1 <= seconds <= 86_400
+    assert response["RateLimit-Policy"] == '"day";q=1;w=86400'
+    assert response["RateLimit"] == f'"day";r=0;t={seconds}'
     assert re.fullmatch(
-        r"The quota of 1 creates a minute is used up\. Try again in \d+ seconds\.",
+        r"The quota of 1 links a day is used up\. Try again in \d+ (hours|minutes|seconds)\.",
         response.json()["detail"],
     )
-    assert spent() == [1]  # the link reserved from the day's quota is given back
-
-
-def test_a_refusal_by_one_quota_spends_nothing_of_the_others(
-    client: Client, settings: Settings
-) -> None:
-    settings.SHORTURL_CREATES_PER_MINUTE = 2
-    headers = bearer()
-    for expected in (201, 201, 429, 429):
-        response = create(client, {"target_url": TARGET}, headers=headers)
-        assert response.status_code == expected
-    assert response["RateLimit"].startswith('"minute";r=0;t=')
-    assert (spent(), spent(MINUTE)) == ([2], [2])
-    settings.SHORTURL_LINKS_PER_DAY, settings.SHORTURL_CREATES_PER_MINUTE = 2, 3
-    response = create(client, {"target_url": TARGET}, headers=headers)
-    assert response["RateLimit"].startswith('"day";r=0;t=')
-    assert (spent(), spent(MINUTE)) == ([2], [2])
 
 
 def test_the_form_keeps_what_was_typed_and_says_when(client: Client) -> None:
@@ -111,7 +92,7 @@ def test_a_create_that_fails_costs_nothing(client: Client, headers: dict[str, st
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("around", [nullcontext, transaction.atomic])
 @pytest.mark.parametrize(
-    ("error", "left"), [(ShortUrl.KeyTaken("k"), [0]), (OperationalError("no answer"), [1])]
+    ("error", "left"), [(KeyTaken("k"), [0]), (OperationalError("no answer"), [1])]
 )
 def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_link(
     error: Exception,
@@ -127,7 +108,7 @@ def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_l
     settings.DATABASE_CITUS = True
 
     def fail() -> None:
-        elsewhere.execute("SELECT spent FROM shorturl_spending FOR UPDATE NOWAIT")
+        elsewhere.execute("SELECT spent FROM shorturl_quotausage FOR UPDATE NOWAIT")
         assert elsewhere.fetchall() == [(1,)]
         raise error
 
@@ -146,11 +127,10 @@ def own_links() -> dict[str, str]:
     return bearer(user=user())
 
 
-@pytest.mark.parametrize("spent_one", ["SHORTURL_LINKS_PER_DAY", "SHORTURL_CREATES_PER_MINUTE"])
 def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
-    client: Client, own_links: dict[str, str], settings: Settings, spent_one: str
+    client: Client, own_links: dict[str, str], settings: Settings
 ) -> None:
-    setattr(settings, spent_one, 1)
+    settings.SHORTURL_LINKS_PER_DAY = 1
     assert [reuse(client, own_links) for _ in range(3)] == [201, 200, 200]
     assert spent() == [1]
     assert reuse(client, own_links, OTHER) == 429
@@ -179,12 +159,6 @@ def test_a_link_that_was_created_concurrently_is_given_back(
     monkeypatch.setattr(operations, "reusable", lambda target_url, owner_id: None)
     assert reuse(client, own_links) == 200
     assert spent() == [1]
-
-
-def test_the_last_spending_is_given_back_whole() -> None:
-    quotas.spend("account 1", lambda: quotas.give_back("account 1", links=2), links=2)
-    today = QuotaUsage.objects.filter(spender="account 1", period=DAY)
-    assert [usage.spent for usage in today] == [0]
 
 
 def test_the_quota_bounds_the_answers_that_are_kept(
@@ -252,10 +226,9 @@ def test_forget_spending_forgets_what_is_older_than_a_day(
 ) -> None:
     for hours in (23, 25, 9_600):
         since = Now() - timedelta(hours=hours)
-        for period in (MINUTE, None):
-            QuotaUsage.objects.create(spender=str(hours), period=period, since=since)
-    assert run("forget_spending")[0] == "4 counters removed.\n"
+        QuotaUsage.objects.create(spender=str(hours), period=DAY, since=since)
+    assert run("forget_spending")[0] == "2 counters removed.\n"
     assert set(QuotaUsage.objects.values_list("spender", flat=True)) == {"23"}
-    with django_assert_num_queries(3):  # of at most one row each
-        assert forget(QuotaUsage.objects.all(), batch=1) == 2
+    with django_assert_num_queries(2):  # of at most one row each
+        assert forget(QuotaUsage.objects.all(), batch=1) == 1
     assert not QuotaUsage.objects.exists()

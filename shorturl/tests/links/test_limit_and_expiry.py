@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.test import Client
 
 from shorturl import operations
+from shorturl.exceptions import LimitTooLow
 from shorturl.models import CLOCK, ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, bulk, change, create, fields, shown, user
 from shorturl.transfer import link_files
@@ -99,7 +100,7 @@ def test_another_owners_link_gets_no_limit() -> None:
     assert not operations.change(ShortUrl.objects.filter(owner=yours), max_hits=5)
     assert ShortUrl.objects.get().max_hits is None
     with transaction.atomic():  # the request's, which stays usable
-        with pytest.raises(ShortUrl.LimitTooLow):
+        with pytest.raises(LimitTooLow):
             operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
         assert operations.change(ShortUrl.objects.filter(owner=mine), max_hits=6)
 

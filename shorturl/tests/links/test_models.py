@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from shorturl import following, operations
+from shorturl.exceptions import KeyTaken
 from shorturl.models import ShortUrl
 
 TARGET = "https://example.com/"
@@ -41,7 +42,7 @@ def test_deleting_many_keeps_their_keys_too() -> None:
     operations.create(TARGET, key="one")
     ShortUrl.objects.create(key="two", target_url=TARGET).delete()
     assert ShortUrl.objects.all().delete() == (1, {"shorturl.ShortUrl": 1})
-    with pytest.raises(ShortUrl.KeyTaken, match="The key 'one' is taken: it was deleted"):
+    with pytest.raises(KeyTaken, match="The key 'one' is taken: it was deleted"):
         operations.create(TARGET, key="one")
     assert ShortUrl.objects.all().erase() == 2
     assert operations.create(TARGET, key="one").key == "one"

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from shorturl import operations
+from shorturl.exceptions import KeySpaceExhausted
 from shorturl.links import keys
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import permuted_sequence, timestamp_key
@@ -87,7 +88,7 @@ def test_a_taken_key(strategy: Strategy, deleted: bool) -> None:
 def test_all_keys_taken(strategy: Strategy) -> None:
     for key in ("one", "two", "four4"):
         ShortUrl.objects.create(key=key, target_url=YOURS)
-    with pytest.raises(ShortUrl.KeySpaceExhausted) as raised:
+    with pytest.raises(KeySpaceExhausted) as raised:
         strategy.function(MINE, keys=["one", "two", "four4"])
     assert raised.value.attempts == {3: 2, 5: 1}
     assert str(raised.value) == "Every candidate key was taken; tried 2 of length 3, 1 of length 5."

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from pginterleave import Outcome, run_schedule
 from pginterleave.pytest_plugin import Interleave
+from shorturl.exceptions import Contended
 from shorturl.models import CLOCK, ShortUrl
 from shorturl.strategies.exhibits.totals import TOTAL_HITS
 from shorturl.strategies.resolving import (
@@ -143,7 +144,7 @@ def test_an_optimistic_strategy_retries_and_gives_up(
     assert lose(module, 10, then=last).returned.hits == hot().hits == 11
     monkeypatch.setattr(module, "ATTEMPTS", 2)
     error = lose(module, 2).raised
-    assert isinstance(error, ShortUrl.Contended)
+    assert isinstance(error, Contended)
     assert str(error).startswith("Gave up on 'hot' after 2 attempts")
     assert hot().hits == 2
 

@@ -1,4 +1,5 @@
 from django.db import migrations, models
+from django.db.models.functions import Now
 
 ID = models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")
 LINK = models.ForeignKey(
@@ -51,5 +52,17 @@ class Migration(migrations.Migration):
             options={
                 "indexes": [models.Index(fields=["short_url"], name="exhibits_singlevisit_key_ix")],
             },
+        ),
+        migrations.CreateModel(
+            name="ReuseClaim",
+            fields=[("digest", models.BinaryField(primary_key=True, serialize=False))],
+        ),
+        migrations.CreateModel(
+            name="SingleCreate",
+            fields=[
+                ("id", ID.clone()),
+                ("spender", models.CharField(max_length=100)),
+                ("since", models.DateTimeField(db_default=Now())),
+            ],
         ),
     ]

@@ -58,7 +58,7 @@ class Project:
         edits = {
             r"\bShortUrl\b": name,
             r"\bPartialCount\b": self.counts.__name__,
-            r"from shorturl\.(strategies\.exhibits\.)?models": "from links.models",
+            r"from shorturl\.(exceptions|(strategies\.exhibits\.)?models)": "from links.models",
             "import LIVE": f"import {name.upper()}_LIVE as LIVE",
             r"from shorturl\.links\.keys": f"from keys_of_{name}",
             **self.edits,

@@ -50,7 +50,6 @@ class Link(models.Model):
         Q(max_hits=None) | Q(hits__lt=F("max_hits")),
         deleted_at=None,
     )
-    KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
     objects = Rows.as_manager()
 
     class Meta:
@@ -67,7 +66,6 @@ class Bookmark(models.Model):
     added = models.DateTimeField(auto_now_add=True)
 
     LIVE = Q()
-    KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
     objects = Rows.as_manager()
 
 
@@ -81,7 +79,6 @@ class Page(models.Model):
     deleted_at = models.DateTimeField(null=True)
 
     LIVE = Q(deleted_at=None)
-    KeySpaceExhausted, Contended = KeySpaceExhausted, Contended
     objects = Rows.as_manager()
 
     class Meta:
