@@ -70,6 +70,9 @@ class PsycopgDatabase:
         cursor = self._control.execute(sql, params or None)
         return cursor.fetchall() if cursor.description else []
 
+    def others(self) -> dict[str, Callable[[str], list[Any]]]:
+        return {}
+
     def in_transaction(self) -> bool:
         return any(each.info.transaction_status in IN_TRANSACTION for each in self._opened)
 

@@ -129,7 +129,12 @@ def race_of(
         judge = InvariantJudge(invariant, expected)
     else:
         judge = SerialJudge(
-            ask, expected=expected, try_again=try_again, invariant=invariant, also=also
+            ask,
+            expected=expected,
+            try_again=try_again,
+            invariant=invariant,
+            also=also,
+            others=database.others(),
         )
     return Race(processes, setup, database, like, judge, options)
 

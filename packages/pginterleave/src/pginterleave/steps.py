@@ -30,7 +30,8 @@ class Step:
     known). `error` is the name of the driver's exception class, `message` the first line of the
     exception, and `detail` PostgreSQL's detail message. `filename`, `lineno` and `function` name
     the line outside Django that sent the step. `observed` is the result of `observe`.
-    `in_transaction` says whether the process was in a transaction afterwards.
+    `in_transaction` says whether the process was in a transaction afterwards. `database` is the
+    alias of another database than the explored one, or "".
     """
 
     number: int
@@ -51,6 +52,7 @@ class Step:
     detail: str = ""
     observed: Any = None
     in_transaction: bool = False
+    database: str = ""
 
     def statement(self) -> str:
         """Return the SQL for a reader: with parameters, without quotes, long column lists cut."""

@@ -126,7 +126,9 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         if isinstance(using, str):  # the counts of an adapter's connections are not known
             from pginterleave.django.caches import RowCaches
 
-            put_back = [self._save(using).put_back, RowCaches(using).put_back]
+            others = [alias for alias in self.databases or () if alias != using]
+            put_back = [self._save(alias).put_back for alias in (using, *others)]
+            put_back.append(RowCaches(using).put_back)
 
         def set_up() -> None:
             for each in (*put_back, setup):

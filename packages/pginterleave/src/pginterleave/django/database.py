@@ -2,6 +2,8 @@
 
 import contextlib
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.db import Error, connections
@@ -48,14 +50,40 @@ class DjangoDatabase:
         return connection is not None and connection.info.transaction_status in IN_TRANSACTION
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
-        """Run a query past Django's cursors, which would log it."""
-        self.caller.ensure_connection()
-        with self.caller.wrap_database_errors, self.caller.connection.cursor() as cursor:
-            cursor.execute(sql, params or None)
-            return cursor.fetchall() if cursor.description else []
+        return _ask(self.caller, sql, params)
+
+    def others(self) -> dict[str, Callable[[str], list[Any]]]:
+        """Return functions that query the other databases, by their aliases."""
+        return {
+            wrapper.alias: partial(_ask, wrapper)
+            for wrapper in other_databases(self.caller)
+            if _place(wrapper) != _place(self.caller)
+        }
 
     def new_session(self, *args: Any, **options: Any) -> Session:
-        return DjangoSession(self.caller, self.isolation_level, *args, **options)
+        session = DjangoSession(self.caller, self.isolation_level, *args, **options)
+        for wrapper in other_databases(self.caller):
+            session.others.append(OtherSession(wrapper, "", *args, **options))
+        return session
+
+
+def _ask(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any] | None = None) -> list[Any]:
+    """Run a query past Django's cursors, which would log it."""
+    wrapper.ensure_connection()
+    with wrapper.wrap_database_errors, wrapper.connection.cursor() as cursor:
+        cursor.execute(sql, params or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def _place(wrapper: BaseDatabaseWrapper) -> list[object]:
+    """Return what tells a database from others: two aliases may name the same."""
+    return [wrapper.settings_dict.get(name) for name in ("HOST", "PORT", "NAME")]
+
+
+def other_databases(caller: BaseDatabaseWrapper) -> list[BaseDatabaseWrapper]:
+    """Return the connections to the other PostgreSQL databases in Django's settings."""
+    wrappers = [connections[alias] for alias in connections if alias != caller.alias]
+    return [wrapper for wrapper in wrappers if wrapper.vendor == "postgresql"]
 
 
 class DjangoSession(Session):
@@ -78,7 +106,7 @@ class DjangoSession(Session):
         self._wrapper: Any = None
 
     def current(self) -> Any:
-        return self._wrapper.connection
+        return self._wrapper and self._wrapper.connection
 
     def use(self, kept: Any) -> None:
         """Put a new connection into Django's `connections`; open a session if kept is None."""
@@ -86,16 +114,36 @@ class DjangoSession(Session):
         self._wrapper.session = self
         connections[self._alias] = self._wrapper
         if kept is None:
-            self._wrapper.ensure_connection()
+            self.connect_at_first()
         else:
             self._wrapper.connection = kept
             self._wrapper.autocommit = kept.autocommit
             self._wrapper.isolation_level = before.isolation_level
 
+    def connect_at_first(self) -> None:
+        self._wrapper.ensure_connection()
+
+    def open(self) -> None:
+        super().open()
+        for other in self.others:
+            with other.sending():
+                other.open()
+
+    def end(self) -> None:
+        for other in self.others:
+            with other.sending():
+                other.end()
+        super().end()
+
+    def leave(self) -> None:
+        for other in self.others:
+            other.leave()
+        super().leave()
+
     def close_others(self) -> None:
-        """Close the connections to other databases, and let Django make new ones."""
+        """Close the connections to databases that are not PostgreSQL; Django makes new ones."""
         for wrapper in connections.all(initialized_only=True):
-            if wrapper is not self._wrapper:
+            if not isinstance(wrapper, SteppingWrapper):
                 wrapper.close()
                 del connections[wrapper.alias]
 
@@ -103,6 +151,26 @@ class DjangoSession(Session):
         connection = self._wrapper.connection
         with self.sending(), self._wrapper.wrap_database_errors, connection.cursor() as cursor:
             cursor.execute(sql)
+
+
+class OtherSession(DjangoSession):
+    """A process's session with another database, which connects when a process uses it."""
+
+    def __init__(self, caller: BaseDatabaseWrapper, *args: Any, **options: Any) -> None:
+        super().__init__(caller, *args, **options)
+        self.database = caller.alias
+
+    def connect_at_first(self) -> None:
+        """Do nothing: most processes use one database."""
+
+    def opened(self, connection: Any) -> None:
+        super().opened(connection)
+        self.catalogue.limit(
+            f"the functions, triggers and lock orders of the database {self.database!r}"
+        )
+
+    def close_others(self) -> None:
+        """Do nothing: the session with the explored database does so."""
 
 
 class SteppingWrapper(BaseDatabaseWrapper):

@@ -1,9 +1,10 @@
 """What processes do outside of the database: what is compared of it, and what is not."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from pginterleave.judging.end_states import EndStates
 from pginterleave.judging.values import Value, plain_value
 
 Also = Callable[[], object]
@@ -11,10 +12,12 @@ RECIPIENTS = "the list of the mails' recipients"
 
 
 class Effects:
-    """Compares what a test names, and to whom Django has sent mails in the test."""
+    """Compares what a test names, to whom Django has sent mails, and what other databases hold."""
 
-    def __init__(self, also: Also | None) -> None:
-        self.also = also
+    def __init__(self, also: Also | None, databases: Mapping[str, EndStates]) -> None:
+        self.also, self.databases = also, databases
+        self.used: dict[str, None] = {}  # the other databases that processes have used
+        self.unread: dict[str, None] = {}  # those that no serial order has used
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
         self.has_mails = False
         self._before: Any = None
@@ -24,19 +27,41 @@ class Effects:
         self._before = _copied(self.also()) if self.also else None
         self._mails = len(_mails())
 
+    def note_database(self, name: str, *, is_learning: bool) -> None:
+        """Note the use of another database, whose rows are compared if a serial order uses it."""
+        if name in self.databases and name not in self.used:
+            (self.used if is_learning else self.unread)[name] = None
+
     def values(self) -> dict[str, Value]:
         """Return what has been added since `begin`, by name."""
         mails = _mails()[self._mails :]
         self.has_mails = self.has_mails or bool(mails)
         recipients = "; ".join(sorted(", ".join(mail.recipients()) for mail in mails))
         named: dict[str, object] = {RECIPIENTS: recipients}
+        for name in self.used:
+            named[f"the database {name}"] = rows_of(self.databases[name])
         if self.also:
             named["also"] = _added(self._before, _copied(self.also()))
         return {name: plain_value(value) for name, value in named.items()}
 
     def limits(self) -> list[str]:
         calls = [] if self.also else [f"{each}: compare it with also=" for each in self.calls]
+        calls += [f"the rows of the database {name!r}" for name in self.unread]
         return ["the text of the mails that a process sends"] * self.has_mails + calls
+
+
+def rows_of(states: EndStates) -> dict[str, list[str]]:
+    """Return the rows of a database by table, without ids of sequences."""
+    everything = {}
+    for table, rows in states.read_all().items():
+        known = states.structure
+        columns = [(table, column) for column in known.columns[table]]
+        ids = known.generated | {
+            each for each in columns if known.references.get(each) in known.generated
+        }
+        kept = [at for at, column in enumerate(columns) if column not in ids]
+        everything[table] = sorted(repr([row[at] for at in kept]) for row in rows)
+    return everything
 
 
 def _mails() -> list[Any]:

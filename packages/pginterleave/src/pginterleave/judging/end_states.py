@@ -123,6 +123,12 @@ class EndStates:
         last_values = dict(self._ask(SEQUENCES)) if sequences else {}
         return EndState(values, self._read(each.name for each in written), self._ids, last_values)
 
+    def read_all(self) -> dict[str, list[Row]]:
+        """Return the rows of all tables that are not too large."""
+        self._learn()
+        tables = watched_tables(self._query).values()
+        return self._read(table.name for table in tables if table.size <= MAX_BYTES)
+
     def constant(self, column: Column) -> set[str | None]:
         """Return the values of a column that were there before each schedule."""
         before, again = (set(self._of(each.rows, column)) for each in self.firsts)

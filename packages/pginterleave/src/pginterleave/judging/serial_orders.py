@@ -1,7 +1,7 @@
 """Judges a schedule by the serial orders: it has to end as the processes do one after the other."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
@@ -38,6 +38,7 @@ class SerialJudge:
         try_again: whether an outcome says that the process has to run once more alone.
         invariant: is judged besides.
         also: what is compared besides rows and outcomes.
+        others: run queries on other databases that processes may use, by alias.
     """
 
     def __init__(
@@ -48,12 +49,13 @@ class SerialJudge:
         try_again: TryAgain | None,
         invariant: Invariant | None,
         also: Also | None,
+        others: Mapping[str, Callable[[str], list[Any]]],
     ) -> None:
         refuse_other_than_classes(expected)
         self.expected, self.try_again, self.invariant = expected, try_again, invariant
         self.states = EndStates(ask)
         self.comparison = Comparison(self.states)
-        self.effects = Effects(also)
+        self.effects = Effects(also, {name: EndStates(each) for name, each in others.items()})
         self.ends: dict[Order, EndState] = {}
         self.raised: dict[Order, list[str]] = {}  # what each process raised
         self.several: set[int] = set()  # the processes with several transactions that write
@@ -75,7 +77,10 @@ class SerialJudge:
                 f"{processes} processes have too many serial orders to compare with: give an "
                 f"invariant, or at most {MAX_PROCESSES} processes."
             )
-        self.ends = self._run_orders(run_in_turn, processes)
+        used = -1
+        while used < len(self.effects.used):  # a database that only the last order uses
+            used = len(self.effects.used)
+            self.ends = self._run_orders(run_in_turn, processes)
         again = self._run_orders(run_in_turn, processes)
         for order, end in self.ends.items():
             self.comparison.learn(end, again[order])
@@ -271,6 +276,8 @@ class SerialJudge:
     def _note_statements(self, steps: Sequence[Any]) -> None:
         """Note of which ids a statement asks for the order, and which sequences are counters."""
         for step in steps:
+            if step.database:
+                self.effects.note_database(step.database, is_learning=self._is_learning)
             text = f"{step.sql} {step.params}"
             if text in self._seen:
                 continue

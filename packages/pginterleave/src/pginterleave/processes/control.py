@@ -5,6 +5,7 @@ Setup, the invariant and observe use the same connection. It is idle while the p
 
 import contextlib
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from pginterleave.explorer_errors import CannotExplore
@@ -30,6 +31,9 @@ class Database(Protocol):
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
         """Run a query on the caller's connection and return its rows; connect first if needed."""
+
+    def others(self) -> dict[str, Callable[[str], list[Any]]]:
+        """Return functions that query the other databases that a process may use, by name."""
 
     def in_transaction(self) -> bool:
         """Whether the caller's connection is in a transaction."""

@@ -86,12 +86,12 @@ class Monitor:
             attempt.unexplored[what] = None
         since = {}
         if len(returned) > 1:
-            pids = [process.session.pid for process in returned]
+            pids = [process.acting.pid for process in returned]
             since = dict(self.control.ask(queries.IDLE_SINCE, pids=pids))
         in_order = sorted(unblocked, key=lambda process: process.step.number)
         for first, second in itertools.combinations(in_order, 2):
             if second in returned and first in returned:
-                ended = (since[second.session.pid], since[first.session.pid])
+                ended = (since[second.acting.pid], since[first.acting.pid])
                 overtaken = None not in ended and ended[0] < ended[1]  # None: hidden from the role
             else:
                 new = len(attempt.taken) >= attempt.known  # a known step did so before
@@ -163,11 +163,16 @@ class Monitor:
         """Discard the attempt if a deadlock's victim may be another process the next time."""
         # A deadlock can end before its waits are seen; the error's detail names the processes.
         first, *_ = process.detail.splitlines() or [""]
-        others = {str(each.session.pid): each.number for each in self.processes if each != process}
+        others = {
+            str(pid): other.number
+            for other in self.processes
+            if other != process
+            for pid in other.pids()
+        }
         reported = (others[pid] for pid in re.findall(r"\d+", first) if pid in others)
         step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *reported)))
         pids = re.findall(r"\d+", process.detail)
-        cycle = [each for each in self.processes if str(each.session.pid) in pids]
+        cycle = [each for each in self.processes if not {*map(str, each.pids())}.isdisjoint(pids)]
         victim = self.attempt.victim()
         if process == runner and process.session.checks_deadlocks_at_once and not victim:
             self.attempt.other_victims = [each.number for each in cycle if each != process]
@@ -218,7 +223,7 @@ class Monitor:
         if runner and runner.blockers and time.monotonic() - since > 2 * self.late_check:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
             self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
-            self.control.ask(queries.CANCEL, pid=runner.session.pid)
+            self.control.ask(queries.CANCEL, pid=runner.acting.pid)
 
     def _check_timeout(self, process: Process, step: SimpleNamespace, *, waited: bool) -> None:
         """Discard the attempt if a timeout has ended a wait while another process could go on."""
@@ -241,14 +246,14 @@ class Monitor:
 
     def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
         # The pids are read once, because a process that connects gets a new one.
-        pids = {process.session.pid: process for process in self.processes}
-        asked = [pid for pid, process in pids.items() if process in running]
+        asked = {process.acting.pid: process for process in running}
+        pids = {pid: process for process in self.processes for pid in process.pids()} | asked
         for process in running:
             process.foreign_blockers = []
             process.polls += 1
         blocked = {}
         # pg_locks is one consistent snapshot: if all wait in it, no process makes progress.
-        for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=asked):
+        for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=[*asked]):
             process = pids[pid]
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
             numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))

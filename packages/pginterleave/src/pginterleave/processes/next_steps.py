@@ -2,13 +2,22 @@
 
 from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.process import Process
-from pginterleave.sql.dependent_steps import Claim, Effect, claim, effect, of_open_transaction
+from pginterleave.sql.dependent_steps import (
+    GLOBAL,
+    Claim,
+    Effect,
+    claim,
+    effect,
+    of_open_transaction,
+)
 from pginterleave.sql.pg_catalog import Catalogue
 
 
 def effect_of(process: Process, attempt: Attempt, catalogue: Catalogue, *, writes: bool) -> Effect:
     """Return the effect of the next step; with `writes` it names the rows that are written."""
     session, earlier = process.session, attempt.taken_by(process.number)
+    if process.step.database or any(step.database for step, _ in earlier):
+        return GLOBAL  # the catalogue of the other database is not known
     return effect(
         process.step,
         [step for step, _ in earlier],

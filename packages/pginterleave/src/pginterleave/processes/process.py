@@ -21,6 +21,7 @@ from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlsta
 from pginterleave.formatting import process_names, user_frame
 from pginterleave.processes import queries, race_coverage
 from pginterleave.processes.control import Control
+from pginterleave.processes.session import Session
 from pginterleave.steps import Outcome
 
 # The states of a process. RETURNED: its step was blocked and has returned, and its Python is held.
@@ -63,6 +64,7 @@ class Process:
         self.session = control.database.new_session(
             self, control, split_autocommit=split_autocommit
         )
+        self.acting = self.session  # the session of the next step, or of the last one
 
     def start(self) -> None:
         self.state = RUNNING
@@ -83,6 +85,13 @@ class Process:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(ProcessCancelled)
             )
+
+    def sessions(self) -> list[Session]:
+        """Return the session with the explored database, and those with others."""
+        return [self.session, *self.session.others]
+
+    def pids(self) -> list[int]:
+        return [session.pid for session in self.sessions() if session.pid]
 
     def position(self) -> Position:
         """Return where the process is, in a form that does not change from run to run."""
@@ -133,9 +142,10 @@ class Process:
             filename=code.co_filename if code else "",
             lineno=frame.f_lineno if frame else 0,
             function=code.co_qualname if code else "",
+            database=self.acting.database,
         )
         self._stop(AT_STEP)
-        self.session.look_for_deadlocks(self.deadlock_timeout, kind)
+        self.acting.look_for_deadlocks(self.deadlock_timeout, kind)
         self.sqlstate, self.detail, self.timed_out = "", "", False
         self.sending = True
         try:
@@ -154,7 +164,7 @@ class Process:
             raise
         finally:
             self.sending = False
-            step.in_transaction = self.session.has_begun()
+            step.in_transaction = self.acting.has_begun()
             if self.blockers and not self.cancelled:
                 self._stop(RETURNED)
 
@@ -238,7 +248,7 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
     """End the threads and sessions of the processes; note on `error` which could not be ended."""
 
     def pids(of: list[Process]) -> list[int]:
-        return [pid for process in of for pid in (process.session.pid, *process.session.copies)]
+        return [pid for process in of for pid in (*process.pids(), *process.session.copies)]
 
     def alive() -> list[Process]:
         return [process for process in processes if process.thread.is_alive()]
@@ -266,8 +276,7 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
     open_ = True
     with contextlib.suppress(control.database.Error):
         control.wait_until_closed(*pids(processes))
-        sessions = [process.session.pid for process in left]
-        open_ = bool(left and control.ask(queries.OPEN_SESSIONS, pids=sessions))
+        open_ = bool(left and control.ask(queries.OPEN_SESSIONS, pids=pids(left)))
     if left and error:
         error.add_note(
             f"The thread of {process_names([process.number for process in left])} could not be "

@@ -180,8 +180,8 @@ class Scheduler:
             self.memory.begin()
             self._run_processes(choose, observe, in_turn)
             self.memory.note()
-        sessions = {pid for process in self.processes for pid in process.session.pids}
-        if not self.control.note_strangers(sessions):
+        sessions = [session for process in self.processes for session in process.sessions()]
+        if not self.control.note_strangers({pid for session in sessions for pid in session.pids}):
             attempt.discard_reason = "Another session has sent something."
         outcomes = [process.outcome for process in self.processes]
         verdict = Verdict() if attempt.discard_reason else self._judged(outcomes)
@@ -236,8 +236,8 @@ class Scheduler:
         if thread is self.thread:
             return
         if kind == "connection":
-            sessions = [process.session for process in self.processes if process.thread is thread]
-            if not any(session.connecting for session in sessions):
+            own = [process for process in self.processes if process.thread is thread]
+            if not any(session.connecting for each in own for session in each.sessions()):
                 catalogue.past(f"a connection that the thread {thread.name!r} has opened")
         elif kind == "program":  # it may open a session
             catalogue.past(f"a program, {name!r}{formatting.calling_place()}")

@@ -40,6 +40,7 @@ class Steps(Protocol):
     """What a session needs of its process."""
 
     number: int
+    acting: Any
 
     def stepping(
         self, kind: str, sql: str, params: Any
@@ -64,6 +65,8 @@ class Session(abc.ABC):
         self.split_autocommit, self.catalogue = split_autocommit, control.catalogue
         self.wait_until_closed = control.wait_until_closed
         self.pid = 0
+        self.database = ""  # the alias of another database than the explored one
+        self.others: list[Session] = []  # the sessions of the same process with other databases
         self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by pid
         self.thread: threading.Thread | None = None
         self.connecting = False
@@ -128,6 +131,7 @@ class Session(abc.ABC):
         """Take one step when the scheduler says so; enter with the record of the step."""
         self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
         self._is_marked = bool(self._is_marked or statements.MARKS_SESSION.search(sql))
+        self.process.acting = self
         with self.process.stepping(kind, sql, params) as step, self.sending():
             yield step
 
