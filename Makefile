@@ -7,13 +7,10 @@ export SHORTURL_LOCAL ?= on
 endif
 export DJANGO_SETTINGS_MODULE := project.settings
 
-# What `make bundle` has explored, where its archive is unpacked.
-SHIPPED := $(wildcard explorations.json.gz)
-
 help:  ## this list
 	@sed -nE 's/^([a-z]+):.*  ## (.*)/make \1\t\2/p' Makefile | expand -t 16
 
-run: .venv/installed-to-run $(if $(SHIPPED),.local/explorations)  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
+run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
 	@SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
 # If Python writes no bytecode, each of the many processes compiles all tests again.
@@ -64,27 +61,22 @@ faults: .venv/installed  ## injected faults under load, and the longest wait of 
 bench: .venv/installed  ## the speed of each right strategy, beside PostgreSQL's own benchmark; BENCH="--quick"
 	$(BIN)/python -m loadtests.bench $(BENCH)
 
-handout: .venv/installed-to-run  ## the predictions of docs/workshop.md to print: reports/handout.html
-	$(BIN)/python manage.py migrate --verbosity 0
-	$(BIN)/python manage.py handout
+record: .venv/installed-to-run  ## explore every race, and write what the lab shows: lab/recordings/ (RACE=lost_update)
+	$(BIN)/python manage.py race record $(RACE)
 
 BUNDLE := shorturl-offline
-EXPLORED := workshop
 KIND = $(shell $(PYTHON) -c 'import sys, sysconfig as s; print("Python %d.%d" % sys.version_info[:2], s.get_platform())')
 PIP_DOWNLOAD := $(PYTHON) -m pip download --quiet --disable-pip-version-check \
 	--no-deps --require-hashes --only-binary=:all:
 
 # `git stash create` makes a commit of the changes, and prints nothing without changes.
-bundle: .venv/installed-to-run  ## an archive for machines of the same kind without a network (EXPLORED=all); there, unpack it and make run
+bundle: .venv/installed-to-run  ## an archive for machines of the same kind without a network; there, unpack it and make run
 	@rm -rf .local/$(BUNDLE) && mkdir -p .local/$(BUNDLE)/wheels
 	@git archive -o .local/$(BUNDLE).tar $$(git stash create | grep . || echo HEAD)
 	@tar -xf .local/$(BUNDLE).tar -C .local/$(BUNDLE)
 	@$(PIP_DOWNLOAD) -r requirements/local.txt -d .local/$(BUNDLE)/wheels
 	@$(PIP_DOWNLOAD) -r requirements/loadtests.txt -d .local/$(BUNDLE)/wheels
 	@echo "$(KIND)" >.local/$(BUNDLE)/wheels/made-for
-	@$(BIN)/python manage.py migrate --verbosity 0
-	@$(BIN)/python manage.py explore $(EXPLORED)
-	@$(BIN)/python manage.py dumpdata lab.exploration -o .local/$(BUNDLE)/explorations.json.gz
 	@tar -cf .local/$(BUNDLE).tar -C .local $(BUNDLE) && rm -r .local/$(BUNDLE)
 	@echo ".local/$(BUNDLE).tar, $$(du -m .local/$(BUNDLE).tar | cut -f1) MB, for $(KIND)."
 	@echo "There: tar xf $(BUNDLE).tar && cd $(BUNDLE) && make run"
@@ -117,11 +109,6 @@ endef
 	    >.venv/parser.log 2>&1 || echo "Without a C compiler gunicorn parses requests in Python.")
 	@touch $@
 
-.local/explorations: $(SHIPPED) .venv/installed-to-run
-	@$(BIN)/python manage.py migrate --verbosity 0
-	-@$(BIN)/python manage.py loaddata --verbosity 0 $(SHIPPED)
-	@touch $@
-
 .venv/installed-to-load: .venv/installed-to-run requirements/loadtests.txt
 	@$(PIP_INSTALL) $(FROM_WHEELS) --require-hashes --only-binary=:all: -r requirements/loadtests.txt
 	@touch $@
@@ -141,4 +128,4 @@ lock:  ## lock the packages of requirements/*.in, for every platform; UPGRADE=--
 COMPILE := .local/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-annotate --custom-compile-command "make lock"
 
-.PHONY: help run locust handout bundle test prove coverage lint races faults bench docs lock
+.PHONY: help run locust record bundle test prove coverage lint races faults bench docs lock

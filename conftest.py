@@ -10,7 +10,6 @@ from django.conf import settings
 from django.core.management.commands import flush
 from django.db import connection
 from django.test import override_settings
-from pytest_django import DjangoDbBlocker
 
 PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
 KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
@@ -102,14 +101,3 @@ def no_bans(monkeypatch: pytest.MonkeyPatch) -> None:
     from shorturl.limits import bans
 
     monkeypatch.setattr(bans, "known", bans.Known(frozenset(), float("inf")))
-
-
-@pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Drop the scratch database of the tests' database with it."""
-    yield
-    from lab.scratch_database import drop, name_beside
-
-    with django_db_blocker.unblock():
-        drop(connection, name_beside(connection.settings_dict["NAME"]))
-        connection.close()

@@ -3,7 +3,7 @@
     python docs/screenshots.py [http://127.0.0.1:8000]
 
 It makes the short URL "spring" there, unless that key is taken, and follows it a few times. Run
-`manage.py demo` before, for a year of visits. The lab explores the races whose pages it opens.
+`manage.py demo` before, for a year of visits.
 """
 
 import argparse
@@ -71,24 +71,18 @@ def visits(browser: Browser, service: str) -> None:
 def lab(browser: Browser, service: str) -> None:
     """Take pictures of the lab as a teacher shows it."""
     page = browser.new_page(**WIDE)
-    explored(page, f"{service}/lab/")
+    page.goto(f"{service}/lab/")
     page.evaluate("document.querySelector('#matrix').scrollIntoView()")
     take(page, "lab")
-    explored(page, f"{service}{SCHEDULE}")
+    page.goto(f"{service}{SCHEDULE}")
     page.keyboard.press("End")
     page.evaluate("scrollTo(0, 0)")
     take(page, "schedule")
-    explored(page, f"{service}{HALFWAY}")
+    page.goto(f"{service}{HALFWAY}")
     take(page, "scheduler")
-    explored(page, f"{service}/lab/queue/")
+    page.goto(f"{service}/lab/queue/")
     take(page, "queue")
     page.close()
-
-
-def explored(page: Page, address: str) -> None:
-    """Open a page until it no longer loads itself again, which it does while it is explored."""
-    while (response := page.goto(address)) and response.header_value("Refresh"):
-        page.wait_for_timeout(1500)
 
 
 def take(page: Page, name: str) -> None:

@@ -14,5 +14,5 @@ class NotFound(LabRefusal, ArgumentTypeError):
     """
 
 
-class Cancelled(LabRefusal):
-    """A visitor has cancelled the exploration."""
+class NotRecorded(NotFound):
+    """A cell has no recording; the message has the command that records it."""

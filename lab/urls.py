@@ -19,7 +19,7 @@ urlpatterns = [
     path("queue/", explorations.queue_of_locks, name="queue"),
     path("isolation/", pages.isolation, name="isolation"),
     path("museum/", pages.museum, name="museum"),
-    path("change", explorations.change, name="change"),
+    path("load-runs/", pages.load_runs, name="load_runs"),
 ]
 
 if settings.SHORTURL_LAB_LOAD:

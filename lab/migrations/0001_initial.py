@@ -1,4 +1,3 @@
-from django.contrib.postgres.fields import ArrayField
 from django.db import migrations, models
 from django.db.models.functions import Now
 
@@ -12,30 +11,6 @@ class Migration(migrations.Migration):
     dependencies = []
 
     operations = [
-        migrations.CreateModel(
-            name="Exploration",
-            fields=[
-                ("id", ID.clone()),
-                ("race", models.CharField(max_length=40)),
-                ("strategy", models.CharField(max_length=40)),
-                ("processes", models.PositiveSmallIntegerField()),
-                ("isolation", models.CharField(max_length=20)),
-                ("digest", models.CharField(max_length=64)),
-                ("asked_at", models.DateTimeField(null=True)),
-                ("ran", models.PositiveIntegerField(null=True)),
-                ("problem", models.TextField(blank=True)),
-                ("summary", models.JSONField(null=True)),
-                ("kept", ArrayField(models.BinaryField(), default=list)),
-            ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=("race", "strategy", "processes", "isolation"),
-                        name="lab_exploration_uk",
-                    )
-                ],
-            },
-        ),
         migrations.CreateModel(
             name="KeySpace",
             fields=[

@@ -1,20 +1,12 @@
-"""The visitor as the scheduler: explored schedules as a tree, taken one step at a time."""
+"""The visitor as the scheduler: recorded schedules as a tree, taken one step at a time."""
 
 import re
-from collections.abc import Iterator
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from lab.exceptions import NotFound
-from lab.exploring.explored import Explored, KeptSchedule
-from lab.exploring.jobs import SERIALIZABLE
-from lab.pages.equivalence import begun
-from lab.pages.schedules import Chosen, choose, pictures, sheet_of
+from lab.pages.schedules import Chosen, begins_with, pictures_of, sheet_of
+from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.history import prefix, waits
-
-MOST = 500  # the schedules that are searched for an equivalent one, at each step of the visitor
-# Said if partial-order reduction left schedules out, and the exploration does not tell which.
-EQUIVALENT = "can go too, with the same result as if it went earlier or later"
 
 
 class Choice(NamedTuple):
@@ -30,40 +22,7 @@ class Choice(NamedTuple):
     state: str
 
 
-def reach(explored: Explored, taken: str) -> Chosen:
-    """Return a schedule that begins with `taken`: it ran, or is equivalent to one that ran.
-
-    Raises NotFound if no order begins with `taken`.
-    """
-    try:
-        return choose(explored, taken, begins=True)
-    except NotFound:
-        is_order = "".join(each_step(taken)) == taken
-        if is_order and (found := next(equivalents(explored, taken), None)):
-            return found
-        raise
-
-
-def equivalents(explored: Explored, taken: str) -> Iterator[Chosen]:
-    """Yield schedules in an order that begins with `taken`, equivalent to an order that ran.
-
-    Yields none if every schedule ran, or if a limit ended the search.
-    """
-    serializable = explored.job.isolation == SERIALIZABLE
-    if explored.truncated or not explored.ran < explored.schedules:
-        return
-    wanted = each_step(taken)
-    for number in range(min(MOST, explored.ran)):
-        schedule = explored.schedule(number)
-        named = zip(schedule.steps, each_step(schedule.order), strict=True)
-        steps = [{**step, "name": name} for step, name in named]
-        if found := begun(steps, wanted, explored.initial, serializable=serializable):
-            ran, order = schedule.order, "".join(step["name"] for step in found)
-            schedule.steps, schedule.order = found, order
-            yield Chosen(explored, number, schedule, ran)
-
-
-def each_step(order: str) -> list[str]:
+def split_steps(order: str) -> list[str]:
     """Return the steps of an order: "2" is a step of process 2, and "2a" ends process 1 (a).
 
     A step with a letter closes a deadlock. Without the letter, its own process is ended.
@@ -71,58 +30,52 @@ def each_step(order: str) -> list[str]:
     return re.findall(r"\d[a-z]?", order)
 
 
-def choices(chosen: Chosen, taken: str) -> list[Choice]:
+def find_choices(chosen: Chosen, taken: str) -> list[Choice]:
     """Return for each process whether it can go next after the steps `taken`, or why it cannot."""
-    number, found = len(each_step(taken)), list[Choice]()
-    waiting = [each for each in waits(prefix(chosen.schedule.steps, number)) if each.last > number]
-    for process in range(1, chosen.explored.job.processes + 1):
-        ended = {f"{process}": process}
-        ended |= {f"{process}{ascii_lowercase[each.process - 1]}": each.process for each in waiting}
-        ways = [name for name in ended if leads_on(chosen.explored, taken + name)]
-        blocked = next((each for each in waiting if each.process == process), None)
-        for name in ways:
-            deadlock = f"closes a deadlock that ends process {ended[name]}"
-            state = deadlock if len(ways) > 1 else ""
-            found.append(Choice(process, name[-1], taken + name, state))
-        if not ways and blocked:
-            holders = " and ".join(map(str, blocked.waited_for))
-            found.append(Choice(process, "", "", f"waits for process {holders}"))
-        elif not ways:
-            left = f"{process}" in chosen.schedule.order[len(taken) :]
-            unexplored = "was not explored from here" if chosen.explored.truncated else EQUIVALENT
-            found.append(Choice(process, "", "", unexplored if left else "has ended"))
-    return found
-
-
-def leads_on(explored: Explored, taken: str) -> bool:
-    """Return whether an order that begins with `taken` ran, or is equivalent to one that ran."""
-    wanted = each_step(taken)
-    if not any(wanted[-1] in each.order for each in explored.ends):
-        return False
-    return any(each_step(each.order)[: len(wanted)] == wanted for each in explored.ends) or any(
-        equivalents(explored, taken)
-    )
+    number, choices = len(split_steps(taken)), list[Choice]()
+    recording, orders = chosen.recording, [ended.order for ended in chosen.recording.ends]
+    begun = prefix(chosen.schedule.steps, number)
+    waiting = [wait for wait in waits(begun) if wait.last > number]
+    for process in range(1, recording.cell.processes + 1):
+        victims = {f"{process}": process}  # if the step closes a deadlock
+        for wait in waiting:
+            victims[f"{process}{ascii_lowercase[wait.process - 1]}"] = wait.process
+        steps = [
+            step for step in victims if any(begins_with(order, taken + step) for order in orders)
+        ]
+        for step in steps:
+            deadlock = f"closes a deadlock that ends process {victims[step]}"
+            state = deadlock if len(steps) > 1 else ""
+            choices.append(Choice(process, step[-1], taken + step, state))
+        if not steps:
+            blocked = next((wait for wait in waiting if wait.process == process), None)
+            is_left = f"{process}" in chosen.schedule.order[len(taken) :]
+            state = "was not recorded from here" if is_left else "has ended"
+            if blocked:
+                state = f"waits for process {' and '.join(map(str, blocked.waited_for))}"
+            choices.append(Choice(process, "", "", state))
+    return choices
 
 
 def branch(chosen: Chosen, taken: str) -> dict[str, Any]:
     """Return what the page shows after the steps `taken`; after the last one, also the verdict."""
-    explored, schedule, number = chosen.explored, chosen.schedule, len(each_step(taken))
-    sheet = sheet_of(explored, schedule, number)
+    recording, schedule, number = chosen.recording, chosen.schedule, len(split_steps(taken))
+    sheet = sheet_of(recording, schedule, number)
     return {
+        **pictures_of(sheet, f"The steps taken so far: {taken or 'none'}"),
         "taken": taken,
-        "ran": chosen.ran or schedule.order,
-        "before": "".join(each_step(taken)[:-1]),
+        "before": "".join(split_steps(taken)[:-1]),
         "ended": sheet.ended,
         "verdict": sheet.verdict,
         "told": " ".join(sheet.told[max(0, number - 1) :]),
-        "choices": [] if sheet.ended else choices(chosen, taken),
-        "pictures": pictures(sheet, f"The steps taken so far: {taken or 'none'}"),
+        "choices": [] if sheet.ended else find_choices(chosen, taken),
         "lines": current_lines(schedule, number),
         "held": sheet.held,
     }
 
 
-def current_lines(schedule: KeptSchedule, taken: int) -> dict[int, str]:
+def current_lines(schedule: RecordedSchedule, taken: int) -> dict[int, str]:
+    """Return which processes are at which line of the source after the first `taken` steps."""
     at = {step["process"]: step["line"] for step in schedule.steps[:taken] if step["line"]}
     lines: dict[int, list[int]] = {}
     for process, line in sorted(at.items()):

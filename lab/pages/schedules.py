@@ -1,58 +1,63 @@
-"""The page of an exploration: a schedule as a picture and as a table."""
+"""A schedule of a cell as a picture and as a table, and all schedules as a list."""
 
 from typing import Any, NamedTuple
 
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import mark_safe
 
 from lab.exceptions import NotFound
-from lab.exploring.explored import Ended, Explored, KeptSchedule
-from lab.exploring.jobs import READ_COMMITTED
+from lab.recordings.cells import READ_COMMITTED
+from lab.recordings.recording import Ended, RecordedSchedule, Recording
 from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, verdict
 from pginterleave.picture.conflicts import marks
-from pginterleave.picture.history import prefix
+from pginterleave.picture.history import NEW_ROW, locks, prefix, waits
 from pginterleave.picture.layout import drawings, svg
+from pginterleave.picture.wording import Step, words
 
 # The list of schedules on a laptop. In characters: a line, the outcome, the frame of a schedule and
 # the button for more. Then the number of lines.
-LINE, OUTCOME, AROUND, MORE, LINES = 140, 30, 3, 10, 3
+LINE, OUTCOME, FRAME, MORE, MAX_LINES = 140, 30, 3, 10, 3
 
 
 class Chosen(NamedTuple):
-    """An exploration, and the schedule to show with its number from 0.
+    """A recording, and the schedule to show with its number from 0."""
 
-    If the schedule did not run, `ran` is the equivalent order that did, and has the number.
-    """
-
-    explored: Explored
+    recording: Recording
     number: int
-    schedule: KeptSchedule
-    ran: str = ""
+    schedule: RecordedSchedule
 
 
-def choose(explored: Explored, order: str, *, begins: bool = False) -> Chosen:
+def choose(recording: Recording, order: str, *, begins: bool = False) -> Chosen:
     """Return the schedule `order`; without an order, the counterexample, or else the first one.
 
     `begins` asks for the first schedule that begins with `order`. Raises NotFound for an order that
-    was not run.
+    is not recorded.
     """
-    wanted = order or explored.counterexample
-    for number, (each, _) in enumerate(explored.ends):
-        # A letter belongs to the digit before it.
-        after = each.removeprefix(order)[:1]
-        is_begun = begins and each.startswith(order) and not after.isalpha()
-        if is_begun or each == wanted or not wanted:
-            return Chosen(explored, number, explored.schedule(number))
-    raise NotFound(f"There is no explored schedule {order[:50]!r}.")
+    orders = [ended.order for ended in recording.ends]
+    wanted = order if order or begins else recording.counterexample
+    for number, recorded in enumerate(orders):
+        if recorded == wanted or (begins and begins_with(recorded, wanted)):
+            return Chosen(recording, number, recording.schedule(number))
+    if order:
+        raise NotFound(f"There is no recorded schedule {order[:50]!r}.")
+    return Chosen(recording, 0, recording.schedule(0))
 
 
-def around(shown: Chosen) -> dict[str, Any]:
-    orders, number = shown.explored.ends, shown.number
-    following = orders[number + 1 :] + orders[:number]
-    violating = (each.order for each in following if each.verdict.kind != HOLDS)
+def begins_with(order: str, taken: str) -> bool:
+    """Return whether an order begins with the steps `taken`.
+
+    A letter belongs to the digit before it: "2" is another step than "2a".
+    """
+    return order.startswith(taken) and not order.removeprefix(taken)[:1].isalpha()
+
+
+def neighbours(chosen: Chosen) -> dict[str, Any]:
+    ends, number = chosen.recording.ends, chosen.number
+    following = ends[number + 1 :] + ends[:number]
+    violating = (ended.order for ended in following if ended.verdict.kind != HOLDS)
     return {
         "number": number + 1,
-        "previous": orders[number - 1].order if number else None,
-        "next": orders[number + 1].order if number + 1 < len(orders) else None,
+        "previous": ends[number - 1].order if number else None,
+        "next": ends[number + 1].order if number + 1 < len(ends) else None,
         "next_violating": next(violating, None),
     }
 
@@ -69,29 +74,28 @@ class Group(NamedTuple):
         return len(self.listed) + len(self.more)
 
 
-def groups(orders: list[Ended], current: str) -> list[Group]:
+def group_by_outcome(ends: list[Ended], current: str) -> list[Group]:
     """Return the schedules grouped by outcome: wrong ones, refused ones, and those that hold.
 
     The number of listed ones is limited, so that the picture below begins at about one height.
     """
-    found: dict[HowItEnds, list[str]] = {}
-    for order, ends in orders:
-        found.setdefault(ends, []).append(order)
+    orders_of: dict[HowItEnds, list[str]] = {}
+    for order, outcome in ends:
+        orders_of.setdefault(outcome, []).append(order)
     kinds = list(SIGNS)
-    by_verdict = sorted(found.items(), key=lambda one: (kinds.index(one[0].kind), -len(one[1])))
-    lines = max(1, LINES // len(found))
-    grouped = []
-    for ends, all_of_them in by_verdict:
-        width = max(map(len, all_of_them)) + AROUND
-        fit = max(1, (lines * LINE - OUTCOME) // width)
-        if len(all_of_them) > fit:
-            fit = max(1, fit - MORE // width)
-        listed = all_of_them[:fit]
-        if current in all_of_them[fit:]:
+    lines = max(1, MAX_LINES // len(orders_of))
+    groups = []
+    for outcome, orders in orders_of.items():
+        width = max(map(len, orders)) + FRAME
+        fitting = max(1, (lines * LINE - OUTCOME) // width)
+        if len(orders) > fitting:
+            fitting = max(1, fitting - MORE // width)
+        listed = orders[:fitting]
+        if current in orders[fitting:]:
             listed[-1] = current
-        more = [order for order in all_of_them if order not in listed]
-        grouped.append(Group(ends, listed, more))
-    return grouped
+        more = [order for order in orders if order not in listed]
+        groups.append(Group(outcome, listed, more))
+    return sorted(groups, key=lambda group: (kinds.index(group.verdict.kind), -group.size))
 
 
 def shown(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
@@ -99,19 +103,19 @@ def shown(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
 
     The steps after number `hidden_after` are hidden, unless it is None.
     """
-    explored, schedule = chosen.explored, chosen.schedule
+    recording, schedule = chosen.recording, chosen.schedule
     taken = len(schedule.steps) if hidden_after is None else hidden_after
     hidden = "".join(str(step["process"]) for step in schedule.steps[taken:])
-    sheet = sheet_of(explored, schedule, taken, hidden)
+    sheet = sheet_of(recording, schedule, taken, hidden)
     return {
-        "pictures": pictures(
+        **pictures_of(
             sheet, f"Schedule {schedule.order}, step by step; the table below says the same"
         ),
         "rows": table_rows(sheet),
         "verdict": sheet.verdict,
         "predict": hidden_after,
         "held": sheet.held,
-        "last": schedule.whole[-1]["observed"] if schedule.steps else explored.initial,
+        "last": schedule.whole[-1]["observed"] if schedule.whole else recording.initial,
         "halfway": len(schedule.steps) // 2,
         "raised": [
             (process, outcome)
@@ -121,26 +125,54 @@ def shown(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
     }
 
 
-def sheet_of(explored: Explored, schedule: KeptSchedule, taken: int, hidden: str = "") -> Sheet:
+def sheet_of(
+    recording: Recording, schedule: RecordedSchedule, taken: int, hidden: str = ""
+) -> Sheet:
     """Return the sheet of the first `taken` steps; if these are all, also of the second tries.
 
     `hidden` names the processes of the following steps in their order, if the page shows it.
     """
     ended = taken == len(schedule.steps)
+    cell = recording.cell
     return Sheet(
         schedule.whole,
         schedule.whole if ended else prefix(schedule.steps, taken),
-        explored.job.processes,
-        explored.initial,
-        verdict(schedule.violation, raises=schedule.raises, due=explored.job.race.must_hold),
+        cell.processes,
+        recording.initial,
+        verdict(schedule.violation, raises=schedule.raises, due=cell.race.invariant),
         schedule.outcomes,
         hidden,
-        snapshots=explored.job.isolation != READ_COMMITTED,
+        snapshots=cell.level != READ_COMMITTED,
     )
 
 
-def pictures(sheet: Sheet, described: str) -> list[SafeString]:
-    return [mark_safe(svg(each, described)) for each in drawings(sheet)]  # noqa: S308 - it escapes
+def pictures_of(sheet: Sheet, described: str) -> dict[str, Any]:
+    """Return the pictures of a sheet, wide and narrow, and which signs their legend explains."""
+    return {
+        "pictures": [
+            mark_safe(svg(drawing, described))  # noqa: S308 - it escapes
+            for drawing in drawings(sheet)
+        ],
+        "has_transaction": bool(sheet.transactions),
+        "has_lock": any(lock.mode != NEW_ROW for lock in sheet.locks),
+    }
+
+
+def moments(steps: list[Step]) -> list[dict[str, Any]]:
+    """Return the locks that are held and waited for after each step of a schedule.
+
+    The first in the `queue` waits longest.
+    """
+    return [
+        {
+            "number": number,
+            "process": step["process"],
+            "said": said.sent if step["waited_for"] else str(said),
+            "held": [lock for lock in locks(steps) if lock.first <= number < lock.last],
+            "queue": [wait for wait in waits(steps) if wait.first <= number < wait.last],
+        }
+        for number, (step, said) in enumerate(zip(steps, words(steps), strict=True), start=1)
+    ]
 
 
 def table_rows(sheet: Sheet) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection, models, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
 from lab.races.museum.exhibit import ExhibitModel, make_tables, right, rows_of, wrong
-from lab.races.race_definition import Race
+from lab.races.race import Race
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
 
@@ -137,6 +137,10 @@ def two_active_links(strategy: Strategy) -> None:
     TeamLink.objects.create(id=2, key="b", team="red", active=True)
 
 
+def switch_off_own_link(strategy: Strategy, process: int) -> object:
+    return strategy.function("ab"[process - 1])
+
+
 def one_stays_active(outcomes: list[Outcome]) -> str:
     active = TeamLink.objects.filter(active=True).count()
     done = sum(bool(outcome.returned) for outcome in outcomes)
@@ -156,7 +160,7 @@ WRITE_SKEW = Race(
         "Each process switches off a different link (TeamLink) of a team of two, unless it is the "
         "last active one."
     ),
-    must_hold="One link is switched off, and the process of the other is told that it is the last.",
+    invariant="One link is switched off, and the process of the other is told that it is the last.",
     story=(
         "A team has two links, and one of them must stay active. Each process counts the active "
         "links, finds two, and switches off a different one. Each decision was right when it was "
@@ -173,11 +177,8 @@ WRITE_SKEW = Race(
         right(serializable, "SERIALIZABLE with a retry"),
         right(lock_what_was_read, "a row lock on all that the decision rests on"),
     ),
-    signature="switch_off(key: str) -> bool: whether the TeamLink was switched off",
     setup=two_active_links,
-    processes=lambda strategy, number: [
-        partial(strategy.function, key) for key in ("a", "b")[:number]
-    ],
-    invariant=one_stays_active,
-    observe=rows_of(TeamLink),
+    process=switch_off_own_link,
+    check=one_stays_active,
+    rows=partial(rows_of, TeamLink),
 )

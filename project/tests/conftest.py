@@ -15,8 +15,6 @@ from unittest import mock
 import pytest
 from django.db import connection
 
-from lab.scratch_database import drop, name_beside
-
 Load = Callable[..., dict[str, Any]]
 ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT = 300  # seconds, many times the longest run on an idle machine
@@ -92,7 +90,6 @@ def database(name: str) -> Iterator[str]:
     finally:
         with connection.cursor() as cursor:
             cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        drop(connection, name_beside(name))  # which a page of the lab has made
 
 
 def image_sources() -> list[str]:

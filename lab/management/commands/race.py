@@ -1,108 +1,72 @@
-"""`manage.py race`: list, explore and show races."""
+"""`manage.py race`: list, show, explore and record races."""
 
 import json
-import os
-import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from shutil import get_terminal_size
-from typing import Any, NoReturn
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from lab.exceptions import LabRefusal, NotFound
-from lab.exploring.jobs import counted, race_named
-from lab.races import RACES, as_if_serial, counts, matrix
-from lab.races.museum import MUSEUM
-from lab.races.race_definition import MAX_SCHEDULES, MAX_SECONDS, Race
-from lab.races.write_skew import WRITE_SKEW
-from lab.scratch_database import scratch_database
-from pginterleave import Exploration, InterleaveError, Schedule
+from lab.exceptions import LabRefusal
+from lab.markdown import aligned, table
+from lab.races import EVERY_RACE, OPERATIONS
+from lab.races.race import Race
+from lab.recordings import recorder, tables
+from lab.recordings.cells import cells_of, find_race
+from lab.recordings.database import test_database
+from lab.recordings.recording import read_counts, write
+from lab.recordings.tables import CountedCell
+from pginterleave import Exploration, InterleaveError
 from shorturl.strategies.table import Strategy
 
-ARGUMENTS = (
-    "race", "races", "strategy", "schedule", "processes", "max_schedules", "max_seconds", "form",
-)  # fmt: skip
-READ = "Each digit of a schedule is the process that takes the next step."
+# The limits of one exploration. The longest, three processes of permuted_sequence in a transaction,
+# runs all its 34,650 schedules.
+MAX_SCHEDULES, MAX_SECONDS = 50_000, 900
+HOW_TO_READ = "Each digit of a schedule is the process that takes the next step."
 
 
-class OneLineParser(CommandParser):
-    """A parser that prints an error without the usage above it."""
-
-    def error(self, message: str) -> NoReturn:
-        if not self.called_from_command_line:
-            super().error(message)  # which raises
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def limit(text: str) -> int:
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
 
 
 class Command(BaseCommand):
-    """Works in the lab's scratch database."""
+    """Explores in a test database, which Django makes and drops."""
 
-    help = "Explore races: run every schedule of the processes' SQL statements; count violations."
+    requires_system_checks = ()  # they import every page
+    help = "Show, explore and record races: the orders of the processes' SQL statements."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(
-            required=True,
-            metavar="list | explore | show | counts | matrix | serial",
-            parser_class=OneLineParser,
+        actions = parser.add_subparsers(dest="action", required=True)
+        listing = actions.add_parser(
+            "list", help="the violating schedules of each race and strategy, out of all"
         )
-
-        def action(run: Callable[..., None], text: str) -> CommandParser:
-            name = run.__name__.removeprefix("run_")
-            subparser: CommandParser = actions.add_parser(name, help=text, description=text)
-            subparser.set_defaults(run=run)
-            return subparser
-
-        action(self.run_list, "List the races.")
-        explore = action(
-            self.run_explore, "Run every schedule, and count those that violate the invariant."
-        )
-        explore.add_argument("race", nargs="?", type=race_named, help="default: all races")
-        explore.add_argument("strategy", nargs="?", default="", help="default: all strategies")
-        show = action(self.run_show, "Draw one schedule, step by step.")
-        show.add_argument("race", type=race_named)
+        listing.add_argument("--processes", type=positive, help="default: the race's smallest")
+        form = listing.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="a list of the cells")
+        form.add_argument("--markdown", action="store_true", help="tables for a document")
+        show = actions.add_parser("show", help="draw one schedule, step by step")
+        show.add_argument("race", type=find_race)
         show.add_argument("strategy")
         show.add_argument(
-            "--schedule",
-            help="such as 1212; default: the counterexample, or else the first schedule",
+            "--schedule", help="such as 1212; default: the counterexample, or else the first"
         )
-        count = action(self.run_counts, "Write lab/races/counts.json, which the pages show.")
-        count.add_argument("races", nargs="*", type=race_named, help="default: all races")
-        table = action(
-            self.run_matrix,
-            "Print that file as tables: violating / all schedules; ✗ wrong, ⊘ refused.",
-        )
-        form = table.add_mutually_exclusive_group()
-        for name, text in (("json", "a list of the cells"), ("markdown", "tables for a document")):
-            form.add_argument(f"--{name}", dest="form", action="store_const", const=name, help=text)
-        smallest = "default: the race's smallest number"
-        numbers = sorted({count for race in RACES.values() for count in race.counts})
-        table.add_argument("--processes", type=int, choices=numbers, help=smallest)
-        action(
-            self.run_serial, "Compare the verdicts without an invariant with those in that file."
-        )
-        for each in (explore, show):
-            each.add_argument("--processes", default="", help=smallest)
-            each.add_argument("--max-schedules", type=limit, default=MAX_SCHEDULES)
-            each.add_argument(
-                "--max-seconds", type=limit, default=MAX_SECONDS, help="for each search"
-            )
+        explore = actions.add_parser("explore", help="run every schedule, and count violations")
+        explore.add_argument("race", type=find_race)
+        explore.add_argument("strategy", nargs="?", help="default: all strategies")
+        for action in (show, explore):
+            action.add_argument("--processes", default="", help="default: the race's smallest")
+        explore.add_argument("--max-schedules", type=positive, default=MAX_SCHEDULES)
+        explore.add_argument("--max-seconds", type=positive, default=MAX_SECONDS)
+        record = actions.add_parser("record", help="write lab/recordings/, which the pages show")
+        record.add_argument("race", type=find_race, nargs="?", help="default: all races")
+        record.add_argument("strategy", nargs="?", help="default: all strategies")
 
-    def handle(self, *args: Any, run: Callable[..., None], **options: Any) -> None:
+    def handle(self, *args: Any, action: str, **options: Any) -> None:
         try:
-            run(**{name: options[name] for name in ARGUMENTS if name in options})
-            self.stdout.flush()
-        except BrokenPipeError:  # the reader has closed the pipe
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(1) from None
+            getattr(self, f"_{action}")(**options)
         except KeyboardInterrupt:
             raise CommandError("Interrupted.", returncode=130) from None
         except (InterleaveError, LabRefusal) as error:
@@ -110,122 +74,111 @@ class Command(BaseCommand):
         except DatabaseError as error:
             raise CommandError(f"Database error: {error}".strip(), returncode=2) from error
 
-    def run_list(self) -> None:
-        for race in [*RACES.values(), WRITE_SKEW]:
-            self._list(race)
-        self.stdout.write("\nThe museum: races found in real shorteners.\n\n")
-        for exhibit in MUSEUM.values():
-            self._list(exhibit)
-            self.stdout.write(f"    Found in: {exhibit.source}")
+    def _list(self, *, processes: int | None, **options: Any) -> None:
+        every_table = [tables.of_operation(name, processes) for name in OPERATIONS]
+        shown = [operation for operation in every_table if operation.columns]
+        if options["json"]:
+            rows = [row for operation in shown for _, row in operation.rows]
+            cells = [cell for row in rows for cell in row if cell]
+            self.stdout.write(json.dumps([_counted(cell) for cell in cells], indent=1))
+            return
+        form, count = (table, _bold) if options["markdown"] else (aligned, _marked)
+        for operation in shown:
+            lines = [
+                [strategy.name, *(count(cell) if cell else "–" for cell in row)]
+                for strategy, row in operation.rows
+            ]
+            self.stdout.write(form([operation.title, *operation.columns], lines) + "\n\n")
+            for strategy, _ in operation.rows:
+                if strategy.note:
+                    self.stdout.write(f"{strategy.name}: {strategy.note}\n\n")
 
-    def _list(self, race: Race) -> None:
-        self.stdout.write(f"{race.name} ({race.operation}, {race.takes})")
-        self.stdout.write(f"    {race.situation}")
-        self.stdout.write(f"    Invariant: {race.must_hold}")
-        self.stdout.write(f"    Signature of a strategy: {race.signature}")
-
-    def run_explore(self, race: Race | None, strategy: str, processes: str, **limits: int) -> None:
-        found = []
-        for each in [race] if race else RACES.values():
-            try:
-                chosen = [each.strategy(strategy)] if strategy else [*each.strategies.values()]
-                found.append((each, each.number_of_processes(processes), chosen))
-            except NotFound:
-                if race:
-                    raise
-        if not found:
-            raise CommandError(f"No race takes {processes} processes.", returncode=2)
-        self.stdout.write(READ)
-        with self._scratch():
-            for each, count, chosen in found:
-                self.stdout.write(f"{each.name}, {count} processes. Invariant: {each.must_hold}")
-                for one in chosen:
-                    result = each.explore(one, count, **limits)
-                    self.stdout.write(f"    {one.name}: {describe(result)}")
-                    self._note(one)
-
-    def run_show(
-        self,
-        race: Race,
-        strategy: str,
-        schedule: str | None,
-        processes: str,
-        **limits: int,
+    def _show(
+        self, *, race: Race, strategy: str, processes: str, schedule: str | None, **options: Any
     ) -> None:
-        one, count = race.strategy(strategy), race.number_of_processes(processes)
-        with self._scratch():
-            title = f"schedule {schedule}"
+        chosen, number = race.strategy(strategy), race.number_of_processes(processes)
+        title = f"schedule {schedule}"
+        with test_database():
             if schedule is None:
-                result = race.explore(one, count, **limits)
+                result = race.explore(chosen, number, max_schedules=MAX_SCHEDULES)
                 worst = result.counterexample
                 schedule = worst.order if worst else result.orders[0]
                 which = "one of them" if worst else "the first"
-                title = f"{counted_as(result)}; {which}: {schedule}"
-            shown = race.run(one, count, schedule)
-        self.stdout.write(f"{race.name} × {one.name}: {title}\n{READ}\n\n{self._draw(shown)}\n")
-        holds = f"Holds: {race.must_hold}"
+                title = f"{_in_words(result)}; {which}: {schedule}"
+            shown = race.run(chosen, number, schedule)
+        # On a terminal the drawing fits its width, down to 24 columns a lane.
+        lane = get_terminal_size().columns // (number + 1) - 3 if self.stdout.isatty() else 40
+        drawing = shown.draw(max(24, min(40, lane)))
+        self.stdout.write(f"{race.name} × {strategy}: {title}\n{HOW_TO_READ}\n\n{drawing}\n")
+        holds = f"Holds: {race.invariant}"
         self.stdout.write(f"Violated: {shown.violation}." if shown.violation else holds)
-        self._note(one)
+        self._write_note(chosen)
 
-    def _note(self, strategy: Strategy) -> None:
+    def _explore(
+        self,
+        *,
+        race: Race,
+        strategy: str | None,
+        processes: str,
+        max_schedules: int,
+        max_seconds: int,
+        **options: Any,
+    ) -> None:
+        number = race.number_of_processes(processes)
+        self.stdout.write(HOW_TO_READ)
+        self.stdout.write(f"{race.name}, {number} processes. Invariant: {race.invariant}")
+        names = [strategy] if strategy else [*race.strategies]
+        with test_database():
+            for chosen in map(race.strategy, names):
+                result = race.explore(
+                    chosen, number, max_schedules=max_schedules, max_seconds=max_seconds
+                )
+                text = _in_words(result)
+                if worst := result.counterexample:
+                    text += f", for example {worst.order}: {worst.violation}"
+                self.stdout.write(f"    {chosen.name}: {text}")
+                self._write_note(chosen)
+
+    def _record(self, *, race: Race | None, strategy: str | None, **options: Any) -> None:
+        with test_database():
+            for recorded in [race] if race else EVERY_RACE.values():
+                self._record_race(recorded, recorded.strategy(strategy) if strategy else None)
+
+    def _record_race(self, race: Race, strategy: Strategy | None) -> None:
+        """Record the cells of a strategy, or of all; what was too much to count is left so then."""
+        counts = read_counts(race)
+        recordings = {}
+        for cell in cells_of(race):
+            if strategy in (None, cell.strategy):
+                before = counts.get(cell.key)
+                is_counted = bool(strategy or not before or not before.truncated)
+                recordings[cell.key] = made = recorder.record(cell, is_counted=is_counted)
+                self.stdout.write(f"{cell}: {made.count}")
+        write(race, recordings)
+
+    def _write_note(self, strategy: Strategy) -> None:
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
-    def run_matrix(self, processes: int | None, form: str | None) -> None:
-        if form == "json":
-            self.stdout.write(json.dumps(matrix.data(processes), indent=1))
-        else:
-            self.stdout.write((matrix.markdown if form else matrix.text)(processes))
 
-    def run_counts(self, races: list[Race]) -> None:
-        found = dict(counts.COUNTS)
-        with self._scratch():
-            for job in counted():
-                if not races or job.race in races:
-                    result = counts.explore(job)
-                    self._say(f"{job}: {counted_as(result)}")
-                    found.pop(f"{job}", None)
-                    if result.complete:
-                        found[f"{job}"] = counts.Count(
-                            result.violating, result.schedules, result.raising
-                        )
-        counts.write({job: found[job] for job in map(str, counted()) if job in found})
-
-    def run_serial(self) -> None:
-        found = []
-        with self._scratch():
-            for each in as_if_serial.verdicts():
-                found.append(each)
-                if each.differ:
-                    called = "wrong: " + each.example if each.by_serial_orders else "right"
-                    self.stdout.write(
-                        f"{each.job.race.name} × {each.job.strategy.name} is {called}"
-                    )
-        self.stdout.write(as_if_serial.summary(found))
-
-    def _draw(self, schedule: Schedule) -> str:
-        """Draw the schedule; on a terminal, fit it to the width, down to 24 columns a lane."""
-        if not self.stdout.isatty():
-            return schedule.draw()
-        columns = len(schedule.outcomes) + 1
-        return schedule.draw(max(24, min(40, get_terminal_size().columns // columns - 3)))
-
-    def _scratch(self) -> AbstractContextManager[str]:
-        return scratch_database(lambda: self._say("Another exploration is running."))
-
-    def _say(self, text: str) -> None:
-        self.stderr.write(text, style_func=str)  # no colour, because it is not an error
+def _counted(cell: CountedCell) -> dict[str, Any]:
+    """Return a cell with its count, which is null if it is unknown."""
+    counts = {"violating": None, "schedules": None, "refused": None}
+    if cell.count and not cell.count.truncated:
+        counts = {name: getattr(cell.count, name) for name in counts}
+    return {"race": cell.cell.race.name, "strategy": cell.cell.strategy.name, **counts}
 
 
-def counted_as(result: Exploration) -> str:
+def _bold(cell: CountedCell) -> str:
+    is_wrong = cell.count and cell.count.violating and not cell.count.truncated
+    return f"**{cell}**" if is_wrong else str(cell)
+
+
+def _marked(cell: CountedCell) -> str:
+    return cell.count.marked() if cell.count else str(cell)
+
+
+def _in_words(result: Exploration) -> str:
     if result.truncated:
         return str(result)
     return f"{result.violating:,} of {result.schedules:,} schedules violate the invariant"
-
-
-def describe(result: Exploration) -> str:
-    """Return the counts, and the counterexample if there is one."""
-    text = counted_as(result)
-    if worst := result.counterexample:
-        text += f", for example {worst.order}: {worst.violation}"
-    return text

@@ -3,26 +3,24 @@
 import pytest
 from django.test import Client
 
-from lab.conftest import NAIVE, RIGHT, Kept, get
-from lab.exploring.explored import Ended
-from lab.pages.schedules import groups
+from lab.conftest import NAIVE, RIGHT, first_with, get, recorded, schedule_of, schedules_of
+from lab.pages import exploration_views
+from lab.pages.schedules import group_by_outcome
+from lab.recordings.recording import Ended
 from pginterleave.picture.cells import verdict
 
-pytestmark = pytest.mark.django_db
 
-
-def test_a_strategy_that_violates_the_invariant(client: Client, stored: dict[str, Kept]) -> None:
-    kept = stored["lost_update/naive"]
+def test_a_strategy_that_violates_the_invariant(client: Client) -> None:
+    kept = recorded("lost_update/naive")
     page = get(client, NAIVE)
-    shown = kept.schedule(kept.explored.counterexample)
+    shown = schedule_of(kept, kept.counterexample)
     assert '<p class="verdict-box wrong" id="verdict">' in page
     assert "</span> Violated: hits = 1, not 2</b>" in page
-    count = f"{kept.explored.violating} of {kept.explored.schedules}"
+    count = f"{kept.count.violating} of {kept.count.schedules}"
     assert f"{count} schedules violate the invariant" in page
-    assert (
-        f"Schedule <b>{shown.order}</b>, {kept.schedules.index(shown) + 1} of {len(kept.schedules)}"
-        in page
-    )
+    orders = [each.order for each in kept.ends]
+    place = f"{orders.index(shown.order) + 1} of {len(orders)}"
+    assert f"Schedule <b>{shown.order}</b>, {place}" in page
     for mark in ("lost update: overwritten by step", "overwrites step", "rests on the stale read"):
         assert f'<p class="mark">{mark}' in page
     assert page.count('class="conflict stale"') == 2  # in a wide and in a narrow picture
@@ -35,14 +33,14 @@ def test_a_strategy_that_violates_the_invariant(client: Client, stored: dict[str
         assert page.count(f'id="L{step["line"]}"') == 1
 
 
-def test_all_schedules_are_grouped_by_outcome(client: Client, stored: dict[str, Kept]) -> None:
-    kept = stored["lost_update/naive"]
+def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
+    kept = recorded("lost_update/naive")
     page = get(client, NAIVE).split('aria-label="Schedules"')[1].split("<nav")[0]
     violating, holding = page.split("</div>")[:2]
-    assert f"<b>{kept.explored.violating} <span" in violating
+    assert f"<b>{kept.count.violating} <span" in violating
     assert "hits = 1, not 2</b>" in violating
     assert "the invariant holds</b>" in holding
-    for schedule in kept.schedules:
+    for schedule in schedules_of(kept):
         link = f'<a href="?schedule={schedule.order}"'
         assert link in (violating if schedule.violation else holding)
         assert link not in (holding if schedule.violation else violating)
@@ -55,29 +53,28 @@ def test_many_schedules_are_listed_in_part() -> None:
         for number in range(200)
     ]
     current = every[199][0]
-    for group in groups(every, current):
+    for group in group_by_outcome(every, current):
         shown = [*group.listed, *group.more]
         assert sorted(shown) == [each.order for each in every if each.verdict == group.verdict]
         assert group.size == len(shown)
         assert 5 < len(group.listed) < 12  # in one line
         assert current not in group.more
-    (few,) = groups(every[:1], every[0][0])
+    (few,) = group_by_outcome(every[:1], every[0][0])
     assert (few.listed, few.more) == ([every[0].order], [])
     assert few.verdict.text == "the invariant holds"
 
 
-def test_a_strategy_that_holds(client: Client, stored: dict[str, Kept]) -> None:
+def test_a_strategy_that_holds(client: Client) -> None:
     page = get(client, RIGHT)
     assert "0 of" in page
     assert "</span> The invariant holds</b>" in page
-    assert "A green frame is a transaction." in page
-    assert "xmin" not in page.split('class="as-table')[0]  # the table explains it
+    assert "A green frame is a transaction. A purple bar is a lock that it holds" in page
     for no in ("box wrong", 'class="mark"', 'class="conflict', "next violation", "previous"):
         assert no not in page
 
 
-def test_the_schedule_that_is_asked_for(client: Client, stored: dict[str, Kept]) -> None:
-    *_, before, last = kept = stored["lost_update/naive"].schedules
+def test_the_schedule_that_is_asked_for(client: Client) -> None:
+    *_, before, last = kept = schedules_of(recorded("lost_update/naive"))
     page = get(client, f"{NAIVE}?schedule={kept[0].order}")
     assert f"Schedule <b>{kept[0].order}</b>, 1 of {len(kept)}" in page
     assert "</span> The invariant holds</b>" in page
@@ -89,34 +86,33 @@ def test_the_schedule_that_is_asked_for(client: Client, stored: dict[str, Kept])
     assert f'<a href="?schedule={first.order}">next violation</a>' in page
 
 
-def test_a_wait_and_an_exception_are_shown(client: Client, stored: dict[str, Kept]) -> None:
-    shown = stored["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
+def test_a_wait_and_an_exception_are_shown(client: Client) -> None:
+    shown = first_with(recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False)
     path = f"/lab/races/lost_update/select_for_update/2/?schedule={shown.order}"
     rows = get(client, path).split("<tbody>")[1].split("</tr>")
     assert [each.count("waits for process 1</p>") for each in rows[:4]] == [0, 1, 0, 0]
     assert [each.count('class="waiting"') for each in rows[:4]] == [0, 0, 1, 0]
     assert [each.count("resumes step 2</p>") for each in rows[:4]] == [0, 0, 0, 1]
-    shown = stored["toctou/check_first"].first("1S 2S 1I 2I")
+    shown = first_with(recorded("toctou/check_first"), "1S 2S 1I 2I")
     page = get(client, f"/lab/races/toctou/check_first/2/?schedule={shown.order}")
     assert "Process 2 raises IntegrityError: duplicate key value" in page
     assert "Process 1 raises" not in page
     assert '<p class="returned error">!! ' in page
 
 
-def test_another_isolation_level(client: Client, stored: dict[str, Kept]) -> None:
-    kept = stored["lost_update/naive/2/serializable"]
+def test_another_isolation_level(client: Client) -> None:
+    kept = recorded("lost_update/naive/2/serializable")
     page = get(client, f"{NAIVE}?level=serializable")
-    assert "2 processes, serializable, explored in" in page
-    for schedule in kept.schedules:
+    assert "2 processes, serializable, recorded by" in page
+    for schedule in schedules_of(kept):
         assert f'<a href="?level=serializable&amp;schedule={schedule.order}"' in page
-    assert 'value="lost_update/naive/2/serializable"' in page
-    order = kept.explored.counterexample
+    order = kept.counterexample
     predict = get(client, f"{NAIVE}?level=serializable&schedule={order}&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
 
 
-def test_predict_hides_what_follows(client: Client, stored: dict[str, Kept]) -> None:
-    shown = stored["lost_update/naive"].first("1S 2S 1U 2U")
+def test_predict_hides_what_follows(client: Client) -> None:
+    shown = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U")
     whole = get(client, f"{NAIVE}?schedule={shown.order}")
     page = get(client, f"{NAIVE}?schedule={shown.order}&predict=2")
     for secret in ("UPDATE", "→ 1 row", "hits = 1", "box wrong", 'class="mark"', "stale read"):
@@ -143,10 +139,32 @@ def test_predict_hides_what_follows(client: Client, stored: dict[str, Kept]) -> 
     assert page.count("takes its next step: ?") == len(shown.steps)
 
 
-def test_a_guess_reveals(client: Client, stored: dict[str, Kept]) -> None:
-    order = stored["lost_update/naive"].first("1S 2S 1U 2U").order
+def test_a_guess_reveals(client: Client) -> None:
+    order = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U").order
     page = get(client, f"{NAIVE}?schedule={order}&guess=hits+%3D+2%3Cb%3E")
     assert "You predicted: hits = 2&lt;b&gt;. The rows contain: hits = 1." in page
     assert "Violated: hits = 1, not 2" in page
     assert "You predicted" not in get(client, f"{NAIVE}?schedule={order}")
     assert f"You predicted: {'x' * 100}." in get(client, f"{NAIVE}?guess={'x' * 101}")
+
+
+def test_the_legend_explains_what_the_picture_has(client: Client) -> None:
+    """With one statement each before the lock is taken, nothing is framed."""
+    page = get(client, f"{NAIVE}scheduler/?taken=1")
+    assert "green frame" not in page
+    assert "purple bar" not in page
+
+
+def test_a_strategy_that_has_changed_since_is_named_with_the_command(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notice = "<code>shorturl/strategies/resolving/naive.py</code> has changed since this was record"
+    paths = ("/lab/", NAIVE, f"{NAIVE}scheduler/")
+    for path in paths:
+        assert notice not in get(client, path)
+    monkeypatch.setattr(exploration_views, "digest", lambda _: "of another source")
+    for path in paths:
+        page = get(client, path)
+        assert notice in page
+        assert "<code>manage.py race record lost_update naive</code>" in page
+        assert "<svg" in page

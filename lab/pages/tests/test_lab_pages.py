@@ -1,50 +1,38 @@
-"""The lab's pages without a browser: their content and their refusals."""
+"""The lab's pages without a browser: their content and their refusals.
+
+No test asks for a database: the pages read files.
+"""
 
 import json
 import os
 import re
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from django.test import Client
-from django.utils.html import escape
 from pytest_django.asserts import assertContains
 
-from lab.conftest import NAIVE, RIGHT, Kept, get
-from lab.exploring.jobs import ISOLATED
-from lab.models import Exploration
-from lab.pages import measured
+from lab.conftest import NAIVE, RIGHT, get
+from lab.pages import load_runs
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
+from lab.recordings.cells import ISOLATED
 from shorturl.strategies.table import Verdict
-
-pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "races.json"
-    monkeypatch.setattr(measured, "REPORT", path)
+    monkeypatch.setattr(load_runs, "REPORT", path)
     return path
 
 
-@pytest.fixture(autouse=True)
-def no_process(started: Mock) -> Mock:
-    return started
-
-
-def test_index_shows_every_count_before_any_exploration(client: Client) -> None:
+def test_index_shows_every_count(client: Client) -> None:
     page = get(client, "/lab/")
-    assert "There has been no load test yet" in page
-    assert 'href="/lab/races/write_skew/"' in page
     for race in RACES.values():
-        assert f'href="/lab/races/{race.name}/"' in page
-        assert escape(race.situation) in page
-        assert escape(race.must_hold) in page
+        assert f'<a href="/lab/races/{race.name}/">{race.name}</a>' in page
     assert page.count('class="count') == sum(len(race.strategies) for race in RACES.values())
-    assert ">open</a>" not in page
     violating = '<a class="count wrong" href="{}"><span aria-hidden="true">✗</span> 12 / 14'
     assert violating.format(NAIVE) in page
     refused = '<a class="count refused" href="{}"><span aria-hidden="true">⊘</span> 12 / 14'
@@ -56,51 +44,46 @@ def test_index_shows_every_count_before_any_exploration(client: Client) -> None:
     assert '</a><span class="verdict">wrong elsewhere</span>' in cell
 
 
-def test_a_cell_says_whether_it_was_explored_here(client: Client, stored: dict[str, Kept]) -> None:
-    here, more = "explored on this machine</span>", "12 / 14"
-    path = "/lab/races/lost_update/"
-    assert (get(client, path).count(here), get(client, "/lab/museum/").count(here)) == (6, 2)
-    cell = get(client, path).split(f'href="{NAIVE}"')[1].split("</td>")[0]
-    assert (here in cell, more in cell) == (True, True)
-    Exploration.objects.update(digest="of what was before")
-    assert here not in get(client, path)
-    Exploration.objects.filter(race="lost_update").update(race="of_the_past")
-    assert here not in get(client, path)
+LOAD_RUNS = "/lab/load-runs/"
 
 
-def test_index_shows_the_last_load_run(
-    client: Client, report: Path, stored: dict[str, Kept]
-) -> None:
+def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Path) -> None:
     keys = ("script", "strategy", "operation", "lost", "of", "share", "per_second")
     runs = [
-        ("lost_update", "naive", "resolve", 1234, 4936, 0.25, 987.4),
         ("lost_update", "update_returning", "resolve", 0, 4000, 0.0, 800.0),
+        ("toctou", "naive", "create", 7, 70, 0.1, 300.0),
+        ("lost_update", "naive", "resolve", 1234, 4936, 0.25, 987.4),
         ("hot_and_cold", "naive", "resolve", 99, 100, 0.99, 20.0),
     ]
     run: dict[str, Any] = {"command": "make races", "date": "2001-02-03", "users": 17}
     run |= {"seconds": 5, "left": 0, "runs": [dict(zip(keys, each, strict=True)) for each in runs]}
     report.write_text(json.dumps(run))
-    page = get(client, "/lab/")
+    page = get(client, LOAD_RUNS)
     assert "to come" not in page
-    assert "lab/live.js" not in page
     assert "The last <code>make races</code>, 2001-02-03: 17 users on gunicorn for 5 sec" in page
+    assert re.findall(r"<h2><a [^>]+>([^<]+)</a>", page) == ["Lost update", "TOCTOU"]
+    assert page.index("Speed of naive") < page.index("Speed of update_returning")
     assert '<meter max="987.4" value="800.0" aria-label="Speed of update_returning">' in page
     assert "</meter> 987</td>" in page
     assert "</meter> 1,234 of 4,936 (25.0%)</td><td><a" in page
     assert "</meter> 0 of 4,000</td><td><a" in page
     assert "99 of 100" not in page  # hot_and_cold is no race of the catalogue
-    report.write_text(json.dumps({**run, "left": 1}))
-    page = get(client, "/lab/")
-    assert "<b>1 run to come.</b>" in page
-    assert "lab/live.js" in page
+
+
+def test_the_page_of_load_runs_is_loaded_again_while_one_runs(client: Client, report: Path) -> None:
+    run = {"script": "lost_update", "strategy": "naive", "lost": 0, "of": 9, "share": 0}
+    report.write_text(json.dumps({"runs": [{**run, "per_second": 5}], "left": 1}))
+    response = client.get(LOAD_RUNS)
+    assert b"<b>1 run to come.</b>" in response.content
+    assert response["Refresh"] == "2"
     os.utime(report, (0, 0))  # the command was ended
-    assert "lab/live.js" not in get(client, "/lab/")
+    assert "Refresh" not in client.get(LOAD_RUNS)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}]}'])
-def test_index_ignores_an_unreadable_report(client: Client, report: Path, text: str) -> None:
+def test_an_unreadable_report_is_none(client: Client, report: Path, text: str) -> None:
     report.write_text(text)
-    assert "There has been no load test yet" in get(client, "/lab/")
+    assert "There has been no load test yet" in get(client, LOAD_RUNS)
 
 
 def test_a_race_shows_two_strategies_as_a_diff(client: Client) -> None:
@@ -125,7 +108,7 @@ def test_a_race_shows_two_strategies_as_a_diff(client: Client) -> None:
 @pytest.mark.parametrize("name", EVERY_RACE)
 def test_every_race_has_its_page(client: Client, name: str) -> None:
     page = get(client, f"/lab/races/{name}/")
-    assert f"<h1>{name}</h1>" in page
+    assert f"<h1>{EVERY_RACE[name].title}</h1>" in page
     assert ("Found in" in page) is (name in MUSEUM)
     verdicts = {each.name: each.verdict for each in EVERY_RACE[name].strategies.values()}
     chosen = re.findall(r"<option selected>(\w+)</option>", page)
@@ -148,13 +131,15 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
         "races/lost_update/on_conflict/2/",
         "races/lost_update/naive/1/",
         "races/lost_update/naive/2/?level=strict",
+        "races/lost_update/naive/3/?level=serializable",
+        "races/toctou/naive/2/?level=serializable",
         "races/lost_update/naive/2/?schedule=1111",
         "races/lost_update/naive/2/?schedule=%00",
         "races/lost_update/naive/2/?predict=6",
         "races/lost_update/naive/2/?predict=²",
     ],
 )
-def test_pages_that_do_not_exist(client: Client, stored: dict[str, Kept], path: str) -> None:
+def test_pages_that_do_not_exist(client: Client, path: str) -> None:
     response = client.get(f"/lab/{path}")
     assertContains(response, "Show the races", status_code=404)
     assert b"short URL" not in response.content
@@ -169,9 +154,9 @@ def test_isolation_has_a_column_for_each_level(client: Client) -> None:
     assert f'<a class="count wrong" href="{NAIVE}?level=repeatable+read">' in page
 
 
-def test_museum_shows_each_exhibit_with_its_source(client: Client, stored: dict[str, Kept]) -> None:
+def test_museum_shows_each_exhibit_with_its_source(client: Client) -> None:
     page = get(client, "/lab/museum/")
     for name in MUSEUM:
-        assert f'<a href="/lab/races/{name}/">{name}</a>' in page
+        assert f'<a href="/lab/races/{name}/">{MUSEUM[name].title}</a>' in page
     count = '"/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 12 / 14'
     assert count in page

@@ -1,22 +1,29 @@
 """The picture of a schedule: its facts, from real explorations, and their places."""
 
-import re
-
 import pytest
 
-from lab.conftest import Kept
-from lab.exploring.explored import KeptSchedule
+from lab.conftest import first_with, recorded, schedule_of, schedules_of
 from lab.pages.schedules import sheet_of
+from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.cells import Sheet, verdict
 from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
 from pginterleave.picture.history import locks, prefix, transactions, waits
 from pginterleave.picture.layout import Path, Rect, draw
 from pginterleave.picture.wording import words
 
-pytestmark = pytest.mark.django_db  # the explorations need a database
+# Waits, errors, an isolation level, a deadlock with second tries, and a write skew.
+CELLS = (
+    "lost_update/naive",
+    "lost_update/naive/2/serializable",
+    "lost_update/select_for_update/3",
+    "toctou/check_first",
+    "toctou_in_a_transaction/forgiveness",
+    "crossed_locks/update_returning",
+    "write_skew/with_a_retry/2/serializable",
+)
 
 
-def number_of(schedule: KeptSchedule, process: int, kind: str) -> int:
+def number_of(schedule: RecordedSchedule, process: int, kind: str) -> int:
     return 1 + [(each["process"], each["kind"]) for each in schedule.steps].index((process, kind))
 
 
@@ -53,20 +60,16 @@ def number_of(schedule: KeptSchedule, process: int, kind: str) -> int:
         ),
     ],
 )
-def test_a_step_in_a_few_words(
-    explored: dict[str, Kept], what: str, statements: str, expected: str
-) -> None:
-    kept = explored[what]
-    steps = kept.first(statements, violating=bool(kept.explored.violating)).steps
+def test_a_step_in_a_few_words(what: str, statements: str, expected: str) -> None:
+    kept = recorded(what)
+    steps = first_with(kept, statements, violating=bool(kept.count.violating)).steps
     said = zip(steps, words(steps), strict=True)
     texts = [f"{step['process']} {text}" for step, text in said]
     assert "; ".join(each for each in texts if each[2:] not in ("commit", "rollback")) == expected
 
 
-def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it(
-    explored: dict[str, Kept],
-) -> None:
-    schedule = explored["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
+def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it() -> None:
+    schedule = first_with(recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False)
     steps = schedule.steps
     lock, asks = number_of(schedule, 1, "SELECT"), number_of(schedule, 2, "SELECT")
     ends = [number_of(schedule, process, "COMMIT") for process in (1, 2)]
@@ -82,23 +85,23 @@ def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it(
     assert (wait.process, wait.first, wait.last, wait.waited_for) == (2, asks, ends[0], (1,))
 
 
-def test_a_read_outside_of_a_transaction_is_in_none(explored: dict[str, Kept]) -> None:
-    naive = explored["lost_update/naive"].first("1S 2S 1U 2U")
+def test_a_read_outside_of_a_transaction_is_in_none() -> None:
+    naive = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U")
     reads = [number for number, step in enumerate(naive.steps, 1) if step["kind"] == "SELECT"]
     assert not any(
         each.first <= number <= each.last for each in transactions(naive.steps) for number in reads
     )
-    atomic = explored["lost_update/atomic_only"].first("1S 2S 1U 2U")
+    atomic = first_with(recorded("lost_update/atomic_only"), "1S 2S 1U 2U")
     assert [(each.process, each.first) for each in transactions(atomic.steps)] == [(1, 1), (2, 2)]
 
 
-def test_a_row_that_does_not_exist_is_not_locked(explored: dict[str, Kept]) -> None:
-    schedule = explored["row_lock_on_no_row/as_found"].first("1S 2S 1I 2I")
+def test_a_row_that_does_not_exist_is_not_locked() -> None:
+    schedule = first_with(recorded("row_lock_on_no_row/as_found"), "1S 2S 1I 2I")
     assert {each.mode for each in locks(schedule.steps)} == {"new row"}
 
 
-def test_a_prefix_does_not_reveal_what_follows(explored: dict[str, Kept]) -> None:
-    schedule = explored["lost_update/select_for_update"].first("1S 2S 1U 2U", violating=False)
+def test_a_prefix_does_not_reveal_what_follows() -> None:
+    schedule = first_with(recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False)
     asks = number_of(schedule, 2, "SELECT")
     steps = schedule.steps
     known = prefix(steps, asks)
@@ -112,12 +115,10 @@ def test_a_prefix_does_not_reveal_what_follows(explored: dict[str, Kept]) -> Non
     assert [text.text for text in drawing.texts].count("?") == len(schedule.steps) - asks
 
 
-def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due(
-    explored: dict[str, Kept],
-) -> None:
-    kept = explored["lost_update/atomic_only"]
-    schedule = kept.first("1S 1U 2S 2U")
-    sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
+def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due() -> None:
+    kept = recorded("lost_update/atomic_only")
+    schedule = first_with(kept, "1S 1U 2S 2U")
+    sheet = sheet_of(kept, schedule, len(schedule.steps))
     assert sheet.told[1:3] == [
         "Process 1 writes hits = 1.",
         "Process 2 reads hits = 0, although process 1 has written hits = 1.",
@@ -125,33 +126,23 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due(
     told = {text.text: text.style for text in draw(sheet, WIDE).texts}
     assert told["✗ hits = 1, not 2"] == "verdict wrong"
     assert "Due: All are redirected, and every hit is counted." in told
-    begun = sheet_of(kept.explored, schedule, 3)
+    begun = sheet_of(kept, schedule, 3)
     assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
 
 
-def test_the_rows_have_versions(explored: dict[str, Kept]) -> None:
-    """A write ends one version and creates the next; the table of the steps shows them."""
-    schedule = explored["lost_update/naive"].schedule("122211")
-    told = [each.split("\u00a0", 2)[2] for step in schedule.steps for each in step["versions"]]
-    told = [each for each in told if "P" in each]
-    assert [re.sub(r"\d{2,}", "?", each.replace("\u00a0", " ")) for each in told] == [
-        "? xmax P2", "P2 xmax –", "P2 xmax P1", "P1 xmax –",
-    ]  # fmt: skip
-
-
-def test_a_process_with_an_error_is_refused(explored: dict[str, Kept]) -> None:
-    kept = explored["toctou/check_first"]
-    schedule = kept.first("1S 2S 1I 2I")
-    drawing = draw(sheet_of(kept.explored, schedule, len(schedule.steps)), WIDE)
+def test_a_process_with_an_error_is_refused() -> None:
+    kept = recorded("toctou/check_first")
+    schedule = first_with(kept, "1S 2S 1I 2I")
+    drawing = draw(sheet_of(kept, schedule, len(schedule.steps)), WIDE)
     assert drawing.kind == "refused"
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
 
 
-def test_the_victim_of_a_deadlock_has_its_cycle(explored: dict[str, Kept]) -> None:
-    kept = explored["crossed_locks/update_returning"]
+def test_the_victim_of_a_deadlock_has_its_cycle() -> None:
+    kept = recorded("crossed_locks/update_returning")
     for order, victim in ("121212", 4), ("1212a12", 3):
-        schedule = kept.schedule(order)
-        sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
+        schedule = schedule_of(kept, order)
+        sheet = sheet_of(kept, schedule, len(schedule.steps))
         first, second = sheet.conflicts
         assert (first.kind, first.source, first.target) == ("cycle", victim, 7 - victim)
         assert (second.source, second.target) == (7 - victim, victim)
@@ -160,31 +151,29 @@ def test_the_victim_of_a_deadlock_has_its_cycle(explored: dict[str, Kept]) -> No
         assert first.said_at_source.endswith(f"which waits for process {process}")
 
 
-def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
-    explored: dict[str, Kept],
-) -> None:
-    """It keeps its number, and so do its versions. The verdict follows its last step."""
-    kept = explored["crossed_locks/update_returning"]
+def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended() -> None:
+    """It keeps its number. The verdict follows its last step."""
+    kept = recorded("crossed_locks/update_returning")
     for order, victim in ("121212", 2), ("1212a12", 1):
-        schedule = kept.schedule(order)
-        assert [(step["process"], step["until"]) for step in schedule.second_tries] == [
+        schedule = schedule_of(kept, order)
+        second_tries = schedule.whole[len(schedule.steps) :]
+        assert [(step["process"], step["until"]) for step in second_tries] == [
             (victim, 7), (victim, 8), (victim, 9)
         ]  # fmt: skip
-        assert f"xmin\u00a0P{victim} " in schedule.whole[-1]["versions"][-1]
-        sheet = sheet_of(kept.explored, schedule, 6)
+        sheet = sheet_of(kept, schedule, 6)
         assert sheet.told[6].startswith(f"Process {victim} tries again, after all have ended, and")
         assert sheet.held == "a: 2, b: 2"
-        begun = sheet_of(kept.explored, schedule, 5)
+        begun = sheet_of(kept, schedule, 5)
         assert not begun.ended
         assert len(begun.rows) == 6  # with that of the open transaction
-    serial = kept.schedule("111222")
-    assert (serial.second_tries, serial.steps) == ([], serial.whole)
+    serial = schedule_of(kept, "111222")
+    assert serial.steps == serial.whole
 
 
-def test_the_pivot_of_a_write_skew_tries_again(explored: dict[str, Kept]) -> None:
-    kept = explored["write_skew/with_a_retry/2/serializable"]
-    schedule = kept.first("1S 2S 1U 2U 2S", violating=False)
-    sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
+def test_the_pivot_of_a_write_skew_tries_again() -> None:
+    kept = recorded("write_skew/with_a_retry/2/serializable")
+    schedule = first_with(kept, "1S 2S 1U 2U 2S", violating=False)
+    sheet = sheet_of(kept, schedule, len(schedule.steps))
     write, again = number_of(schedule, 2, "UPDATE"), len(schedule.steps) - 1
     assert sheet.told[write - 1].endswith(
         "PostgreSQL ends it as the pivot of a write skew, "
@@ -196,12 +185,10 @@ def test_the_pivot_of_a_write_skew_tries_again(explored: dict[str, Kept]) -> Non
 
 
 @pytest.mark.parametrize("size", [WIDE, DENSE, NARROW], ids=lambda size: size.name)
-def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(
-    explored: dict[str, Kept], size: Size
-) -> None:
-    for kept in explored.values():
-        for schedule in kept.schedules:
-            sheet = sheet_of(kept.explored, schedule, len(schedule.steps))
+def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(size: Size) -> None:
+    for kept in map(recorded, CELLS):
+        for schedule in schedules_of(kept):
+            sheet = sheet_of(kept, schedule, len(schedule.steps))
             drawing = draw(sheet, size)
             for shape in [*drawing.below, *drawing.above]:
                 if isinstance(shape, Rect):

@@ -1,13 +1,12 @@
 """What an exhibit is, and what several exhibits share."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from django.db import connection, models
 
-from lab.races.creating_races import target
-from lab.races.race_definition import Race
+from lab.races.creating import target
+from lab.races.race import Race
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, Verdict
 
@@ -39,20 +38,6 @@ class ExhibitModel(models.Model):
         managed = False
 
 
-def exhibit(
-    *tables: type[ExhibitModel],
-    prepare: Callable[[Strategy], object] = lambda _: None,
-    **fields: Any,
-) -> Exhibit:
-    """Return an exhibit whose set-up creates these tables again and calls `prepare(strategy)`."""
-
-    def setup(strategy: Strategy) -> None:
-        make_tables(*tables)
-        prepare(strategy)
-
-    return Exhibit(setup=setup, **{"observe": rows_of(*tables), **fields})
-
-
 def wrong(function: Any, shows: str) -> Strategy:
     return Strategy(function.__name__, function, Verdict.WRONG, "–", shows)
 
@@ -76,38 +61,26 @@ def add_unique(model: type[ExhibitModel], *fields: str, nulls_distinct: bool | N
         )
 
 
-def rows_of(*tables: type[ExhibitModel]) -> Callable[[], str]:
-
-    def rows() -> str:
-        return "; ".join(
-            ", ".join(map(str, model.objects.order_by("pk"))) or "no rows" for model in tables
-        )
-
-    return rows
+def rows_of(*tables: type[ExhibitModel]) -> str:
+    return "; ".join(
+        ", ".join(map(str, model.objects.order_by("pk"))) or "no rows" for model in tables
+    )
 
 
-def one_link_called(name: str, model: Any) -> Callable[[list[Outcome]], str]:
-    """Return the invariant that one link is called `name`, and only its owner was told so."""
-
-    def invariant(outcomes: list[Outcome]) -> str:
-        links = list(model.objects.all())
-        if len(links) != 1:
-            return f"{len(links)} links are called {name}"
-        owners = [target(process) for process, each in enumerate(outcomes, 1) if each.returned]
-        leads_to = links[0].target_url
-        return "" if owners == [leads_to] else f"{name} leads to {leads_to}, and {owners} own it"
-
-    return invariant
+def one_owner_of(name: str, model: Any, outcomes: list[Outcome]) -> str:
+    """Check that one link is called `name`, and that only its owner was told so."""
+    links = list(model.objects.all())
+    if len(links) != 1:
+        return f"{len(links)} links are called {name}"
+    owners = [target(process) for process, outcome in enumerate(outcomes, 1) if outcome.returned]
+    leads_to = links[0].target_url
+    return "" if owners == [leads_to] else f"{name} leads to {leads_to}, and {owners} own it"
 
 
-def each_owns_a(model: Any) -> Callable[[list[Outcome]], str]:
-    """Return the invariant that each process gets a primary key that leads to its own target."""
-
-    def invariant(outcomes: list[Outcome]) -> str:
-        for process, outcome in enumerate(outcomes, 1):
-            link = model.objects.filter(pk=outcome.returned).first()
-            if link is None or link.target_url != target(process):
-                return f"{outcome.returned} does not lead to the target of process {process}"
-        return ""
-
-    return invariant
+def own_links_in(model: Any, outcomes: list[Outcome]) -> str:
+    """Check that each process is returned a primary key that leads to its own target."""
+    for process, outcome in enumerate(outcomes, 1):
+        link = model.objects.filter(pk=outcome.returned).first()
+        if link is None or link.target_url != target(process):
+            return f"{outcome.returned} does not lead to the target of process {process}"
+    return ""

@@ -5,7 +5,14 @@ from functools import partial
 from django.db import models, transaction
 from django.db.models import F
 
-from lab.races.museum.exhibit import ExhibitModel, exhibit, right, wrong
+from lab.races.museum.exhibit import (
+    Exhibit,
+    ExhibitModel,
+    make_tables,
+    right,
+    rows_of,
+    wrong,
+)
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
 
@@ -60,11 +67,16 @@ def mended_with_a_lock(key: str) -> bool:
     return True
 
 
+def redeem(strategy: Strategy, process: int) -> object:
+    return strategy.function("gift")
+
+
 def one_free_use(strategy: Strategy) -> None:
+    make_tables(LimitedLink)
     LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
 
 
-def redeemed_as_often_as_allowed(outcomes: list[Outcome]) -> str:
+def within_the_limit(outcomes: list[Outcome]) -> str:
     link = LimitedLink.objects.get(key="gift")
     redeemed = sum(bool(outcome.returned) for outcome in outcomes)
     if redeemed != link.max_uses:
@@ -72,19 +84,19 @@ def redeemed_as_often_as_allowed(outcomes: list[Outcome]) -> str:
     return "" if link.uses == redeemed else f"uses = {link.uses}, not {redeemed}"
 
 
-EXHIBIT = exhibit(
-    LimitedLink,
-    prepare=one_free_use,
+EXHIBIT = Exhibit(
     name="limited_use",
     situation="Every process redeems the same link (LimitedLink), which may be used once.",
-    must_hold="One may follow it, the others are told that it is used up, and uses = 1.",
+    invariant="One may follow it, the others are told that it is used up, and uses = 1.",
     strategies=table(
         wrong(as_found, "check, then act: the counter is right, and too high"),
         right(mended, "one UPDATE … WHERE uses < max_uses"),
         right(mended_with_a_lock, "a row lock before the check"),
     ),
-    processes=lambda strategy, number: [partial(strategy.function, "gift")] * number,
-    invariant=redeemed_as_often_as_allowed,
+    setup=one_free_use,
+    process=redeem,
+    check=within_the_limit,
+    rows=partial(rows_of, LimitedLink),
     source=(
         "django-link-shortener 1.1: max_uses (max_uses=1 with 16 threads: 5 to 16 redemptions); "
         "Shlink 5.1.5: max-visits"
@@ -97,5 +109,4 @@ EXHIBIT = exhibit(
         "hit does not enforce a limit: the check and the count have to be one step."
     ),
     lesson="A limit that one statement checks and another one uses up is not a limit.",
-    signature="redeem(key: str) -> bool: whether the LimitedLink may be followed this time",
 )

@@ -1,10 +1,19 @@
 """YOURLS: the next id is read, used and written back, and two creates use the same one."""
 
+from functools import partial
+
 from django.db import connection, models
 
-from lab.races.creating_races import target
-from lab.races.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
-from lab.races.race_definition import each
+from lab.races.creating import target
+from lab.races.museum.exhibit import (
+    Exhibit,
+    ExhibitModel,
+    make_tables,
+    own_links_in,
+    right,
+    rows_of,
+    wrong,
+)
 from shorturl.strategies.table import Strategy, table
 
 
@@ -59,23 +68,27 @@ def mended(target_url: str) -> str:
     return keyword
 
 
+def create(strategy: Strategy, process: int) -> object:
+    return strategy.function(target(process))
+
+
 def first_id(strategy: Strategy) -> None:
+    make_tables(Option, Keyword)
     Option.objects.create(name="next_id", value=1)
 
 
-EXHIBIT = exhibit(
-    Option,
-    Keyword,
-    prepare=first_id,
+EXHIBIT = Exhibit(
     name="next_id_written_back",
     situation="Every process creates a link, whose keyword is the next id.",
-    must_hold="Each process gets a link that leads to its own target.",
+    invariant="Each process gets a link that leads to its own target.",
     strategies=table(
         wrong(as_found, "read the next id, look, insert, write it back"),
         right(mended, "UPDATE … RETURNING takes the number and moves on"),
     ),
-    processes=each(lambda strategy, process: strategy.function(target(process))),
-    invariant=each_owns_a(Keyword),
+    setup=first_id,
+    process=create,
+    check=partial(own_links_in, Keyword),
+    rows=partial(rows_of, Option, Keyword),
     source="YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)",
     story=(
         "Counting makes the shortest keywords. The next number is stored in a table of options. "
@@ -86,5 +99,4 @@ EXHIBIT = exhibit(
         "report it."
     ),
     lesson="A number that is read and written back is handed out twice; take it in one statement.",
-    signature="create(target_url: str) -> str: the keyword that the link has",
 )

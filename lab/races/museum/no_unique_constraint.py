@@ -1,17 +1,20 @@
 """Kutt: check whether the address is free, and insert it, without a unique constraint."""
 
+from functools import partial
+
 from django.db import connection, models
 
-from lab.races.creating_races import target
+from lab.races.creating import target
 from lab.races.museum.exhibit import (
+    Exhibit,
     ExhibitModel,
     add_unique,
-    exhibit,
-    one_link_called,
+    make_tables,
+    one_owner_of,
     right,
+    rows_of,
     wrong,
 )
-from lab.races.race_definition import each
 from shorturl.strategies.table import Strategy, table
 
 
@@ -50,23 +53,28 @@ def mended(address: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def add_constraint(strategy: Strategy) -> None:
+def create(strategy: Strategy, process: int) -> object:
+    return strategy.function("sale", target(process))
+
+
+def make_table(strategy: Strategy) -> None:
+    make_tables(Address)
     if strategy.name != "as_found":
         add_unique(Address, "address")
 
 
-EXHIBIT = exhibit(
-    Address,
-    prepare=add_constraint,
+EXHIBIT = Exhibit(
     name="no_unique_constraint",
     situation="Every process asks for the same address.",
-    must_hold="One process gets it, and the others are told that it is taken.",
+    invariant="One process gets it, and the others are told that it is taken.",
     strategies=table(
         wrong(as_found, "check, then insert, without a unique constraint"),
         right(mended, "a unique constraint, and INSERT … ON CONFLICT"),
     ),
-    processes=each(lambda strategy, process: strategy.function("sale", target(process))),
-    invariant=one_link_called("sale", Address),
+    setup=make_table,
+    process=create,
+    check=partial(one_owner_of, "sale", Address),
+    rows=partial(rows_of, Address),
     source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
     story=(
         "The code checks whether the address is free, and inserts it. Other projects do the same, "
@@ -76,5 +84,4 @@ EXHIBIT = exhibit(
         "check corrects this: until one process commits its insert, the other cannot see it."
     ),
     lesson="What must be unique needs a unique constraint; a check before is only a courtesy.",
-    signature="create(address: str, target_url: str) -> bool: whether the address is yours now",
 )

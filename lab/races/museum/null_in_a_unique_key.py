@@ -1,17 +1,20 @@
 """Shlink: a unique key with a column that may be NULL accepts two links with the same code."""
 
+from functools import partial
+
 from django.db import connection, models, transaction
 
-from lab.races.creating_races import target
+from lab.races.creating import target
 from lab.races.museum.exhibit import (
+    Exhibit,
     ExhibitModel,
     add_unique,
-    exhibit,
-    one_link_called,
+    make_tables,
+    one_owner_of,
     right,
+    rows_of,
     wrong,
 )
-from lab.races.race_definition import each
 from shorturl.strategies.table import Strategy, table
 
 
@@ -62,24 +65,29 @@ def mended(code: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def add_constraint(strategy: Strategy) -> None:
+def create(strategy: Strategy, process: int) -> object:
+    return strategy.function("sale", target(process))
+
+
+def make_table(strategy: Strategy) -> None:
+    make_tables(DomainLink)
     # By default, all NULLs of a unique constraint are distinct.
     distinct = None if strategy.name == "as_found" else False
     add_unique(DomainLink, "code", "domain_id", nulls_distinct=distinct)
 
 
-EXHIBIT = exhibit(
-    DomainLink,
-    prepare=add_constraint,
+EXHIBIT = Exhibit(
     name="null_in_a_unique_key",
     situation="Every process asks for the same code on the default domain, whose id is NULL.",
-    must_hold="One process gets it, and the others are told that it is taken.",
+    invariant="One process gets it, and the others are told that it is taken.",
     strategies=table(
         wrong(as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"),
         right(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
     ),
-    processes=each(lambda strategy, process: strategy.function("sale", target(process))),
-    invariant=one_link_called("sale", DomainLink),
+    setup=make_table,
+    process=create,
+    check=partial(one_owner_of, "sale", DomainLink),
+    rows=partial(rows_of, DomainLink),
     source="Shlink 5.1.5: how it makes sure that a short code is unique",
     story=(
         "The code has two protections against this race. It looks for the short code with SELECT … "
@@ -91,5 +99,4 @@ EXHIBIT = exhibit(
         "theirs was created. On any other domain the unique key refuses the second link."
     ),
     lesson="A unique key with a NULL in it is not a unique key, unless it says NULLS NOT DISTINCT.",
-    signature="create(code: str, target_url: str) -> bool: whether the code is yours now",
 )

@@ -1,12 +1,20 @@
 """django-link-shortener: try again after an IntegrityError, in an aborted transaction."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from django.db import IntegrityError, models, transaction
 
-from lab.races.creating_races import target
-from lab.races.museum.exhibit import ExhibitModel, each_owns_a, exhibit, right, wrong
-from lab.races.race_definition import each
+from lab.races.creating import target
+from lab.races.museum.exhibit import (
+    Exhibit,
+    ExhibitModel,
+    make_tables,
+    own_links_in,
+    right,
+    rows_of,
+    wrong,
+)
 from shorturl.strategies.table import Strategy, table
 
 
@@ -51,23 +59,28 @@ def mended(target_url: str, keys: Iterable[str]) -> str:
     raise KeyError("no key was free")
 
 
-def in_a_request(strategy: Strategy, process: int) -> object:
+def no_links(strategy: Strategy) -> None:
+    make_tables(RetriedLink)
+
+
+def create_in_a_request(strategy: Strategy, process: int) -> object:
     """Create a link in the transaction that ATOMIC_REQUESTS begins."""
     with transaction.atomic():
         return strategy.function(target(process), ["same", f"own{process}"])
 
 
-EXHIBIT = exhibit(
-    RetriedLink,
+EXHIBIT = Exhibit(
     name="retry_without_a_savepoint",
     situation="Every process creates a link in a transaction, and all draw the same key first.",
-    must_hold="Each process gets a link that leads to its own target.",
+    invariant="Each process gets a link that leads to its own target.",
     strategies=table(
         wrong(as_found, "catches IntegrityError and continues in the same transaction"),
         right(mended, "the same with a savepoint round the INSERT"),
     ),
-    processes=each(in_a_request),
-    invariant=each_owns_a(RetriedLink),
+    setup=no_links,
+    process=create_in_a_request,
+    check=partial(own_links_in, RetriedLink),
+    rows=partial(rows_of, RetriedLink),
     source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
     story=(
         "The code expects that two processes may draw the same key, leaves the decision to the "
@@ -78,5 +91,4 @@ EXHIBIT = exhibit(
         "everything else that the request has written is lost as well."
     ),
     lesson="An error that is caught inside a transaction needs a savepoint to go back to.",
-    signature="create(target_url: str, keys: Iterable[str]) -> str: the key that the link has",
 )

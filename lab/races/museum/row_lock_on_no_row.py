@@ -7,9 +7,10 @@ from django.db import connection, models, transaction
 from django.db.models import F
 
 from lab.races.museum.exhibit import (
+    Exhibit,
     ExhibitModel,
     add_unique,
-    exhibit,
+    make_tables,
     right,
     rows_of,
     wrong,
@@ -81,34 +82,37 @@ def mended_with_a_lock(link_id: int, hour: datetime) -> None:
             Visits.objects.create(link_id=link_id, hour=hour, total=1)
 
 
+def visit(strategy: Strategy, process: int) -> object:
+    return strategy.function(1, NOON)
+
+
 def one_link(strategy: Strategy) -> None:
+    make_tables(VisitedLink, Visits)
     VisitedLink.objects.create(id=1)
     if strategy.name not in ("as_found", "mended_with_a_lock"):
         add_unique(Visits, "link_id", "hour")
 
 
-def one_row_counts_all(outcomes: list[Outcome]) -> str:
+def no_lost_visit(outcomes: list[Outcome]) -> str:
     totals = list(Visits.objects.order_by("id").values_list("total", flat=True))
     if len(totals) != 1:
         return f"{len(totals)} rows for one hour"
     return "" if totals == [len(outcomes)] else f"total = {totals[0]}, not {len(outcomes)}"
 
 
-EXHIBIT = exhibit(
-    VisitedLink,
-    Visits,
-    prepare=one_link,
+EXHIBIT = Exhibit(
     name="row_lock_on_no_row",
     situation="Every process follows a link that has no visit in this hour yet.",
-    must_hold="The hour has one row, which counts every visit.",
+    invariant="The hour has one row, which counts every visit.",
     strategies=table(
         wrong(as_found, "SELECT … FOR UPDATE of a row that may not exist, then INSERT"),
         right(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
         right(mended_with_a_lock, "the same, with a lock on a row that exists"),
     ),
-    processes=lambda strategy, number: [partial(strategy.function, 1, NOON)] * number,
-    invariant=one_row_counts_all,
-    observe=rows_of(Visits),
+    setup=one_link,
+    process=visit,
+    check=no_lost_visit,
+    rows=partial(rows_of, Visits),
     source="Kutt 3.2.3: server/queries/visit.queries.js (seen live: 4 rows where 1 was due)",
     story=(
         "Visits are counted by the hour, in one row for each link and hour. The code locks that "
@@ -119,5 +123,4 @@ EXHIBIT = exhibit(
         "second row, and none can be added while there are two."
     ),
     lesson="A row lock keeps no process out while there is no row; a unique key does.",
-    signature="visit(link_id: int, hour: datetime) -> None: count one visit in museum_visits",
 )

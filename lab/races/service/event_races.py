@@ -9,20 +9,15 @@ from unittest.mock import patch
 
 from django.db import connection
 
-from lab.races.creating_races import next_id, no_links
-from lab.races.delivering_races import (
-    EVENTS,
-    NUMBER,
-    RECEIVER,
-    Sent,
-    each_once_in_order,
-    only,
-    waiting,
-)
-from lab.races.idempotency_races import Killed
-from lab.races.race_definition import Process, Race, worst_case
-from lab.races.resolving_races import EXPIRED, LONG_AGO, NEW, OLD
+from lab.races.creating import no_links
+from lab.races.creating import set_next_id as next_id
+from lab.races.delivering import EVENTS, NUMBER, RECEIVER, Sent
+from lab.races.delivering import waiting_events as waiting
+from lab.races.idempotency import Killed
+from lab.races.resolving import EXPIRED, LONG_AGO, NEW, OLD
+from lab.races.service.former import each_once_in_order, only
 from lab.races.service.functions import row
+from lab.races.service.race_definition import Process, Race, worst_case
 from pginterleave import Outcome
 from shorturl import operations
 from shorturl.events import delivering

@@ -7,10 +7,10 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 
-from lab.races.race_definition import Process, Race, each
-from lab.races.resolving_races import EXPIRED, NEW, both_keys
+from lab.races.resolving import EXPIRED, NEW, both_keys
 from lab.races.service.functions import row
-from lab.races.visit_races import VISIT, both_counts, both_rows, no_visits
+from lab.races.service.race_definition import Process, Race, each
+from lab.races.visits import VISIT, both_counts, both_rows, no_visits
 from pginterleave import Outcome
 from shorturl import following, operations
 from shorturl.exceptions import Gone

@@ -11,11 +11,11 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import Sum
 
-from lab.races.idempotency_races import Killed
-from lab.races.race_definition import Process, Race, worst_case
-from lab.races.resolving_races import LONG_AGO
+from lab.races.idempotency import Killed
+from lab.races.resolving import LONG_AGO
 from lab.races.service.functions import row
-from lab.races.visit_races import VISIT, hits_and_visits, no_visits
+from lab.races.service.race_definition import Process, Race, worst_case
+from lab.races.visits import VISIT, hits_and_visits, no_visits
 from pginterleave import Outcome
 from shorturl import cluster, following
 from shorturl.models import RecordedVisits, ShortUrl

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 from django.db import connection, connections
 
-from lab.exploring.jobs import LEVELS
-from lab.races import EVERY_RACE, resolving_races
-from lab.races.counts import COUNTS
-from lab.races.tests.test_races import job
+from lab.races import EVERY_RACE, resolving
 from lab.races.write_skew import TeamLink, two_active_links
-from lab.scratch_database import scratch_database
+from lab.recordings.cells import LEVELS, find_cell
+from lab.recordings.recording import read
 
 CALLS = 50  # of each thread, in one repetition
 SAFE, BROKEN = 3, 100  # repetitions of a safe strategy, and the most of a broken one
@@ -51,10 +49,10 @@ def errors_of(calls: list[Callable[[], object]], level: str) -> int:
 
 def lost_hits(strategy: Any, level: str) -> int:
     """Have four threads follow one link; return how many calls failed or were miscounted."""
-    resolving_races.fresh_links(strategy)
+    resolving.fresh_links(strategy)
     resolves = [strategy.function] * 4
     raised = errors_of([partial(resolve, "a") for resolve in resolves], level)
-    counted = resolving_races.hits_by_key()["a"]
+    counted = resolving.hits_by_key()["a"]
     return raised + abs(len(resolves) * CALLS - raised - counted)
 
 
@@ -92,10 +90,9 @@ def skewed_teams(strategy: Any, level: str) -> int:
 def test_what_is_safe_never_fails_and_what_is_broken_does(
     race: str, met: Callable[[Any, str], int], level: str
 ) -> None:
-    with scratch_database():
-        for strategy in EVERY_RACE[race].strategies.values():
-            if strategy.name == "in_memory":
-                continue  # it counts later, after the threads have ended
-            broken = COUNTS[str(job(race, strategy.name, level=level))].violating > 0
-            broke = any(met(strategy, level) for _ in range(BROKEN if broken else SAFE))
-            assert broke is broken, strategy.name
+    for strategy in EVERY_RACE[race].strategies.values():
+        if strategy.name == "in_memory":
+            continue  # it counts later, after the threads have ended
+        broken = read(find_cell(race, strategy.name, level=level)).count.violating > 0
+        broke = any(met(strategy, level) for _ in range(BROKEN if broken else SAFE))
+        assert broke is broken, strategy.name

@@ -1,11 +1,11 @@
 """Reduction does not change the result of an exploration."""
 
 from functools import partial
+from typing import Any
 
 import pytest
 
 from lab.races import EVERY_RACE
-from lab.scratch_database import scratch_database
 from pginterleave import Options
 
 # One race of each kind: a counter, an INSERT, a condition, several rows, and two tables.
@@ -37,15 +37,14 @@ EXHAUSTIVE = (
     ],
 )
 def test_it_is_the_same(race: str, strategies: tuple[str, ...], processes: int) -> None:
-    with scratch_database():
-        for name in strategies:
-            explore = partial(EVERY_RACE[race].explore, EVERY_RACE[race].strategies[name])
-            limits = {"max_schedules": 20_000, "max_seconds": 600}
-            every = explore(processes, options=Options(reduce=False), **limits)
-            reduced = explore(processes, **limits)
-            counts = (every.schedules, every.violating, every.truncated)
-            assert counts == (len(every.orders), len(every.violations), "")
-            assert (reduced.schedules, reduced.violating, reduced.truncated) == counts
-            assert set(reduced.orders) <= set(every.orders)
-            first, same = every.counterexample, reduced.counterexample
-            assert (first and first.order) == (same and same.order)
+    for name in strategies:
+        explore = partial(EVERY_RACE[race].explore, EVERY_RACE[race].strategies[name])
+        limits: dict[str, Any] = {"max_schedules": 20_000, "max_seconds": 600}
+        every = explore(processes, options=Options(reduce=False), **limits)
+        reduced = explore(processes, **limits)
+        counts = (every.schedules, every.violating, every.truncated)
+        assert counts == (len(every.orders), len(every.violations), "")
+        assert (reduced.schedules, reduced.violating, reduced.truncated) == counts
+        assert set(reduced.orders) <= set(every.orders)
+        first, same = every.counterexample, reduced.counterexample
+        assert (first and first.order) == (same and same.order)

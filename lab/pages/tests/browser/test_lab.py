@@ -1,19 +1,11 @@
-"""The lab in a browser: from the matrix to an exploration, and through its steps."""
+"""The lab in a browser: from the matrix to a cell, and through the steps of a schedule."""
 
-import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-from django.db import connection
 from playwright.sync_api import Locator, Page, expect
 
-from lab.conftest import NAIVE, RIGHT, Kept
-from lab.exploring.explored import KeptSchedule
-from lab.models import Exploration
-from lab.pages import measured
-from lab.scratch_database import LOCK
+from lab.conftest import NAIVE, first_with, recorded, schedule_of
+from lab.recordings.recording import RecordedSchedule
 from shorturl.tests.browser.conftest import NewPage
 
 
@@ -26,12 +18,12 @@ def as_table(page: Page) -> Locator:
     return page.locator(".lanes tbody tr:visible")
 
 
-def counterexample(stored: dict[str, Kept], strategy: str) -> KeptSchedule:
-    kept = stored[f"lost_update/{strategy}"]
-    return kept.schedule(kept.explored.counterexample)
+def counterexample(strategy: str) -> RecordedSchedule:
+    kept = recorded(f"lost_update/{strategy}")
+    return schedule_of(kept, kept.counterexample)
 
 
-def shows_steps(page: Page, schedule: KeptSchedule, number: int) -> None:
+def shows_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
     """Check that the first `number` steps are shown as stored, and no others."""
     picture = page.locator(".picture:visible")
     taken = picture.locator("rect.step:not(.later)").evaluate_all(
@@ -54,8 +46,8 @@ def shows_steps(page: Page, schedule: KeptSchedule, number: int) -> None:
     ]
 
 
-def test_through_the_steps_of_an_exploration(page: Page, stored: dict[str, Kept]) -> None:
-    schedule = counterexample(stored, "naive")
+def test_through_the_steps_of_an_exploration(page: Page) -> None:
+    schedule = counterexample("naive")
     last = len(schedule.steps)
     page.goto(NAIVE)
     page.get_by_text("as a table").click()
@@ -101,7 +93,7 @@ def test_through_the_steps_of_an_exploration(page: Page, stored: dict[str, Kept]
         shows_steps(page, schedule, number)
 
 
-def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, stored: dict[str, Kept]) -> None:
+def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
     """A laptop shows all of it, with the verdict and the line of code that loses the hit."""
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(NAIVE)
@@ -125,62 +117,11 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page, stored: dict[str
     assert result <= table  # it is not cut
 
 
-@pytest.fixture
-def nothing_runs_after(transactional_db: None) -> Iterator[None]:
-    """Wait for the exploration's end before the tables are emptied, even if the test fails."""
-    yield
-    with connection.cursor() as cursor:  # an exploration holds this lock until it is done
-        cursor.execute("SELECT pg_advisory_lock(%s), pg_advisory_unlock(%s)", [LOCK] * 2)
-
-
-@pytest.mark.exhaustive
-def test_a_page_explores_itself(new_page: NewPage, nothing_runs_after: None) -> None:
-    """Another process explores, in the database of this test; the page needs no JavaScript."""
-    page = new_page(java_script_enabled=False)
-    page.goto(RIGHT)
-    expect(page.get_by_text("0 of 4 schedules violate the invariant")).to_be_visible(timeout=60_000)
-    expect(page.locator("#verdict")).to_contain_text("The invariant holds")
-    assert Exploration.objects.get().summary
-
-
-def test_an_exploration_is_followed_and_cancelled(
-    new_page: NewPage, another_exploration: None
-) -> None:
-    page = new_page(java_script_enabled=False)
-    page.goto(RIGHT)
-    expect(page.get_by_text("or when another exploration has ended")).to_be_visible()
-    Exploration.objects.update(ran=2)
-    expect(page.get_by_text("2 of 4 schedules have run")).to_be_visible()
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_text("Not explored: It was cancelled.")).to_be_visible()
-    page.get_by_role("button", name="Explore it again").click()
-    expect(page.get_by_text("or when another exploration has ended")).to_be_visible()
-
-
-def test_the_runs_of_make_races_appear_as_they_end(
-    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: dict[str, Kept]
-) -> None:
-    monkeypatch.setattr(measured, "REPORT", tmp_path / "races.json")
-
-    def write(*strategies: str, left: int) -> None:
-        run = {"script": "lost_update", "operation": "resolve", "lost": 0, "of": 9, "share": 0}
-        runs = [{**run, "strategy": each, "per_second": 5} for each in strategies]
-        measured.REPORT.write_text(json.dumps({"runs": runs, "left": left}))
-
-    write("naive", left=1)
-    page.goto("/lab/")
-    section = page.locator("#measured")
-    expect(section.get_by_text("1 run to come.")).to_be_visible()
-    write("naive", "update_returning", left=0)
-    expect(section.get_by_label("Speed of update_returning")).to_be_visible()
-    expect(section.get_by_text("to come")).to_have_count(0)
-
-
-def test_without_javascript(new_page: NewPage, stored: dict[str, Kept]) -> None:
+def test_without_javascript(new_page: NewPage) -> None:
     page = new_page(java_script_enabled=False)
     page.goto("/lab/")
     page.locator(f"a[href='{NAIVE}']").first.click()
-    schedule = counterexample(stored, "naive")
+    schedule = counterexample("naive")
     expect(shown(page)).to_have_count(len(schedule.steps))
     expect(page.locator(".picture:visible .conflict")).to_have_count(2)
     expect(page.locator("#verdict")).to_be_visible()
@@ -194,7 +135,7 @@ def test_without_javascript(new_page: NewPage, stored: dict[str, Kept]) -> None:
     page.get_by_label("Your prediction").fill("2")
     page.get_by_role("button", name="Reveal").click()
     expect(page.get_by_text("You predicted: 2.")).to_be_visible()
-    page.get_by_role("link", name="lost_update").click()
+    page.get_by_role("link", name="Lost update").click()
     page.get_by_label("from").select_option("f_expression")
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_text("shorturl/strategies/resolving/f_expression.py")).to_be_visible()
@@ -203,12 +144,12 @@ def test_without_javascript(new_page: NewPage, stored: dict[str, Kept]) -> None:
         expect(page.get_by_role("table")).not_to_have_count(0)
 
 
-def test_the_visitor_is_the_scheduler(new_page: NewPage, stored: dict[str, Kept]) -> None:
+def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
     """By keys, and without JavaScript by links; a waiting process cannot be chosen."""
     page = new_page()
     page.goto(NAIVE)
     page.get_by_role("link", name="you are the scheduler").click()
-    schedule = stored["lost_update/naive"].first("1S 2S 1U 2U")
+    schedule = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U")
     keys = ["1", "ArrowLeft", *schedule.order]
     for key, taken in zip(keys, (1, 0, *range(1, len(schedule.order) + 1)), strict=True):
         expect(page.locator(".keys")).to_be_visible()  # then the script listens
@@ -228,7 +169,7 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage, stored: dict[str, Kept]
 
 # Scrolling is smooth and takes a moment. Waiting for it with wait_for_function() would evaluate a
 # string in the page, which its policy forbids.
-def test_keyboard_only(page: Page, stored: dict[str, Kept]) -> None:
+def test_keyboard_only(page: Page) -> None:
     """Reach a cell of the matrix, step, predict and reveal; each focused element is visible."""
 
     def tab_to(stop: Locator) -> None:
@@ -244,7 +185,7 @@ def test_keyboard_only(page: Page, stored: dict[str, Kept]) -> None:
     tab_to(page.locator(f"a[href='{NAIVE}']").first)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(NAIVE))
-    schedule = counterexample(stored, "naive")
+    schedule = counterexample("naive")
     tab_to(page.get_by_role("group", name="Schedules").get_by_role("link").first)
     forward = page.get_by_role("button", name="Forward")
     tab_to(forward)

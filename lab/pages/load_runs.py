@@ -1,0 +1,46 @@
+"""The results of the last load test, each with the count of the same cell."""
+
+import json
+import time
+from itertools import groupby
+from typing import Any
+
+from django.conf import settings
+
+from lab.races import RACES
+from lab.recordings.cells import find_cell
+from lab.recordings.recording import read_counts
+from lab.recordings.tables import CountedCell
+
+REPORT = settings.BASE_DIR / "reports" / "races.json"
+MAX_PAUSE_SECONDS = 120  # between two results of a command that is still running
+
+
+def read_last_run() -> dict[str, Any] | None:
+    """Return the last report of `make races`, or None if there is none that can be read.
+
+    Its `races` are each race with the rows of its runs, those that lost the largest share first. A
+    row has the run, what it lost as a text, and the counted cell. `is_running` says whether the
+    command still runs.
+    """
+    try:
+        report = json.loads(REPORT.read_text())
+        runs = [run for run in report["runs"] if run["script"] in RACES]
+        runs.sort(key=lambda run: (run["script"], -run["share"], run["strategy"]))
+        races = [
+            (RACES[script], [_row(run) for run in group])
+            for script, group in groupby(runs, key=lambda run: run["script"])
+        ]
+        fastest = max((run["per_second"] for run in runs), default=1)
+        is_recent = time.time() - REPORT.stat().st_mtime < MAX_PAUSE_SECONDS
+        is_running = report["left"] > 0 and is_recent
+        return {**report, "races": races, "fastest": fastest, "is_running": is_running}
+    except (OSError, ValueError, KeyError, TypeError):  # no report, or one of another version
+        return None
+
+
+def _row(run: dict[str, Any]) -> tuple[dict[str, Any], str, CountedCell]:
+    cell = find_cell(run["script"], run["strategy"])
+    share = f" ({run['share']:.1%})" if run["lost"] else ""
+    lost = f"{run['lost']:,} of {run['of']:,}{share}"
+    return run, lost, CountedCell(cell, read_counts(cell.race).get(cell.key))

@@ -1,0 +1,176 @@
+"""The races of creates: several processes draw the same key, and each must get a link."""
+
+from functools import partial
+
+from django.db import connection, transaction
+from django.db.models import Model
+
+from lab.models import Notification
+from lab.races.race import Race
+from pginterleave import Outcome
+from shorturl.exceptions import KeySpaceExhausted
+from shorturl.models import ShortUrl
+from shorturl.strategies.exhibits.models import erase
+from shorturl.strategies.table import STRATEGIES, Strategy
+
+
+def target(process: int) -> str:
+    return f"https://{process}.example/"
+
+
+def create(strategy: Strategy, process: int) -> ShortUrl:
+    """Create a link with the key `same`, which all processes try first, or with `own{process}`."""
+    link: ShortUrl = strategy.function(target(process), keys=["same", f"own{process}"])
+    return link
+
+
+def create_in_a_transaction(strategy: Strategy, process: int) -> ShortUrl:
+    with transaction.atomic():
+        link = create(strategy, process)
+        Notification.objects.create(text=f"{link.key} leads to {target(process)}")
+    return link
+
+
+def create_with_a_custom_key(strategy: Strategy, process: int) -> object:
+    return strategy.function(target(process), keys=["wanted"])
+
+
+def no_links(strategy: Strategy) -> None:
+    erase(ShortUrl.objects.all())
+    Notification.objects.all().delete()
+    set_next_id(1)
+
+
+def set_next_id(number: int, model: type[Model] = ShortUrl) -> None:
+    """Set the id's sequence to `number`, so that every schedule makes the same rows."""
+    with connection.cursor() as cursor:
+        sequence = "setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
+        cursor.execute(f"SELECT {sequence}", [model._meta.db_table, number])
+
+
+def first_key_taken(strategy: Strategy) -> None:
+    """Create the link of another process, 9, with the key that `strategy` will try first."""
+    no_links(strategy)
+    link = strategy.function(target(9), keys=["same"])
+    # An id that the sequence does not reach; permuted_sequence makes keys from it.
+    ShortUrl.objects.filter(pk=link.pk).update(id=10**12)
+    set_next_id(link.pk)
+
+
+def own_links(outcomes: list[Outcome], others: int = 0) -> str:
+    """Check that each process has its own link, besides the links of `others`."""
+    for process, outcome in enumerate(outcomes, 1):
+        if violation := own_link(process, outcome.returned):
+            return violation
+    count, due = ShortUrl.objects.count(), len(outcomes) + others
+    return "" if count == due else f"there are {count} links, not {due}"
+
+
+def own_link(process: int, returned: object) -> str:
+    if not isinstance(returned, ShortUrl):
+        return f"process {process} is returned {returned!r}, which is not a ShortUrl"
+    if returned.target_url != target(process):
+        return f"process {process} is returned another process's link, {returned.key}"
+    saved = ShortUrl.objects.filter(key=returned.key).first()
+    if saved is None:
+        return f"process {process} is returned {returned.key}, which is not in the database"
+    if saved.target_url != target(process):
+        return f"{saved.key} does not lead to the target of process {process}"
+    return f"{saved.key}, the link of process {process}, is deleted" if saved.deleted_at else ""
+
+
+def no_stolen_key(outcomes: list[Outcome]) -> str:
+    taken = ShortUrl.objects.filter(pk=10**12).first()
+    if taken is None or taken.deleted_at:
+        return "the link that had the key is deleted"
+    if taken.target_url != target(9):
+        return f"{taken.key} now leads to {taken.target_url}"
+    return own_links(outcomes, others=1)
+
+
+def own_links_and_notifications(outcomes: list[Outcome]) -> str:
+    violation = own_links(outcomes)
+    written = Notification.objects.count()
+    if not violation and written != len(outcomes):
+        return f"{len(outcomes)} links and {written} notifications"
+    return violation
+
+
+def one_owner(outcomes: list[Outcome]) -> str:
+    owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
+    if len(owners) != 1:
+        return f"processes {owners} are told that the key is theirs"
+    return own_link(owners[0], outcomes[owners[0] - 1].returned)
+
+
+def links() -> str:
+    rows = ShortUrl.objects.order_by("id").values_list("key", "target_url")
+    return ", ".join(f"{key} → {url}" for key, url in rows) or "no links"
+
+
+_race = partial(
+    Race,
+    operation="creating",
+    counts=(2, 3),
+    strategies=STRATEGIES["creating"],
+    setup=no_links,
+    process=create,
+    check=own_links,
+    rows=links,
+)
+# A key made of the time is free, unless two processes read the clock at once.
+TRIES_KEYS = {n: s for n, s in STRATEGIES["creating"].items() if n != "timestamp_key"}
+TAKES_KEYS = {n: s for n, s in TRIES_KEYS.items() if n != "permuted_sequence"}
+
+RACES = (
+    _race(
+        name="collision",
+        situation="One process creates a link, and the first key that it draws is taken.",
+        invariant="It creates a link with another key, and the existing link does not change.",
+        story=(
+            "Keys are drawn at random, and sometimes a drawn key is in use. Nothing runs "
+            "concurrently here: one process is enough. What does the create do when the database "
+            "reports that the key is taken?"
+        ),
+        counts=(1,),
+        strategies=TRIES_KEYS,
+        setup=first_key_taken,
+        check=no_stolen_key,
+    ),
+    _race(
+        name="toctou",
+        situation="Every process creates a link, and all draw the same key first.",
+        invariant="Each process gets a link that leads to its own target.",
+        story=(
+            "Two people shorten a URL at the same moment, and both draw the same key. A process "
+            "that checks whether the key is free learns what was true at that moment. Between the "
+            "time of check and the time of use, the other process can take the key."
+        ),
+    ),
+    _race(
+        name="toctou_in_a_transaction",
+        situation="As toctou, but in the caller's atomic(), with a second row after the link.",
+        invariant="Each process gets a link that leads to its own target, and its second row.",
+        story=(
+            "An application creates the short URL and stores a notification in one transaction. An "
+            "error makes a PostgreSQL transaction unusable, so a retry fails too, unless a "
+            "savepoint was set before."
+        ),
+        process=create_in_a_transaction,
+        check=own_links_and_notifications,
+    ),
+    _race(
+        name="custom_key",
+        situation="Every process asks for the same custom key.",
+        invariant="One process gets it, and the others are told that it is taken.",
+        story=(
+            "Two people ask for the same custom key. There is no second choice: one of them gets "
+            "it, and the other must be told that it is taken."
+        ),
+        counts=(2,),
+        strategies=TAKES_KEYS,
+        process=create_with_a_custom_key,
+        check=one_owner,
+        expected=(KeySpaceExhausted,),
+    ),
+)

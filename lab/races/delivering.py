@@ -1,0 +1,142 @@
+"""The races of delivery: two workers, a worker that is killed, and an event committed late."""
+
+from contextlib import suppress
+from functools import partial
+
+from django.db import connection, transaction
+
+from lab.races.creating import set_next_id
+from lab.races.idempotency import Killed
+from lab.races.race import Race
+from pginterleave import Outcome
+from shorturl.models import LinkEvent, Subscription
+from shorturl.strategies.table import STRATEGIES, Strategy
+
+RECEIVER = 1
+LARGE = 100  # an id
+EVENTS = [(1, "a"), (2, "a")]  # ids and keys
+LATE_EVENTS = [(1, "a"), (LARGE, "b")]
+NUMBER = "SELECT nextval(pg_get_serial_sequence('shorturl_subscription', 'id'))"
+Sent = tuple[int, int, str]  # a number in the order of all deliveries, and the event's id and key
+
+
+def two_events(strategy: Strategy) -> None:
+    make_events(EVENTS)
+
+
+def event_of_another_link(strategy: Strategy) -> None:
+    make_events(LATE_EVENTS[1:])
+
+
+def make_events(events: list[tuple[int, str]]) -> None:
+    LinkEvent.objects.all().delete()
+    Subscription.objects.get_or_create(id=RECEIVER, url="https://receiver.example/")
+    set_next_id(1, LinkEvent)
+    set_next_id(1, Subscription)
+    LinkEvent.objects.bulk_create(
+        LinkEvent(id=pk, key=key, subscription_id=RECEIVER) for pk, key in events
+    )
+
+
+def write_late() -> list[Sent]:
+    """Write an event of `a` in a transaction, with a smaller id than the other events have."""
+    with transaction.atomic():
+        LinkEvent.objects.create(key="a", subscription_id=RECEIVER)
+    return []
+
+
+def deliver(strategy: Strategy, process: int, *, killed: bool = False) -> list[Sent]:
+    """Deliver once, and return what was sent; a process that is `killed` sends nothing.
+
+    Sending is a statement, so other processes' steps can come before and after it. It draws a
+    number, which a rollback does not give back, as a rollback does not undo a sent request.
+    """
+    sent: list[Sent] = []
+
+    def send(event: LinkEvent) -> None:
+        if killed:
+            raise Killed
+        with connection.cursor() as cursor:
+            cursor.execute(NUMBER)
+            sent.append((cursor.fetchone()[0], event.pk, event.key))
+
+    with suppress(Killed):
+        strategy.function(RECEIVER, send)
+    return sent
+
+
+def deliver_and_be_killed_first(strategy: Strategy, process: int) -> list[Sent]:
+    return deliver(strategy, process, killed=process == 1)
+
+
+def once_in_order(outcomes: list[Outcome], due: list[tuple[int, str]] = EVENTS) -> str:
+    """Compare the events that were sent, and then those that wait, with the events that are due."""
+    sent = sorted(delivery for outcome in outcomes for delivery in outcome.returned)
+    events = [(pk, key) for _, pk, key in sent]
+    waiting = LinkEvent.objects.order_by("id").exclude(id__in=[pk for pk, _ in events])
+    events += waiting.values_list("id", "key")
+    for pk, key in due:
+        if (times := events.count((pk, key))) != 1:
+            return f"event {pk} of {key} was sent {times} times" if times else f"event {pk} is lost"
+    for key in sorted({key for _, key in due}):
+        order = [pk for pk, key_of_event in events if key_of_event == key]
+        if order != sorted(order):
+            return f"the events of {key} are sent in the order {order}"
+    return ""
+
+
+def waiting_events() -> str:
+    events = LinkEvent.objects.order_by("id").values_list("id", "key", "not_before")
+    rows = [f"{pk} of {key}{', claimed' if until else ''}" for pk, key, until in events]
+    return "; ".join(rows) or "no events"
+
+
+_race = partial(
+    Race,
+    operation="delivering",
+    strategies=STRATEGIES["delivering"],
+    setup=two_events,
+    process=deliver,
+    check=once_in_order,
+    rows=waiting_events,
+)
+
+RACES = (
+    _race(
+        name="two_workers",
+        situation="Every process delivers to one receiver, for which two events of a link wait.",
+        invariant="Each event is sent once or still waits, and events are sent in order.",
+        story=(
+            "A receiver is slow, so a second worker helps the first one. Both look for the oldest "
+            "event, and they must not both send it. While one worker sends the first event of a "
+            "link, the other must not send the second: the receiver would learn of the change "
+            "before it learns of the link."
+        ),
+    ),
+    _race(
+        name="killed_while_delivering",
+        situation="The first process is killed just before it sends; the others continue.",
+        invariant="Each event is sent once or still waits, and events are sent in order.",
+        story=(
+            "A worker has taken an event, and is killed before it has sent it: a deploy, a full "
+            "memory, a machine that is switched off. PostgreSQL undoes what is not committed. What "
+            "is committed by then must not say that the event is done."
+        ),
+        process=deliver_and_be_killed_first,
+    ),
+    _race(
+        name="late_event",
+        situation="An event is committed after another link's event that has a larger id.",
+        invariant="Each event is sent once or still waits.",
+        story=(
+            "Events get their ids in order, and can be committed in any order. A long transaction "
+            "has a small id, and no other process sees its event before the COMMIT. A worker that "
+            "marks all ids up to the largest as done also marks an event that it has not seen. "
+            "Events of one link are committed in the order of their ids, because each change of a "
+            "link waits for its row."
+        ),
+        setup=event_of_another_link,
+        first=write_late,
+        check=partial(once_in_order, due=LATE_EVENTS),
+    ),
+)

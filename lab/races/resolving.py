@@ -1,0 +1,406 @@
+"""The races of resolves: links are followed, edited and deleted at once, and hits must count."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from django.db import OperationalError, connection, transaction
+from django.db.backends.postgresql.psycopg_any import errors
+
+from lab.races.race import AGAIN, Race
+from pginterleave import MAX_PROCESSES, Outcome
+from shorturl.models import ShortUrl
+from shorturl.strategies.exhibits.models import erase
+from shorturl.strategies.exhibits.totals import TOTAL_HITS
+from shorturl.strategies.resolving import combined
+from shorturl.strategies.table import STRATEGIES, Strategy
+
+OLD, NEW = "https://old.example/", "https://new.example/"
+OTHER = "https://other.example/"
+LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
+EXPIRED = LONG_AGO + timedelta(hours=1)
+
+
+def fresh_links(strategy: Strategy) -> None:
+    erase(ShortUrl.objects.all())
+    ShortUrl.objects.create(id=1, key="a", target_url=OLD, created_at=LONG_AGO)
+    ShortUrl.objects.create(id=2, key="b", target_url=OTHER, created_at=LONG_AGO)
+
+
+def one_use_left(strategy: Strategy) -> None:
+    fresh_links(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=1)
+
+
+def uses_for_all(strategy: Strategy) -> None:
+    """Allow as many uses as there can be processes, so that none is refused."""
+    fresh_links(strategy)
+    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
+
+
+def follow(strategy: Strategy, process: int) -> ShortUrl:
+    link: ShortUrl = strategy.function("a")
+    return link
+
+
+def follow_if_live(strategy: Strategy, process: int, key: str = "a") -> ShortUrl | None:
+    try:
+        link: ShortUrl = strategy.function(key)
+    except ShortUrl.DoesNotExist:
+        return None
+    return link
+
+
+def edit() -> None:
+    ShortUrl.objects.filter(key="a").update(target_url=NEW)
+
+
+def raise_limit() -> None:
+    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES + 1)
+
+
+def expire() -> int:
+    """Make the link expire, and return its hits."""
+    ShortUrl.objects.filter(key="a").update(expires_at=EXPIRED)
+    return hits_by_key()["a"]
+
+
+def delete() -> int:
+    """Delete the link, and return its hits."""
+    ShortUrl(pk=1).delete()
+    return hits_by_key()["a"]
+
+
+def lock_and_edit() -> None:
+    with transaction.atomic():
+        ShortUrl.objects.select_for_update().get(key="a")
+        edit()
+
+
+def both_keys(process: int) -> tuple[str, str]:
+    """Return the two keys in the order of a process: odd ones take `a` first, even ones `b`."""
+    return ("a", "b") if process % 2 else ("b", "a")
+
+
+def follow_both(strategy: Strategy, process: int) -> str:
+    """Follow two links in one transaction; the victim of a deadlock has to try again."""
+    try:
+        with transaction.atomic():
+            for key in both_keys(process):
+                strategy.function(key)
+    except OperationalError as error:
+        if isinstance(error.__cause__, errors.DeadlockDetected):
+            return AGAIN
+        raise
+    return "done"
+
+
+def count_both(strategy: Strategy, process: int) -> set[str]:
+    """Count a hit of two keys, in one statement if the strategy can; return the counted keys.
+
+    A key that the statement has not counted is resolved alone.
+    """
+    keys = both_keys(process)
+    counted = set[str]()
+    if strategy.function is combined.resolve:
+        with connection.cursor() as cursor:
+            counted = {*combined.count(dict.fromkeys(keys, 1), cursor)}
+    for key in keys:
+        if key not in counted and follow_if_live(strategy, process, key):
+            counted.add(key)
+    return counted
+
+
+def redirected(outcomes: list[Outcome]) -> str:
+    """Check that each process is redirected to a target that the link has had."""
+    for process, outcome in enumerate(outcomes, 1):
+        leads_to = getattr(outcome.returned, "target_url", None)
+        if leads_to not in (OLD, NEW):
+            return f"process {process} is redirected to {leads_to}"
+    return ""
+
+
+def hits_by_key() -> dict[str, int]:
+    links = ShortUrl.objects.annotate(total_hits=TOTAL_HITS).order_by("key")
+    return dict(links.values_list("key", "total_hits"))
+
+
+def hits_are(due: int) -> str:
+    hits = hits_by_key()
+    if hits["a"] != due:
+        return f"hits = {hits['a']}, not {due}"
+    return f"hits = {hits['b']} of b, which was not followed" if hits["b"] else ""
+
+
+def no_lost_hit(outcomes: list[Outcome]) -> str:
+    return redirected(outcomes) or hits_are(len(outcomes))
+
+
+def no_lost_edit(outcomes: list[Outcome]) -> str:
+    *follows, _edit = outcomes
+    if violation := redirected(follows):
+        return violation
+    if ShortUrl.objects.get(key="a").target_url != NEW:
+        return "the edit of the target is undone"
+    return hits_are(len(follows))
+
+
+def no_undone_deletion(outcomes: list[Outcome]) -> str:
+    """Compare the row, which stays as a tombstone, with the number of redirects."""
+    *follows, _delete = outcomes
+    if ShortUrl.objects.get(key="a").deleted_at is None:
+        return "the deletion is undone"
+    redirects, hits = sum(outcome.returned is not None for outcome in follows), hits_by_key()["a"]
+    return f"{redirects} redirected, and hits = {hits}" if hits < redirects else ""
+
+
+def one_use(outcomes: list[Outcome]) -> str:
+    redirects = sum(outcome.returned is not None for outcome in outcomes)
+    if redirects != 1:
+        return f"{redirects} redirected by a link with one use left"
+    return hits_are(1)
+
+
+def no_lost_limit(outcomes: list[Outcome]) -> str:
+    *follows, _raise_limit = outcomes
+    if violation := redirected(follows):
+        return violation
+    limit = ShortUrl.objects.get(key="a").max_hits
+    is_raised = limit == MAX_PROCESSES + 1
+    return hits_are(len(follows)) if is_raised else f"the limit is {limit} again"
+
+
+def no_late_hit(outcomes: list[Outcome]) -> str:
+    """Compare the hits with the redirects, and with the hits at the expiry."""
+    *follows, expiry = outcomes
+    if ShortUrl.objects.get(key="a").expires_at != EXPIRED:
+        return "the expiry is undone"
+    redirects, hits = sum(outcome.returned is not None for outcome in follows), hits_by_key()["a"]
+    if hits != redirects:
+        return f"{redirects} redirected, and hits = {hits}"
+    if hits != expiry.returned:
+        return f"hits = {expiry.returned} when it had expired, and now {hits}"
+    return ""
+
+
+def no_lost_hit_of_both(outcomes: list[Outcome]) -> str:
+    hits, due = hits_by_key(), len(outcomes)
+    return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
+
+
+def hits_as_told(outcomes: list[Outcome]) -> str:
+    """Compare the hits of both keys with the keys that the processes were told are counted."""
+    counted = [outcome.returned for outcome in outcomes if outcome.returned]
+    hits, due = hits_by_key(), {key: sum(key in keys for keys in counted) for key in "ab"}
+    if hits != due:
+        return f"hits = {hits['a']} and {hits['b']}, and {due['a']} and {due['b']} redirected"
+    return "" if due["b"] == len(counted) else "b is not locked, and a hit of it is not counted"
+
+
+def no_lost_edit_of_both(outcomes: list[Outcome]) -> str:
+    if ShortUrl.objects.get(key="a").target_url != NEW:
+        return "the edit of the target is undone"
+    if hits_by_key()["a"] != len(outcomes) - 1:
+        return f"hits = {hits_by_key()['a']} of a, not {len(outcomes) - 1}"
+    return hits_as_told(outcomes)
+
+
+def no_hit_of_a_deleted_link(outcomes: list[Outcome]) -> str:
+    *counts, deletion = outcomes
+    if hits_by_key()["a"] != deletion.returned:
+        return f"hits = {deletion.returned} when a was deleted, and now {hits_by_key()['a']}"
+    return hits_as_told(counts)
+
+
+def one_use_of_a(outcomes: list[Outcome]) -> str:
+    return hits_as_told(outcomes) or ("" if hits_by_key()["a"] == 1 else "a was not used up")
+
+
+def row_of_a() -> str:
+    link = ShortUrl.objects.get(key="a")
+    deleted = ", deleted" if link.deleted_at else ""
+    edited = ", target = NEW" if link.target_url == NEW else ""
+    limit = f" of {link.max_hits}" if link.max_hits else ""
+    expired = ", expired" if link.expires_at else ""
+    return f"hits = {hits_by_key()['a']}{limit}{edited}{deleted}{expired}"
+
+
+def rows_of_both() -> str:
+    return ", ".join(f"{key}: {number}" for key, number in hits_by_key().items())
+
+
+_race = partial(
+    Race,
+    operation="resolving",
+    strategies=STRATEGIES["resolving"],
+    setup=fresh_links,
+    process=follow,
+    rows=row_of_a,
+)
+_several_keys = partial(
+    _race,
+    # `combined` counts hits of several keys in one statement; the other two resolve key by key.
+    strategies={
+        name: STRATEGIES["resolving"][name] for name in ("naive", "update_returning", "combined")
+    },
+    process=count_both,
+    rows=rows_of_both,
+)
+
+RACES = (
+    _race(
+        name="lost_update",
+        situation="Every process follows the same link.",
+        invariant="All are redirected, and every hit is counted.",
+        story=(
+            "A link is followed twice at the same moment. Each process reads the counter, adds one "
+            "and writes the sum. If both read before either writes, they write the same number: "
+            "after two hits, the counter has gone up by one."
+        ),
+        counts=(2, 3),
+        check=no_lost_hit,
+    ),
+    _race(
+        name="clobbered_edit",
+        situation="The last process edits the target of a link that the others follow.",
+        invariant="The edit stays, and every hit is counted.",
+        story=(
+            "Somebody corrects the target of a link while others follow it. Counting a hit has "
+            "nothing to do with the target. But a strategy that saves the whole object writes "
+            "every column back as it was read, and the correction is lost."
+        ),
+        counts=(2, 3),
+        last=edit,
+        check=no_lost_edit,
+    ),
+    _race(
+        name="deleted_meanwhile",
+        situation="The last process deletes a link that the others follow.",
+        invariant=(
+            "The others are redirected and counted, or told that it is deleted; it stays deleted."
+        ),
+        story=(
+            "A link is deleted while somebody follows it. Depending on the order, the visitor is "
+            "redirected or told that there is no such link. The link must stay deleted, and every "
+            "redirect must be counted."
+        ),
+        process=follow_if_live,
+        last=ShortUrl(pk=1).delete,
+        check=no_undone_deletion,
+    ),
+    _race(
+        name="crossed_locks",
+        situation="Every process resolves two keys in one transaction, in opposite orders.",
+        invariant=(
+            "All finish, the victim of a deadlock at its second try, and every hit is counted."
+        ),
+        story=(
+            "Two callers each resolve two links in one transaction, in opposite orders. A row that "
+            "is written stays locked until the COMMIT, so each caller can wait for a row that the "
+            "other has locked. PostgreSQL detects the deadlock and ends one of the transactions, "
+            "which must be tried again."
+        ),
+        # repeatable_read must be the outermost transaction.
+        strategies={n: s for n, s in STRATEGIES["resolving"].items() if n != "repeatable_read"},
+        process=follow_both,
+        check=no_lost_hit_of_both,
+        rows=rows_of_both,
+    ),
+    _race(
+        name="last_use",
+        situation="Every process follows a link that has one use left.",
+        invariant="One is redirected and counted, and the others are told that it is used up.",
+        story=(
+            "An invitation can be used once, and two people follow it at the same moment. A "
+            "counter that loses no hit is not enough here: between the check of the limit and the "
+            "count, another process can check it. The condition has to be in the statement that "
+            "counts."
+        ),
+        counts=(2, 3),
+        setup=one_use_left,
+        process=follow_if_live,
+        check=one_use,
+    ),
+    _race(
+        name="limit_raised",
+        situation="The last process raises the limit of a link that the others follow.",
+        invariant="The new limit stays, and each of the others is redirected and counted.",
+        story=(
+            "A voucher sells well, and its limit is raised while it is followed. A process that "
+            "writes back the limit that it read, together with the counter, undoes the change."
+        ),
+        counts=(2, 3),
+        setup=uses_for_all,
+        process=follow_if_live,
+        last=raise_limit,
+        check=no_lost_limit,
+    ),
+    _race(
+        name="expiry",
+        situation=(
+            "The last process makes a link expire that the others follow, and reads its hits."
+        ),
+        invariant=(
+            "The others are redirected and counted, or told that it has expired. No hit is counted "
+            "after the last process has read the hits."
+        ),
+        story=(
+            "A campaign ends: its link is made to expire, and its hits are read for the bill. A "
+            "process that checks the expiry in one statement and counts in the next can count "
+            "after the end. A statement that waits for the row's lock checks its condition again "
+            "before it counts."
+        ),
+        counts=(2, 3),
+        process=follow_if_live,
+        last=expire,
+        check=no_late_hit,
+    ),
+    _several_keys(
+        name="several_keys",
+        situation=(
+            "Every process follows two links, in opposite orders, or by one statement for both."
+        ),
+        invariant="No process is the victim of a deadlock, and every hit is counted.",
+        story=(
+            "A service collects the hits that wait, and counts those of several links in one "
+            "statement. Two services do so at the same moment, for the same links. If a "
+            "statement waited for one row while it held another, the two could deadlock."
+        ),
+        check=no_lost_hit_of_both,
+    ),
+    _several_keys(
+        name="several_keys_one_locked",
+        situation="The others follow two links; the last process locks one and edits its target.",
+        invariant="The edit stays, and every hit of both links is counted.",
+        story=(
+            "An administrator edits a link while one statement counts hits of it and of another "
+            "link. The statement skips the locked row. The hits of that link have to be "
+            "counted later, and those of the other link now."
+        ),
+        last=lock_and_edit,
+        check=no_lost_edit_of_both,
+    ),
+    _several_keys(
+        name="several_keys_one_deleted",
+        situation="The others follow two links; the last process deletes one and reads its hits.",
+        invariant="No hit of a deleted link is counted, and every hit of the other link is.",
+        story=(
+            "A link is deleted while one statement counts its hits and those of another link. A "
+            "row that the statement skips may be locked or deleted, and the caller has to "
+            "find out which."
+        ),
+        last=delete,
+        check=no_hit_of_a_deleted_link,
+    ),
+    _several_keys(
+        name="several_keys_one_use_left",
+        situation="Every process follows two links, of which one has one use left.",
+        invariant="One process has the last use, and every hit of the other link is counted.",
+        story=(
+            "A voucher has one use left. Two services each count a hit of it, with hits of another "
+            "link in the same statement. Only one service may have the use, and the other link's "
+            "hits must count in both."
+        ),
+        setup=one_use_left,
+        check=one_use_of_a,
+    ),
+)

@@ -1,0 +1,29 @@
+"""What the service runs, each function beside what can meet it: no schedule violates anything."""
+
+import pytest
+
+from lab.races.service import OPERATIONS
+from lab.races.service.race_definition import Race
+
+# These are explored with the other tests, too.
+QUICK = {
+    "deliveries_at_once",
+    "expiries_told_at_once", "expiry_beside_an_edit",
+}  # fmt: skip
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("race", "function"),
+    [
+        pytest.param(
+            race, name, id=f"{race.name}/{name}",
+            marks=[] if race.name in QUICK else pytest.mark.exhaustive,
+        )
+        for operation in OPERATIONS.values()
+        for race in operation.races
+        for name in race.strategies
+    ],
+)  # fmt: skip
+def test_it_is_safe(race: Race, function: str) -> None:
+    race.explore(race.strategies[function], race.counts[0]).assert_safe()

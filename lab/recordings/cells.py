@@ -1,0 +1,89 @@
+"""The cells of the tables: a race, one of its strategies, a number of processes, a level."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from lab.exceptions import NotFound
+from lab.races import EVERY_RACE
+from lab.races.race import Race
+from shorturl.strategies.table import Strategy
+
+READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
+# Explored at every level; write_skew is not in the matrix.
+ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one exploration is about."""
+
+    race: Race
+    strategy: Strategy
+    processes: int
+    level: str = READ_COMMITTED
+
+    def __str__(self) -> str:
+        return f"{self.race.name}/{self.key}"
+
+    @property
+    def key(self) -> str:
+        """The name of the cell in the file of its race: strategy/processes/level."""
+        return f"{self.strategy.name}/{self.processes}/{self.level.replace(' ', '-')}"
+
+    @property
+    def path(self) -> str:
+        """The path of the cell's page."""
+        path = reverse("lab:exploration", args=[self.race.name, self.strategy.name, self.processes])
+        standard = self.level == READ_COMMITTED
+        return path if standard else f"{path}?{urlencode({'level': self.level})}"
+
+    @property
+    def command(self) -> str:
+        """The command that records the cell."""
+        return f"manage.py race record {self.race.name} {self.strategy.name}"
+
+
+def cells_of(race: Race) -> list[Cell]:
+    """Return the cells that are recorded of a race: those that the pages show."""
+    cells = [
+        Cell(race, strategy, processes)
+        for strategy in race.strategies.values()
+        for processes in race.counts
+    ]
+    if race.name in ISOLATED:
+        cells += [
+            Cell(race, strategy, race.counts[0], level)
+            for strategy in race.strategies.values()
+            for level in LEVELS[1:]
+        ]
+    return cells
+
+
+def find_cell(race: str, strategy: str, processes: str = "", level: str = "") -> Cell:
+    """Return the cell of these names; raise NotFound, which says what would be right.
+
+    By default the cell has the race's smallest number of processes, at READ COMMITTED.
+    """
+    of_race = find_race(race)
+    level = level or READ_COMMITTED
+    number = of_race.number_of_processes(processes)
+    cell = Cell(of_race, of_race.strategy(strategy), number, level)
+    if level not in LEVELS:
+        raise NotFound(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
+    if cell not in cells_of(of_race):
+        raise NotFound(f"{race} with {cell.processes} processes is not recorded at {level}.")
+    return cell
+
+
+def find_race(name: str) -> Race:
+    """Return a race; raise NotFound with the nearest name."""
+    if name not in EVERY_RACE:
+        (nearest,) = get_close_matches(name, EVERY_RACE, 1, 0)
+        raise NotFound(
+            f"There is no race {name!r}. The nearest one is {nearest}; "
+            "`manage.py race list` lists all."
+        )
+    return EVERY_RACE[name]

@@ -1,0 +1,157 @@
+"""Explores a cell, and records its schedules with each step."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from lab.races.race import Function
+from lab.recordings.cells import Cell
+from lab.recordings.recording import Count, Recording
+from lab.recordings.source import digest, file_of
+from pginterleave import Exploration, Options, Outcome, Schedule, explore
+from pginterleave.picture.recorded import recorded_steps
+from shorturl.strategies.table import Strategy
+
+MAX_SCHEDULES = 500  # of a cell that is recorded in full
+MAX_OF_MANY = 100  # of a cell with more: those with the fewest preemptions
+MAX_COUNTED = 3_000  # schedules that run to count a cell; each stands for all equivalent ones
+MAX_MESSAGE = 300  # characters
+# What the clock says, and the races do not set: their times have no microseconds.
+CLOCK = re.compile(r"20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d+(\+\d\d(:?\d\d)?)?")
+NOW = "(now)"
+
+
+def record(cell: Cell, *, is_counted: bool = True) -> Recording:
+    """Explore a cell in the default database, and return its recording.
+
+    A first exploration counts the schedules, unless the cell `is_counted` no more. The second one
+    runs them in full, so that each has its picture.
+    """
+    result = None
+    if is_counted:
+        result = cell.race.explore(
+            cell.strategy,
+            cell.processes,
+            isolation_level=cell.level,
+            max_schedules=MAX_COUNTED,
+        )
+        if result.truncated:
+            result = None
+    return _Recorder(cell).record(result)
+
+
+class _Recorder:
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.initial = ""
+        self.schedules: list[dict[str, Any]] = []
+        self.second_tries: list[Schedule] = []  # of the schedule that runs
+        self.file = str(file_of(cell.strategy))
+
+    def record(self, counted: Exploration | None) -> Recording:
+        cell = self.cell
+        is_small = counted and counted.schedules <= MAX_SCHEDULES
+        result = replace(cell.race, setup=self._setup).explore(
+            cell.strategy,
+            cell.processes,
+            run_again=self._run_again,
+            isolation_level=cell.level,
+            options=Options(observe=self._observe, on_schedule=self._keep),
+            max_schedules=MAX_SCHEDULES if is_small else MAX_OF_MANY,
+        )
+        self.schedules.sort(key=lambda schedule: schedule["order"])  # similar ones are neighbours
+        positions: dict[str, int] = {}  # of all different steps, by their texts
+        for schedule in self.schedules:
+            texts = schedule["steps"]
+            schedule["steps"] = [positions.setdefault(text, len(positions)) for text in texts]
+        return Recording(
+            cell=cell,
+            count=_count(cell, counted or result),
+            counterexample=_counterexample(counted or result),
+            initial=self.initial,
+            steps=[json.loads(text) for text in positions],
+            schedules=self.schedules,
+        )
+
+    def _setup(self, strategy: Strategy) -> None:
+        self.second_tries.clear()
+        self.cell.race.setup(strategy)
+        self.initial = self.initial or self._observe()
+
+    def _observe(self) -> str:
+        return str(self.cell.race.rows())
+
+    def _run_again(self, number: int, function: Function) -> Outcome:
+        """Run a second try as an exploration of one schedule, for its steps."""
+        idle: list[Function] = [lambda: None] * (number - 1)  # the process keeps its number
+        schedules: list[Schedule] = []
+        explore(
+            [*idle, function],
+            invariant=lambda _: "",
+            expected=Exception,
+            isolation_level=self.cell.level,
+            options=Options(observe=self._observe, on_schedule=schedules.append),
+        )
+        self.second_tries += schedules
+        return schedules[0].outcomes[-1]
+
+    def _keep(self, schedule: Schedule) -> None:
+        texts = list[str]()
+        for part in (schedule, *self.second_tries):
+            steps = recorded_steps(part)
+            if part is not schedule:
+                steps[0]["alone"] = True
+            before = len(texts)
+            for recorded, step in zip(steps, part.timeline, strict=True):
+                recorded["until"] += before
+                recorded["line"] = step.lineno if step.filename == self.file else 0
+                if (path := Path(step.filename)).is_relative_to(settings.BASE_DIR):
+                    path = path.relative_to(settings.BASE_DIR)  # not to the working directory
+                    recorded["where"] = f"{path}:{step.lineno}"
+                text = json.dumps(_short_names_first(recorded), ensure_ascii=False)
+                texts.append(CLOCK.sub(NOW, text))
+        self.schedules.append(
+            {
+                "order": schedule.order,
+                "violation": schedule.violation,
+                "raises": schedule.raises,
+                "outcomes": [_message(outcome.raised) for outcome in schedule.outcomes],
+                "steps": texts,
+            }
+        )
+
+
+def _count(cell: Cell, result: Exploration) -> Count:
+    return Count(
+        violating=result.violating,
+        schedules=result.schedules,
+        refused=result.raising,
+        truncated=bool(result.truncated),
+        source=digest(cell.strategy),
+    )
+
+
+def _counterexample(result: Exploration) -> str:
+    return result.counterexample.order if result.counterexample else ""
+
+
+def _short_names_first(value: Any) -> Any:
+    """Return JSON with the names of each object in the order in which a picture names columns."""
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: (len(name), name))
+        return {name: _short_names_first(value[name]) for name in names}
+    if isinstance(value, list | tuple):
+        return [_short_names_first(item) for item in value]
+    return value
+
+
+def _message(error: BaseException | None) -> str:
+    """Return an exception in one line, without what PostgreSQL adds about its processes."""
+    if error is None:
+        return ""
+    text = re.sub(r"\s+", " ", str(error).partition("DETAIL:  Process")[0]).strip()
+    return f"{type(error).__name__}: {text}"[:MAX_MESSAGE]

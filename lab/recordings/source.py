@@ -1,0 +1,108 @@
+"""The source of strategies, with numbered lines, and the diff of two."""
+
+import ast
+import difflib
+import hashlib
+import inspect
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from django.conf import settings
+
+from shorturl.strategies.table import Strategy
+
+REVEALING = {"VERDICT", "STEP", "SHOWS", "NOTE"}
+
+
+class Source(NamedTuple):
+    """The numbered lines of a strategy's source."""
+
+    path: str  # relative to the checkout
+    lines: list[tuple[int, str]]
+    docstring: range  # its line numbers; it reveals the outcome
+
+    @property
+    def bare(self) -> list[tuple[int, str]]:
+        """The lines without the docstring."""
+        return [(number, text) for number, text in self.lines if number not in self.docstring]
+
+
+def file_of(strategy: Strategy) -> Path:
+    return Path(inspect.getsourcefile(inspect.unwrap(strategy.function)) or "")
+
+
+def digest(strategy: Strategy) -> str:
+    """Return the first half of the SHA-256 of a strategy's file, in hex."""
+    return hashlib.sha256(file_of(strategy).read_bytes()).hexdigest()[:32]
+
+
+def source(strategy: Strategy) -> Source:
+    """Return a strategy's source: its file, or its function if the file has several.
+
+    The constants that say whether it is right are left out: they reveal the outcome.
+    """
+    function, path = inspect.unwrap(strategy.function), file_of(strategy)
+    lines = [*enumerate(path.read_text().splitlines(), start=1)]
+    docstring, revealing = range(0), set[int]()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in REVEALING:
+            revealing.update(range(node.lineno - 1, (node.end_lineno or 0) + 1))
+        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
+            if path.stem != strategy.name:
+                lines = lines[node.lineno - 1 : node.end_lineno]
+            if ast.get_docstring(node):
+                docstring = range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
+    if path.is_relative_to(settings.BASE_DIR):
+        path = path.relative_to(settings.BASE_DIR)
+    return Source(str(path), [line for line in lines if line[0] not in revealing], docstring)
+
+
+class SourcePart(NamedTuple):
+    """The docstring or other lines of a source: number, text, and the processes at the line."""
+
+    is_docstring: bool
+    lines: list[tuple[int, str, str]]
+
+
+def parts(
+    strategy: Strategy, *, with_docstring: bool, at: Mapping[int, str] = MappingProxyType({})
+) -> list[SourcePart]:
+    """Return the source of a strategy in parts; the docstring is one, if `with_docstring`.
+
+    `at` maps a line to the processes at it.
+    """
+    whole = source(strategy)
+    grouped = itertools.groupby(whole.lines, key=lambda line: line[0] in whole.docstring)
+    return [
+        SourcePart(is_docstring, [(number, text, at.get(number, "")) for number, text in lines])
+        for is_docstring, lines in grouped
+        if with_docstring or not is_docstring
+    ]
+
+
+class Line(NamedTuple):
+    """A line of a diff: `sign` is "+", "-" or " "; a number is None if that side has no line."""
+
+    sign: str
+    left: int | None
+    right: int | None
+    text: str
+
+
+def diff(left: Source, right: Source) -> list[Line]:
+    """Return the diff of two sources without their docstrings."""
+    before, after = [text for _, text in left.bare], [text for _, text in right.bare]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    lines = []
+    for tag, start, end, other_start, other_end in matcher.get_opcodes():
+        removed, added = left.bare[start:end], right.bare[other_start:other_end]
+        if tag == "equal":
+            pairs = zip(removed, added, strict=True)
+            lines += [Line(" ", number, other, text) for (number, text), (other, _) in pairs]
+        else:
+            lines += [Line("-", number, None, text) for number, text in removed]
+            lines += [Line("+", None, number, text) for number, text in added]
+    return lines
