@@ -6,6 +6,7 @@ from lab.conftest import first_with, recorded, schedule_of, schedules_of
 from lab.pages.schedules import sheet_of
 from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.cells import Sheet, verdict
+from pginterleave.picture.conflicts import conflicts
 from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
 from pginterleave.picture.history import locks, prefix, transactions, waits
 from pginterleave.picture.layout import Path, Rect, draw
@@ -66,6 +67,33 @@ def test_a_step_in_a_few_words(what: str, statements: str, expected: str) -> Non
     said = zip(steps, words(steps), strict=True)
     texts = [f"{step['process']} {text}" for step, text in said]
     assert "; ".join(each for each in texts if each[2:] not in ("commit", "rollback")) == expected
+
+
+@pytest.mark.parametrize(
+    ("what", "statements", "expected"),
+    [
+        # Both read 0, one writes 1, and the other, whose read is stale, writes 1 too.
+        ("lost_update/naive", "1S 2S 1U 2U", "stale 2S 2U, lost 1U 2U"),
+        ("lost_update/naive", "2S 1S 2U 1U", "stale 1S 1U, lost 2U 1U"),
+        ("lost_update/atomic_only", "1S 2S 2U 1U", "stale 1S 1U, lost 2U 1U"),
+        # Process 2 reads before process 1 commits.
+        ("lost_update/atomic_only", "1S 1U 2S 2U", "stale 2S 2U, lost 1U 2U"),
+        ("row_lock_on_no_row/as_found", "1S 2S 1I 2I", "stale 2S 2I, missed 1I 2I"),
+        # Process 1 reads the old target, process 2 edits it, and process 1 saves every column.
+        ("clobbered_edit/f_expression_full_save", "1S 2U 1U", "stale 1S 1U, lost 2U 1U"),
+        # Both find that the key is free, process 1 takes it, and process 2 cannot.
+        ("toctou/check_first", "1S 2S 1I 2I", "stale 2S 2I, refused 1I 2I"),
+        ("toctou/get_or_create", "1S 1I 2S", "foreign 1I 2S"),
+    ],
+)
+def test_the_conflicts_that_explain_a_violation(what: str, statements: str, expected: str) -> None:
+    """A conflict has a kind, and the statements of its source and its target."""
+    steps = first_with(recorded(what), statements).steps
+    texts = [f"{step['process']}{step['kind'][0]}" for step in steps]
+    assert {*expected.split(", ")} == {
+        f"{conflict.kind} {texts[(conflict.source or 0) - 1]} {texts[conflict.target - 1]}"
+        for conflict in conflicts(steps)
+    }
 
 
 def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it() -> None:
