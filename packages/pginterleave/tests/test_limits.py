@@ -247,6 +247,11 @@ def test_a_truncated_search_says_how_many_schedules_are_left(interleave: Interle
 
 
 def test_a_step_has_longer_on_a_slow_machine() -> None:
-    assert control.timeout_for(0.0001) == control.LEAST
-    assert control.LEAST < control.timeout_for(0.001) < control.timeout_for(0.002) <= control.MOST
-    assert control.timeout_for(1.0) == control.MOST
+    assert control.timeout_for(0.0001) == control.MIN_STEP_TIMEOUT
+    assert (
+        control.MIN_STEP_TIMEOUT
+        < control.timeout_for(0.001)
+        < control.timeout_for(0.002)
+        <= control.MAX_STEP_TIMEOUT
+    )
+    assert control.timeout_for(1.0) == control.MAX_STEP_TIMEOUT

@@ -63,16 +63,16 @@ class Schedule:
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
         columns = None if ALL_COLUMNS else drawn_text.columns_that_change(self)
-        said = drawn_text.said(self)
-        return draw(self.timeline, self.outcomes, width, columns=columns, said=said)
+        marks = drawn_text.marks_of_steps(self)
+        return draw(self.timeline, self.outcomes, width, columns=columns, marks=marks)
 
     def explain(self) -> str:
         """Return the drawing, the violation, and the tracebacks of processes that raised."""
-        told = [self.draw(), self.violation]
+        parts = [self.draw(), self.violation]
         if self.raises:
             raised = filter(None, (outcome.raised for outcome in self.outcomes))
-            told += filter(None, map(formatting.traceback_of, raised))
-        return "\n\n".join(told)
+            parts += filter(None, map(formatting.traceback_of, raised))
+        return "\n\n".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,11 +166,11 @@ class Exploration:
         """
         __tracebackhide__ = True
         if self.counterexample:
-            raise AssertionError(self._told(self.counterexample))
+            raise AssertionError(self._failure(self.counterexample))
         if self.orders == ("",) and not self.unobserved:
             raise NotProven("Not proven: no process has sent anything to the database.")
 
-    def _told(self, counterexample: Schedule) -> str:
+    def _failure(self, counterexample: Schedule) -> str:
         if serial := self.serial_failure:
             also = (
                 " Or name the exception in `expected`, if it is correct." if serial.raises else ""
@@ -195,8 +195,8 @@ class Exploration:
             text += "\n\nThe invariant does not run then, unless `expected` names the exception."
         if self.other:
             silent = "a schedule is silently wrong" if self.serial else "the invariant fails"
-            found = "a process raises an exception" if self.other.raises else silent
-            text += f"\n\nAnd {found}, as in {self.other.order}:\n\n{self.other.explain()}"
+            other = "a process raises an exception" if self.other.raises else silent
+            text += f"\n\nAnd {other}, as in {self.other.order}:\n\n{self.other.explain()}"
         return "\n- ".join([f"{text}\n\nNot checked:", *self.limits]) if self.limits else text
 
     def __str__(self) -> str:

@@ -107,11 +107,11 @@ def draw(
     width: int,
     *,
     columns: Mapping[int, Set[str]] | None,
-    said: Mapping[int, Sequence[str]],
+    marks: Mapping[int, Sequence[str]],
 ) -> str:
     """Return the timeline as text, a column of `width` characters for each process.
 
-    `columns` has the columns to show of each step, by its number; None for all. `said` has what is
+    `columns` has the columns to show of each step, by its number; None for all. `marks` has what is
     wrong at a step. What is observed is shown after the first step, and when it changes.
     """
     cells: dict[tuple[int, int], list[str]] = {}  # the texts by step and process
@@ -133,7 +133,7 @@ def draw(
             returned.append(f"… resumes step {step.number}")
         if result := step.result(shown):
             returned.append(result)
-        sent += [f"✗ {text}" for text in said.get(step.number, ())]
+        sent += [f"✗ {text}" for text in marks.get(step.number, ())]
     processes = range(1, len(outcomes) + 1)
     observed = any(step.observed is not None for step in timeline)
     lines = [["", *(f"process {number}" for number in processes), "afterwards" * observed]]

@@ -190,8 +190,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
     ) -> Exploration:
         __tracebackhide__ = True
         known = inspect.signature(run_schedule).parameters
-        taken = {name: value for name, value in race.items() if name in known}
-        schedule = run_schedule(order, functions, **taken)
+        kept = {name: value for name, value in race.items() if name in known}
+        schedule = run_schedule(order, functions, **kept)
         self.replayed.append(schedule)
         if schedule.violation:
             wrong = (
@@ -208,7 +208,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             _run=lambda order, observe: run_schedule(
                 order,
                 functions,
-                **{**taken, "options": replace(taken.get("options", Options()), observe=observe)},
+                **{**kept, "options": replace(kept.get("options", Options()), observe=observe)},
             ),
         )
         mark_read(found)
@@ -217,13 +217,13 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
 def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
     names = ["setup", "using", "isolation_level"]
-    taken = {name: race[name] for name in names if name in race}
+    kept = {name: race[name] for name in names if name in race}
     options = race.get("options", Options())
-    taken["options"] = replace(options, symmetric=False, observe=None, on_schedule=None)
+    kept["options"] = replace(options, symmetric=False, observe=None, on_schedule=None)
     for function in {id(each): each for each in functions}.values():
         try:
-            taken |= {"invariant": lambda outcomes: None, "expected": BaseException}
-            mark_read(explore([function], **taken))
+            kept |= {"invariant": lambda outcomes: None, "expected": BaseException}
+            mark_read(explore([function], **kept))
         except StepTimeout:
             raise
         except InterleaveError:  # the function may need the others; otherwise explore() raises it

@@ -18,6 +18,7 @@ class Effects:
         self.also, self.databases = also, databases
         self.used: dict[str, None] = {}  # the other databases that processes have used
         self.unread: dict[str, None] = {}  # those that no serial order has used
+        self.has_learned = False  # whether the serial orders have run
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
         self.has_mails = False
         self._before: Any = None
@@ -27,10 +28,10 @@ class Effects:
         self._before = _copied(self.also()) if self.also else None
         self._mails = len(_mails())
 
-    def note_database(self, name: str, *, is_learning: bool) -> None:
+    def note_database(self, name: str) -> None:
         """Note the use of another database, whose rows are compared if a serial order uses it."""
         if name in self.databases and name not in self.used:
-            (self.used if is_learning else self.unread)[name] = None
+            (self.unread if self.has_learned else self.used)[name] = None
 
     def values(self) -> dict[str, Value]:
         """Return what has been added since `begin`, by name."""

@@ -81,6 +81,7 @@ class SerialJudge:
         while used < len(self.effects.used):  # a database that only the last order uses
             used = len(self.effects.used)
             self.ends = self._run_orders(run_in_turn, processes)
+        self.effects.has_learned = True
         again = self._run_orders(run_in_turn, processes)
         for order, end in self.ends.items():
             self.comparison.learn(end, again[order])
@@ -277,7 +278,7 @@ class SerialJudge:
         """Note of which ids a statement asks for the order, and which sequences are counters."""
         for step in steps:
             if step.database:
-                self.effects.note_database(step.database, is_learning=self._is_learning)
+                self.effects.note_database(step.database)
             text = f"{step.sql} {step.params}"
             if text in self._seen:
                 continue

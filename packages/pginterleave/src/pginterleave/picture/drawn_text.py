@@ -9,11 +9,11 @@ from pginterleave.steps import Shown
 def columns_that_change(schedule: Shown) -> dict[int, set[str]]:
     """Return, by the number of each step, the columns that have several values in its table."""
     steps = recorded_steps(schedule)
-    found = changing(steps, Names(steps))
-    return {number: found[each["table"]] for number, each in enumerate(steps, start=1)}
+    changed = changing(steps, Names(steps))
+    return {number: changed[step["table"]] for number, step in enumerate(steps, start=1)}
 
 
-def said(schedule: Shown) -> dict[int, list[str]]:
+def marks_of_steps(schedule: Shown) -> dict[int, list[str]]:
     """Return what is wrong at the steps, such as "stale read", by their numbers."""
     steps = recorded_steps(schedule)
     if not (steps and schedule.violation):

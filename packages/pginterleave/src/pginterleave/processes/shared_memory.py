@@ -18,9 +18,9 @@ from pginterleave.formatting import is_user_code
 _Cached: Any = type(functools.lru_cache(lambda: None))
 CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
-MANY = 1_000  # of a container with more entries, only their number is compared
+MAX_ENTRIES = 1_000  # of a container with more entries, only their number is compared
 CLEARED = (0, 0, 0)  # the hits, misses and size of a cache after cache_clear()
-DEPTH = 1  # containers in containers are compared, and not what is in those
+MAX_DEPTH = 1  # containers in containers are compared, and not what is in those
 Place = tuple[str, ...]  # a module, a name there, and the name of an attribute
 
 
@@ -38,8 +38,9 @@ class SharedMemory:
     """What was used of it while schedules ran: `used` has a description of each."""
 
     def __init__(self) -> None:
-        found: list[Any] = [each for each in gc.get_objects() if type(each) is _Cached]
-        self._caches = [each for each in found if _is_of_the_project(_filename(each))]
+        objects: list[Any] = gc.get_objects()
+        caches = [cached for cached in objects if type(cached) is _Cached]
+        self._caches = [cached for cached in caches if _is_of_the_project(_filename(cached))]
         self.used: dict[str, None] = {}
         self._set_once: set[Place] = set()  # variables that one schedule has set
         self._schedules = 0
@@ -111,11 +112,11 @@ class SharedMemory:
                     )
 
 
-def _content(value: Any, depth: int = DEPTH) -> Any:
+def _content(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return what a container holds, by identity; None for another value."""
     if not isinstance(value, CONTAINERS):
         return None
-    if len(value) > MANY:
+    if len(value) > MAX_ENTRIES:
         return len(value)
     entries = [*value, *value.values()] if isinstance(value, dict) else [*value]
     if not depth:
