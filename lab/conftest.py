@@ -25,7 +25,7 @@ def schedules_of(recording: Recording) -> list[RecordedSchedule]:
 
 
 def schedule_of(recording: Recording, order: str) -> RecordedSchedule:
-    return next(each for each in schedules_of(recording) if each.order == order)
+    return next(schedule for schedule in schedules_of(recording) if schedule.order == order)
 
 
 def first_with(
@@ -37,9 +37,9 @@ def first_with(
     so it does not matter whether a single statement's COMMIT is a step.
     """
     return next(
-        each
-        for each in schedules_of(recording)
-        if statements_of(each) == statements and bool(each.violation) is violating
+        schedule
+        for schedule in schedules_of(recording)
+        if statements_of(schedule) == statements and bool(schedule.violation) is violating
     )
 
 
@@ -59,7 +59,7 @@ def get(client: Client, path: str) -> str:
     return " ".join(response.content.decode().split())
 
 
-def race(*arguments: str) -> str:
+def run_race(*arguments: str) -> str:
     output = StringIO()
     call_command("race", *arguments, stdout=output, stderr=StringIO())
     return output.getvalue()

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from lab.conftest import race
+from lab.conftest import run_race
 from lab.recordings.database import test_database as database_for_tests
 from shorturl.models import ShortUrl
 
@@ -16,25 +16,25 @@ pytestmark = pytest.mark.usefixtures("in_this_database")
 
 
 def test_list_prints_the_counts_in_three_forms() -> None:
-    text, markdown = race("list"), race("list", "--markdown", "--processes", "3")
+    text, markdown = run_race("list"), run_race("list", "--markdown", "--processes", "3")
     assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
     assert re.search(r"^on_conflict +✓ 0 / 1 +✓ 0 / 4 ", text, re.MULTILINE)
     assert "\n| advisory_lock | … | 0 / 31,770 |\n" in markdown
     assert "| f_expression | 0 / 636 | 0 / 212 | **306 / 312** |" in markdown
-    cells = json.loads(race("list", "--json"))
+    cells = json.loads(run_race("list", "--json"))
     cell = {"race": "toctou", "strategy": "naive", "violating": 4, "schedules": 4, "refused": 4}
     assert cell in cells
 
 
 def test_explore_says_when_it_was_truncated() -> None:
-    printed = race("explore", "lost_update", "f_expression", "--max-schedules", "2")
+    printed = run_race("explore", "lost_update", "f_expression", "--max-schedules", "2")
     assert "naive" not in printed
     assert "0 of the first 2 schedules violate the invariant. The search was tr" in printed
     assert "truncated: max_schedules=2 reached" in printed
 
 
 def test_show_draws_the_schedule_that_is_asked_for() -> None:
-    printed = race("show", "lost_update", "select_for_update", "--schedule", "121122")
+    printed = run_race("show", "lost_update", "select_for_update", "--schedule", "121122")
     assert "schedule 121122" in printed
     assert "Each digit of a schedule is the process that takes the next step." in printed
     assert "waits for process 1" in printed
@@ -83,7 +83,7 @@ def test_strategies_are_markdown_but_plain_on_a_terminal() -> None:
 )
 def test_wrong_use_has_a_message(arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError) as raised:
-        race(*arguments)
+        run_race(*arguments)
     assert message in str(raised.value)
 
 

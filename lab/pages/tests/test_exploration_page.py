@@ -18,7 +18,7 @@ def test_a_strategy_that_violates_the_invariant(client: Client) -> None:
     assert "</span> Violated: hits = 1, not 2</b>" in page
     count = f"{kept.count.violating} of {kept.count.schedules}"
     assert f"{count} schedules violate the invariant" in page
-    orders = [each.order for each in kept.ends]
+    orders = [ended.order for ended in kept.ends]
     place = f"{orders.index(shown.order) + 1} of {len(orders)}"
     assert f"Schedule <b>{shown.order}</b>, {place}" in page
     for mark in ("lost update: overwritten by step", "overwrites step", "rests on the stale read"):
@@ -55,7 +55,7 @@ def test_many_schedules_are_listed_in_part() -> None:
     current = every[199][0]
     for group in group_by_outcome(every, current):
         shown = [*group.listed, *group.more]
-        assert sorted(shown) == [each.order for each in every if each.verdict == group.verdict]
+        assert sorted(shown) == [ended.order for ended in every if ended.verdict == group.verdict]
         assert group.size == len(shown)
         assert 5 < len(group.listed) < 12  # in one line
         assert current not in group.more
@@ -82,7 +82,7 @@ def test_the_schedule_that_is_asked_for(client: Client) -> None:
     page = get(client, f"{NAIVE}?schedule={last.order}")
     assert f'<a href="?schedule={before.order}">previous</a>' in page
     assert ">next</a>" not in page
-    first = next(each for each in kept if each.violation)  # from the start again
+    first = next(schedule for schedule in kept if schedule.violation)  # from the start again
     assert f'<a href="?schedule={first.order}">next violation</a>' in page
 
 
@@ -90,9 +90,9 @@ def test_a_wait_and_an_exception_are_shown(client: Client) -> None:
     shown = first_with(recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False)
     path = f"/lab/races/lost_update/select_for_update/2/?schedule={shown.order}"
     rows = get(client, path).split("<tbody>")[1].split("</tr>")
-    assert [each.count("waits for process 1</p>") for each in rows[:4]] == [0, 1, 0, 0]
-    assert [each.count('class="waiting"') for each in rows[:4]] == [0, 0, 1, 0]
-    assert [each.count("resumes step 2</p>") for each in rows[:4]] == [0, 0, 0, 1]
+    assert [row.count("waits for process 1</p>") for row in rows[:4]] == [0, 1, 0, 0]
+    assert [row.count('class="waiting"') for row in rows[:4]] == [0, 0, 1, 0]
+    assert [row.count("resumes step 2</p>") for row in rows[:4]] == [0, 0, 0, 1]
     shown = first_with(recorded("toctou/check_first"), "1S 2S 1I 2I")
     page = get(client, f"/lab/races/toctou/check_first/2/?schedule={shown.order}")
     assert "Process 2 raises IntegrityError: duplicate key value" in page

@@ -56,7 +56,11 @@ def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Pa
         ("hot_and_cold", "naive", "resolve", 99, 100, 0.99, 20.0),
     ]
     run: dict[str, Any] = {"command": "make races", "date": "2001-02-03", "users": 17}
-    run |= {"seconds": 5, "left": 0, "runs": [dict(zip(keys, each, strict=True)) for each in runs]}
+    run |= {
+        "seconds": 5,
+        "left": 0,
+        "runs": [dict(zip(keys, values, strict=True)) for values in runs],
+    }
     report.write_text(json.dumps(run))
     page = get(client, LOAD_RUNS)
     assert "to come" not in page
@@ -110,7 +114,9 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
     page = get(client, f"/lab/races/{name}/")
     assert f"<h1>{EVERY_RACE[name].title}</h1>" in page
     assert ("Found in" in page) is (name in MUSEUM)
-    verdicts = {each.name: each.verdict for each in EVERY_RACE[name].strategies.values()}
+    verdicts = {
+        strategy.name: strategy.verdict for strategy in EVERY_RACE[name].strategies.values()
+    }
     chosen = re.findall(r"<option selected>(\w+)</option>", page)
     if len(verdicts) == 1:
         assert chosen == []

@@ -25,7 +25,7 @@ CELLS = (
 
 
 def number_of(schedule: RecordedSchedule, process: int, kind: str) -> int:
-    return 1 + [(each["process"], each["kind"]) for each in schedule.steps].index((process, kind))
+    return 1 + [(step["process"], step["kind"]) for step in schedule.steps].index((process, kind))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_step_in_a_few_words(what: str, statements: str, expected: str) -> Non
     steps = first_with(kept, statements, violating=bool(kept.count.violating)).steps
     said = zip(steps, words(steps), strict=True)
     texts = [f"{step['process']} {text}" for step, text in said]
-    assert "; ".join(each for each in texts if each[2:] not in ("commit", "rollback")) == expected
+    assert "; ".join(text for text in texts if text[2:] not in ("commit", "rollback")) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,11 +101,16 @@ def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it() -> None:
     steps = schedule.steps
     lock, asks = number_of(schedule, 1, "SELECT"), number_of(schedule, 2, "SELECT")
     ends = [number_of(schedule, process, "COMMIT") for process in (1, 2)]
-    assert [(each.process, each.first, each.last, each.end) for each in transactions(steps)] == [
+    assert [
+        (framed.process, framed.first, framed.last, framed.end) for framed in transactions(steps)
+    ] == [
         (1, lock, ends[0], "COMMIT"),
         (2, asks, ends[1], "COMMIT"),
     ]
-    assert [(each.process, each.first, each.last, each.mode, each.on) for each in locks(steps)] == [
+    assert [
+        (lock_held.process, lock_held.first, lock_held.last, lock_held.mode, lock_held.on)
+        for lock_held in locks(steps)
+    ] == [
         (1, lock, ends[0], "FOR UPDATE", "a"),
         (2, ends[0], ends[1], "FOR UPDATE", "a"),  # from the moment it gets the lock
     ]
@@ -117,15 +122,20 @@ def test_a_read_outside_of_a_transaction_is_in_none() -> None:
     naive = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U")
     reads = [number for number, step in enumerate(naive.steps, 1) if step["kind"] == "SELECT"]
     assert not any(
-        each.first <= number <= each.last for each in transactions(naive.steps) for number in reads
+        framed.first <= number <= framed.last
+        for framed in transactions(naive.steps)
+        for number in reads
     )
     atomic = first_with(recorded("lost_update/atomic_only"), "1S 2S 1U 2U")
-    assert [(each.process, each.first) for each in transactions(atomic.steps)] == [(1, 1), (2, 2)]
+    assert [(framed.process, framed.first) for framed in transactions(atomic.steps)] == [
+        (1, 1),
+        (2, 2),
+    ]
 
 
 def test_a_row_that_does_not_exist_is_not_locked() -> None:
     schedule = first_with(recorded("row_lock_on_no_row/as_found"), "1S 2S 1I 2I")
-    assert {each.mode for each in locks(schedule.steps)} == {"new row"}
+    assert {lock.mode for lock in locks(schedule.steps)} == {"new row"}
 
 
 def test_a_prefix_does_not_reveal_what_follows() -> None:
@@ -133,9 +143,9 @@ def test_a_prefix_does_not_reveal_what_follows() -> None:
     asks = number_of(schedule, 2, "SELECT")
     steps = schedule.steps
     known = prefix(steps, asks)
-    assert [(each.first, each.last) for each in waits(known)] == [(asks, asks + 1)]
+    assert [(wait.first, wait.last) for wait in waits(known)] == [(asks, asks + 1)]
     assert str(words(known, steps)[-1]) == "lock a"
-    assert {each.end for each in transactions(known)} == {""}
+    assert {framed.end for framed in transactions(known)} == {""}
     ends = verdict(schedule.violation, raises=False)
     sheet = Sheet(steps, known, 2, "hits = 0", ends, [], schedule.order[asks:])
     drawing = draw(sheet, WIDE)
@@ -208,7 +218,7 @@ def test_the_pivot_of_a_write_skew_tries_again() -> None:
         "although process 1 rests on what it read there in step 1."
     )
     assert sheet.told[again - 1] == "Process 2 tries again, and reads red: count = 1."
-    assert {each.kind for each in sheet.conflicts} == {"skew"}
+    assert {conflict.kind for conflict in sheet.conflicts} == {"skew"}
     assert len(sheet.conflicts) == 2
 
 
@@ -223,14 +233,16 @@ def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(size: Siz
                     assert shape.x >= 0 < shape.height
                     assert shape.x + shape.width <= size.width
                     assert shape.y + shape.height <= drawing.height
-            boxes = [each for each in drawing.above if not each.style.startswith("lock")]
+            boxes = [box for box in drawing.above if not box.style.startswith("lock")]
             for text in drawing.texts:
                 assert any(
                     box.x <= text.x <= box.x + box.width and box.y <= text.y <= box.y + box.height
                     for box in boxes
                 ) or text.style in ("number", "version"), text  # fmt: skip
-            tops = [each.y for each in drawing.above if each.style.startswith("step")]
+            tops = [box.y for box in drawing.above if box.style.startswith("step")]
             assert tops == sorted(tops)
             assert len(drawing.ends) == len(schedule.whole) + 1
-            assert len(drawing.arrows) == sum(each.source is not None for each in sheet.conflicts)
-            assert all(isinstance(each, Path) and each.step for each in drawing.arrows)
+            assert len(drawing.arrows) == sum(
+                conflict.source is not None for conflict in sheet.conflicts
+            )
+            assert all(isinstance(arrow, Path) and arrow.step for arrow in drawing.arrows)

@@ -21,12 +21,12 @@ def walk(client: Client, path: str, taken: str = "") -> list[str]:
     assert "orders violate" not in page
     assert 'class="conflict' not in page.replace("conflict cycle", "")  # a deadlock is shown
     assert "verdict-box" not in page
-    return [order for each in following for order in walk(client, path, each)]
+    return [order for begun in following for order in walk(client, path, begun)]
 
 
 def test_the_links_lead_to_every_schedule_and_to_no_other(client: Client) -> None:
     for what in ("lost_update/naive", "lost_update/select_for_update", DEADLOCK):
-        orders = sorted(each.order for each in schedules_of(recorded(what)))
+        orders = sorted(schedule.order for schedule in schedules_of(recorded(what)))
         assert walk(client, f"/lab/races/{what}/2/scheduler/") == orders
 
 
@@ -71,14 +71,14 @@ def test_an_order_beyond_the_recorded_ones_cannot_be_chosen(client: Client) -> N
     assert not kept.is_complete
     path = "/lab/races/crossed_locks/select_for_update/2/scheduler/"
     assert "Recorded are 100 orders" in get(client, path)
-    orders = [each.order for each in kept.ends]
+    orders = [ended.order for ended in kept.ends]
     taken = next(
         order[:length]
         for order in orders
         for length in range(1, len(order))
         if "was not recorded from here" in get(client, f"{path}?taken={order[:length]}")
     )
-    assert any(each.startswith(taken) for each in orders)
+    assert any(order.startswith(taken) for order in orders)
 
 
 def test_an_unexplored_order_is_refused(client: Client) -> None:

@@ -86,11 +86,11 @@ def runs(statements: list[str]) -> Callable[[], list[Rows]]:
     def run() -> list[Rows]:
         reads = []
         with transaction.atomic(), connection.cursor() as cursor:
-            for each in statements:
-                if each == ABORT:
+            for statement in statements:
+                if statement == ABORT:
                     transaction.set_rollback(True)
                     continue
-                cursor.execute(each)
+                cursor.execute(statement)
                 reads += [dict(cursor.fetchall())] if cursor.description else []
         return reads
 
@@ -112,7 +112,11 @@ def cell(name: str, level: str) -> str:
         with connection.cursor() as cursor:
             cursor.execute(ALL)
             rows = dict(cursor.fetchall())
-        return f"{name} occurs" if occurs([each.returned or [] for each in outcomes], rows) else ""
+        return (
+            f"{name} occurs"
+            if occurs([outcome.returned or [] for outcome in outcomes], rows)
+            else ""
+        )
 
     every = partial(
         explore,
@@ -138,5 +142,5 @@ def test_the_table_is_what_an_exploration_finds(name: str) -> None:
     cells = [cell(name, level) for level in LEVELS]
     (row,) = re.findall(rf"^\| {name} \|(.*)\|$", DOCUMENT.read_text(), re.MULTILINE)
     assert re.sub(r" \([✓—]\)", "", row).strip() == " | ".join(cells)
-    for each in row.split("|"):
-        assert ("✗" in each) is ("(—)" in each), name
+    for level in row.split("|"):
+        assert ("✗" in level) is ("(—)" in level), name

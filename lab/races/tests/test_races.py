@@ -104,5 +104,7 @@ def test_the_museum_violates_silently_where_its_story_says_so() -> None:
         "row_lock_on_no_row/as_found": "2 rows for one hour",
         "limited_use/as_found": "redeemed 2 times, not 1",
     }.items():
-        found = {each.violation for each in schedules_of(recorded(what)) if each.violation}
+        found = {
+            schedule.violation for schedule in schedules_of(recorded(what)) if schedule.violation
+        }
         assert found == {violation}, what

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from lab.conftest import race, schedules_of
+from lab.conftest import run_race, schedules_of
 from lab.races import EVERY_RACE
 from lab.recordings import recorder, recording
 from lab.recordings.cells import Cell, cells_of, find_cell
 from lab.recordings.recording import FOLDER, path_of, read, read_counts
 from lab.recordings.source import digest
 
-CELLS = [cell for each in EVERY_RACE.values() for cell in cells_of(each)]
+CELLS = [cell for race in EVERY_RACE.values() for cell in cells_of(race)]
 # These are explored with the other tests, too.
 QUICK = ("lost_update/naive/2/read-committed", "crossed_locks/update_returning/2/read-committed")
 
@@ -20,9 +20,9 @@ QUICK = ("lost_update/naive/2/read-committed", "crossed_locks/update_returning/2
 def test_every_cell_is_recorded_from_the_source_of_today() -> None:
     commands = {
         cell.command
-        for each in EVERY_RACE.values()
-        for counts in [read_counts(each)]
-        for cell in cells_of(each)
+        for race in EVERY_RACE.values()
+        for counts in [read_counts(race)]
+        for cell in cells_of(race)
         if cell.key not in counts or counts[cell.key].source != digest(cell.strategy)
     }
     assert not commands, f"Record again: {'; '.join(sorted(commands))}"
@@ -31,8 +31,8 @@ def test_every_cell_is_recorded_from_the_source_of_today() -> None:
 def test_there_is_nothing_else_and_all_are_small() -> None:
     files = sorted(FOLDER.glob("*.json.gz"))
     assert files == sorted(map(path_of, EVERY_RACE.values()))
-    for each in EVERY_RACE.values():
-        assert list(read_counts(each)) == [cell.key for cell in cells_of(each)]
+    for race in EVERY_RACE.values():
+        assert list(read_counts(race)) == [cell.key for cell in cells_of(race)]
     assert sum(file.stat().st_size for file in files) < 2_000_000
 
 
@@ -54,13 +54,13 @@ def test_an_exploration_finds_what_is_recorded(cell: Cell) -> None:
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_the_count_is_that_of_the_schedules(cell: Cell) -> None:
     kept = read(cell)
-    assert [each.order for each in kept.ends] == sorted({each.order for each in kept.ends})
+    assert [ended.order for ended in kept.ends] == sorted({ended.order for ended in kept.ends})
     if not kept.is_complete:
         assert len(kept.schedules) == recorder.MAX_OF_MANY <= kept.count.schedules
         return
-    violating = [each for each in schedules_of(kept) if each.violation]
+    violating = [schedule for schedule in schedules_of(kept) if schedule.violation]
     assert len(violating) == kept.count.violating
-    assert sum(each.raises for each in violating) == kept.count.refused
+    assert sum(schedule.raises for schedule in violating) == kept.count.refused
     assert bool(violating) is bool(kept.counterexample)
 
 
@@ -71,18 +71,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_same_recordings_are_the_same_bytes_and_others_stay(folder: Path) -> None:
-    each = EVERY_RACE["collision"]
+    collision = EVERY_RACE["collision"]
     kept = FOLDER / "collision.json.gz"
     (folder / kept.name).write_bytes(kept.read_bytes())
     cell = find_cell("collision", "naive")
-    recording.write(each, {cell.key: read(cell)})
+    recording.write(collision, {cell.key: read(cell)})
     assert (folder / kept.name).read_bytes() == kept.read_bytes()
 
 
 @pytest.mark.usefixtures("in_this_database")
 def test_the_command_records_a_race_and_a_strategy(folder: Path) -> None:
     kept = (FOLDER / "collision.json.gz").read_bytes()
-    assert "collision/naive/1/read-committed: 1 / 1" in race("record", "collision")
+    assert "collision/naive/1/read-committed: 1 / 1" in run_race("record", "collision")
     assert (folder / "collision.json.gz").read_bytes() == kept
-    race("record", "collision", "naive")
+    run_race("record", "collision", "naive")
     assert (folder / "collision.json.gz").read_bytes() == kept

@@ -97,12 +97,12 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
     """A laptop shows all of it, with the verdict and the line of code that loses the hit."""
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto(NAIVE)
-    for each in (
+    for shown_at_once in (
         page.locator("#verdict"),
         page.locator(".picture.wide"),
         page.get_by_text("short_url.save()"),
     ):
-        expect(each).to_be_in_viewport(ratio=1)
+        expect(shown_at_once).to_be_in_viewport(ratio=1)
     expect(page.locator(".picture.wide .conflict")).to_have_count(2)
     page.set_viewport_size({"width": 360, "height": 740})
     expect(page.locator(".picture.wide")).to_be_hidden()

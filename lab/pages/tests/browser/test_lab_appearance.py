@@ -48,7 +48,7 @@ def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -
     page.get_by_text("as a table").click()
     readable(page)
     page.evaluate("document.querySelector('h1').style.color = '#222'")
-    assert len(barriers(page, runOnly=["color-contrast"])) == 1  # the check finds a violation
+    assert barriers(page, runOnly=["color-contrast"])  # the check finds a violation
     for path in PATHS:
         page.goto(path)
         fits(page, 1200)
