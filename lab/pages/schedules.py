@@ -154,7 +154,8 @@ def pictures_of(sheet: Sheet, described: str) -> dict[str, Any]:
             for drawing in drawings(sheet)
         ],
         "has_transaction": bool(sheet.transactions),
-        "has_lock": any(lock.mode != NEW_ROW for lock in sheet.locks),
+        "has_lock": bool(sheet.locks),
+        "has_mode": any(lock.mode != NEW_ROW for lock in sheet.locks),
     }
 
 

@@ -149,10 +149,12 @@ def test_a_guess_reveals(client: Client) -> None:
 
 
 def test_the_legend_explains_what_the_picture_has(client: Client) -> None:
-    """With one statement each before the lock is taken, nothing is framed."""
+    """A read is framed by nothing; an insert locks its new row, in no mode that is named."""
     page = get(client, f"{NAIVE}scheduler/?taken=1")
     assert "green frame" not in page
     assert "purple bar" not in page
+    page = get(client, "/lab/races/toctou/check_first/2/")
+    assert "A green frame is a transaction. A purple bar is a lock that it holds.</p>" in page
 
 
 def test_a_strategy_that_has_changed_since_is_named_with_the_command(
