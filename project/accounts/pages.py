@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
@@ -16,7 +17,8 @@ from django.views.decorators.http import require_http_methods
 from shorturl.limits import quotas
 from shorturl.links.keys import violates
 from shorturl.models import NAME_CONSTRAINT, USER_CONSTRAINT, ApiToken
-from shorturl.pages.views import REMOVED, log_in_first, refuse_other_encodings, see_other
+from shorturl.pages.forms import REMOVED
+from shorturl.pages.views import refuse_other_encodings, see_other
 
 
 class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -56,7 +58,7 @@ def account(request: HttpRequest) -> HttpResponse:
             except IntegrityError as error:
                 if not violates(error, USER_CONSTRAINT):
                     raise
-                return log_in_first(request, REMOVED)
+                raise PermissionDenied(REMOVED) from error
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     spender = quotas.spender_of(request.user, request)
     context: dict[str, Any] = {

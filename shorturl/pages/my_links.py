@@ -1,10 +1,12 @@
-"""The pages where users find, change and delete their own short URLs.
+"""The pages where users create, find, change and delete their own short URLs.
 
 Each change is one statement with the owner in its condition. A check of the owner before it would
 be a race condition.
 """
 
+from collections import Counter
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 from django.contrib import messages
@@ -12,21 +14,21 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import BadRequest
 from django.core.paginator import Paginator
 from django.db import transaction
-from django.forms.models import model_to_dict
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods
 
 from shorturl import operations
 from shorturl.exceptions import LimitTooLow
-from shorturl.limits import bans
+from shorturl.limits import bans, quotas
 from shorturl.models import ShortUrl, ShortUrlQuerySet
-from shorturl.pages.forms import ORDERS, FilterForm, ShortUrlForm, TargetForm
+from shorturl.pages.forms import ORDERS, CreateForm, EditForm, FilterForm
 from shorturl.pages.views import address, refuse_other_encodings, see_other
-from shorturl.visits import overview
 
 PER_PAGE = 50
+MAX_SELECTED = 100
+MAX_LINKS_OF_TAGS = 1_000  # the newest links, whose tags are suggested; some 2 ms
 
 
 def mine(request: HttpRequest) -> ShortUrlQuerySet:
@@ -34,43 +36,60 @@ def mine(request: HttpRequest) -> ShortUrlQuerySet:
 
 
 @csrf_exempt
-@require_safe
+@require_http_methods(["GET", "HEAD", "POST"])
 @login_required
+@csrf_protect
 def index(request: HttpRequest) -> HttpResponse:
-    """List the user's links that match the filters in the address, in the order of `show`.
+    """List the user's links that match the filters in the address; on POST create one first.
 
-    `show` can name a list of the overview. An invalid filter is a 422, and there is no list.
+    A link that is refused is shown in the form above the list.
     """
+    data = request.POST if request.method == "POST" else None
+    create = CreateForm(data, own_host=request.get_host(), auto_id="new_%s")
+    if request.method == "POST":
+        refuse_other_encodings(request)
+        if create.create(quotas.spender_of(request.user, request), request.user.pk):
+            new = address(request, create.link.key)
+            messages.success(request, f"Your short URL is ready: {new}")
+            return see_other("my_links")
+        create.focus_first_error()
     form = FilterForm(request.GET)
     context: dict[str, Any] = {
         "form": form,
-        "create": ShortUrlForm(own_host=request.get_host(), auto_id="new_%s"),
+        "create": create,
         "host": request.get_host(),
         "address": address(request, ""),
     }
-    if not form.is_valid():
+    status = create.status if data is not None else HTTPStatus.OK
+    if form.is_valid():
+        context |= list_links(request, form.cleaned_data)
+    elif data is None:
         status = HTTPStatus.UNPROCESSABLE_ENTITY
-        return render(request, "shorturl/my_links.html", context, status=status)
-    filters = form.cleaned_data
-    links = mine(request).matching(filters)
-    context |= {
-        "is_filtered": any(filters[name] for name in ("q", "tags", "state")),
-        "used_tags": overview.used_tags(mine(request)),
-    }
-    if chosen := overview.LISTS.get(filters["show"]):
-        context |= {
-            "page": chosen.links(links)[: overview.SHOWN],
-            "chosen": chosen,
-            "considered": overview.CONSIDERED,
-            "left_out": links.order_by("-id")[overview.CONSIDERED :][:1].exists(),
-        }
-    else:
-        _, order = ORDERS[filters["show"]]
-        ordered = links.with_state().order_by(order)
-        context["page"] = Paginator(ordered, PER_PAGE).get_page(request.GET.get("page"))
-    for short_url in context["page"]:
+    response = render(request, "shorturl/my_links.html", context, status=status)
+    for name, value in create.headers.items():
+        response[name] = value
+    return response
+
+
+def list_links(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
+    """Return the context of the list: a page of links, and what the filters offer."""
+    links = mine(request).matching(filters).with_state()
+    _, order = ORDERS[filters["order"]]
+    page = Paginator(links.order_by(order, "-id"), PER_PAGE).get_page(request.GET.get("page"))
+    for short_url in page:
         short_url.state = bans.state_of(short_url)
-    return render(request, "shorturl/my_links.html", context)
+    return {
+        "page": page,
+        "is_filtered": any(filters[name] for name in ("q", "tags", "state")),
+        "used_tags": used_tags(mine(request)),
+    }
+
+
+def used_tags(links: ShortUrlQuerySet) -> list[str]:
+    """Return the tags of the newest links, the most used first."""
+    newest = links.order_by("-id").values_list("tags", flat=True)[:MAX_LINKS_OF_TAGS]
+    counts = Counter(chain.from_iterable(tags or [] for tags in newest))
+    return [tag for tag, _ in counts.most_common()]
 
 
 @csrf_exempt
@@ -79,11 +98,8 @@ def index(request: HttpRequest) -> HttpResponse:
 @csrf_protect
 def edit(request: HttpRequest, key: str) -> HttpResponse:
     short_url = get_object_or_404(mine(request), key=key)
-    form = TargetForm(
-        request.POST if request.method == "POST" else None,
-        own_host=request.get_host(),
-        initial=model_to_dict(short_url),
-    )
+    data = request.POST if request.method == "POST" else None
+    form = EditForm(data, own_host=request.get_host(), instance=short_url)
     status = HTTPStatus.OK
     if request.method == "POST":
         refuse_other_encodings(request)
@@ -98,36 +114,25 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
                 form.add_error("max_hits", str(error))
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     form.focus_first_error()
-    context = {"form": form, "short_url": short_url}
-    return render(request, "shorturl/edit_link.html", context, status=status)
+    return render(request, "shorturl/edit_link.html", {"form": form, "key": key}, status=status)
 
 
 @csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
 @csrf_protect
-def delete(request: HttpRequest, key: str) -> HttpResponse:
-    """Ask for confirmation; on POST delete the link."""
-    return ask_or_delete(request, [key])
+def delete(request: HttpRequest, key: str = "") -> HttpResponse:
+    """Ask for confirmation; on POST delete the link, or all links that were selected.
 
-
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
-@login_required
-@csrf_protect
-def delete_selected(request: HttpRequest) -> HttpResponse:
-    """Ask for confirmation; on POST delete the links of all keys, or of none."""
+    A link that is not the user's is left out.
+    """
     given = request.POST if request.method == "POST" else request.GET
-    keys = sorted(set(given.getlist("key")))
-    if len(keys) > overview.SHOWN:
-        raise BadRequest(f"Select at most {overview.SHOWN} links.")
+    keys = [key] if key else sorted(set(given.getlist("key")))
+    if len(keys) > MAX_SELECTED:
+        raise BadRequest(f"Select at most {MAX_SELECTED} links.")
     if not keys:
         messages.info(request, "Select the links to delete first.")
         return see_other("my_links")
-    return ask_or_delete(request, keys)
-
-
-def ask_or_delete(request: HttpRequest, keys: list[str]) -> HttpResponse:
     if request.method == "POST":
         # In the order of the keys, so that two such requests do not deadlock. One statement could
         # lock the rows in any order, and on Citus it would need several nodes.

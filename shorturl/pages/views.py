@@ -9,11 +9,11 @@ from django.contrib import messages
 from django.core.exceptions import (
     BadRequest,
     DisallowedHost,
+    PermissionDenied,
     RequestDataTooBig,
     TooManyFieldsSent,
     TooManyFilesSent,
 )
-from django.db import IntegrityError
 from django.http import HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import get_object_or_404, redirect, render
@@ -22,18 +22,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shorturl.exceptions import KeySpaceExhausted, KeyTaken, TooManyCreates
 from shorturl.limits import bans, owners, quotas
-from shorturl.links.keys import violates
 from shorturl.links.validators import location, target_host
-from shorturl.models import OWNER_CONSTRAINT
 from shorturl.pages import visit_pages
 from shorturl.pages.error_response import error_response
-from shorturl.pages.forms import ShortUrlForm
+from shorturl.pages.forms import CreateForm
 
 LINKS_PATH = "/api/links"
 BULK_PATH = f"{LINKS_PATH}/bulk"
-REMOVED = "Your account was removed meanwhile; nothing was created."
 
 # csrf_exempt disables the middleware, which would answer 403 to any unsafe method without a token.
 # So a method that a view does not allow is answered with 405.
@@ -43,54 +39,30 @@ REMOVED = "Your account was removed meanwhile; nothing was created."
 @require_http_methods(["GET", "HEAD", "POST"])
 @csrf_protect
 def index(request: HttpRequest) -> HttpResponse:
+    """Show the form of a new link; on POST create it, or show the form again with its errors."""
     if settings.SHORTURL_HOME_REDIRECT and not request.user.is_authenticated:
         return redirect(settings.SHORTURL_HOME_REDIRECT)
-    allowed = settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated
-    if request.method == "POST":
-        if not allowed:
-            return log_in_first(request, "Log in to create a short URL.")
-        return submit(request)
-    form = ShortUrlForm(own_host=request.get_host()) if allowed else None
-    return show_form(request, form, HTTPStatus.OK)
-
-
-def submit(request: HttpRequest) -> HttpResponse:
-    """Create a short URL, or show the form again with its errors."""
+    form = None
+    if settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated:
+        form = CreateForm(request.POST or None, own_host=request.get_host())
+    if request.method != "POST":
+        return show_form(request, form)
+    if form is None:
+        raise PermissionDenied("Log in to create a short URL.")
     refuse_other_encodings(request)
-    form = ShortUrlForm(request.POST, own_host=request.get_host())
-    if not form.is_valid():
-        return show_form(request, form, HTTPStatus.UNPROCESSABLE_ENTITY)
-    try:
-        spender = quotas.spender_of(request.user, request)
-        short_url, created = form.save(spender, request.user.pk)
-    except KeyTaken as error:
-        form.add_error("key", f"{error} Choose another one, or leave it empty for a random key.")
-        return show_form(request, form, HTTPStatus.CONFLICT)
-    except KeySpaceExhausted as error:
-        form.add_error(None, f"{error} Choose a custom key, or try again later.")
-        return show_form(request, form, HTTPStatus.SERVICE_UNAVAILABLE)
-    except TooManyCreates as error:
-        form.add_error(None, str(error))
-        response = show_form(request, form, HTTPStatus.TOO_MANY_REQUESTS)
-        for name, value in error.headers.items():
+    if not form.create(quotas.spender_of(request.user, request), request.user.pk):
+        response = show_form(request, form, form.status)
+        for name, value in form.headers.items():
             response[name] = value
         return response
-    except IntegrityError as error:
-        if not violates(error, OWNER_CONSTRAINT):
-            raise
-        return log_in_first(request, REMOVED)
-    if owners.visible_to(request.user).filter(key=short_url.key).exists():
-        ready = "Your short URL is ready." if created else "You already had this short URL."
+    key = form.link.key
+    if owners.visible_to(request.user).filter(key=key).exists():
+        ready = "Your short URL is ready." if form.is_new else "You already had this short URL."
         messages.success(request, ready)
-        return see_other("stats", short_url.key)
+        return see_other("stats", key)
     # A visitor cannot see the page of the short URL.
-    messages.success(request, f"Your short URL is ready: {address(request, short_url.key)}")
+    messages.success(request, f"Your short URL is ready: {address(request, key)}")
     return see_other("index")
-
-
-def log_in_first(request: HttpRequest, reason: str) -> HttpResponse:
-    context = {"exception": reason, "log_in": True}
-    return render(request, "403.html", context, status=HTTPStatus.FORBIDDEN)
 
 
 def see_other(to: str, *args: str) -> HttpResponse:
@@ -100,7 +72,9 @@ def see_other(to: str, *args: str) -> HttpResponse:
     return response
 
 
-def show_form(request: HttpRequest, form: ShortUrlForm | None, status: int) -> HttpResponse:
+def show_form(
+    request: HttpRequest, form: CreateForm | None, status: int = HTTPStatus.OK
+) -> HttpResponse:
     if form:
         form.focus_first_error()
     context = {"form": form, "host": request.get_host()}

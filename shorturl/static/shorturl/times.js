@@ -18,12 +18,22 @@ if ("FormDataEvent" in window) {
   for (const field of document.querySelectorAll("input[type=datetime-local]")) {
     const help = document.getElementById(`${field.id}_helptext`);
     help.textContent = help.textContent.replace("UTC", ZONE_NAME);
-    if (field.value) {
-      const time = new Date(`${field.value}Z`);
+    const utc = field.value;
+    if (utc) {
+      const time = new Date(`${utc}Z`);
       field.value = asField(new Date(time - time.getTimezoneOffset() * 60_000));
     }
+    // A local time can be two times in UTC, so one that nobody has changed is sent as it came.
+    const shown = field.value;
     field.form.addEventListener("formdata", ({ formData }) => {
-      if (field.value) formData.set(field.name, asField(new Date(field.value)));
+      if (field.value === shown) formData.set(field.name, utc);
+      else if (field.value) formData.set(field.name, asField(new Date(field.value)));
     });
   }
+}
+
+// Whoever enters a time of expiry chooses it.
+for (const field of document.querySelectorAll("[name=expires_at]")) {
+  const choice = field.form.querySelector("[name=expires][value=at]");
+  if (choice) field.addEventListener("input", () => (choice.checked = true));
 }

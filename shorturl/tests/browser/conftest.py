@@ -44,7 +44,7 @@ ARGUMENTS = [
 expect.set_options(timeout=20_000)
 
 NewPage = Callable[..., Page]
-LogIn = Callable[[User], None]
+LogIn = Callable[..., None]
 AXE = (files("axe_playwright_python") / "axe.min.js").read_text()
 
 
@@ -150,7 +150,7 @@ def page(new_page: NewPage) -> Page:
 
 @pytest.fixture
 def log_in(page: Page, client: Client, live_server: LiveServer, settings: Settings) -> LogIn:
-    def log_in(user: User) -> None:
+    def log_in(user: User, page: Page = page) -> None:
         client.force_login(user)
         name = settings.SESSION_COOKIE_NAME
         cookie = {"name": name, "value": client.cookies[name].value, "url": live_server.url}

@@ -1,7 +1,6 @@
 """The pages of a user's links: /links, /links/KEY and /links/KEY/delete."""
 
-import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,13 +9,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from shorturl import operations
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.models import ShortUrl
 from shorturl.pages import my_links
 from shorturl.tests.callers import OTHER, TARGET, shown, text, user
-from shorturl.visits import overview
 
 pytestmark = pytest.mark.django_db
 
@@ -33,14 +32,20 @@ def stored() -> ShortUrl:
     return ShortUrl.objects.get(key="known")
 
 
+def keys(response: Any) -> list[str]:
+    return [link.key for link in response.context["page"]]
+
+
 def test_a_visitor_logs_in_first(client: Client) -> None:
     for path in ("/links", "/links/known", "/links/known/delete"):
         assertRedirects(client.get(path), f"/login?next={path}")
+    assert client.post("/links", {"target_url": TARGET}).status_code == 302
+    assert not ShortUrl.objects.exists()
     assertContains(client.get("/"), 'href="/login"')
 
 
 def test_lists_the_users_links_newest_first(client: Client, owner: User) -> None:
-    operations.create(OTHER, key="newer", owner_id=owner.pk)
+    operations.create(OTHER, key="newer", owner_id=owner.pk, expires_at=timezone.now())
     operations.create(TARGET, key="theirs", owner_id=user().pk)
     operations.create(TARGET, key="nobodys")
     operations.create(TARGET, key="gone", owner_id=owner.pk).delete()
@@ -48,15 +53,52 @@ def test_lists_the_users_links_newest_first(client: Client, owner: User) -> None
     with CaptureQueriesContext(connection) as sent:
         response = client.get("/links")
     assert len(sent) == 5  # the session, the user, the tags, how many, and the page
-    assert [link.key for link in response.context["page"]] == ["newer", "known"]
-    assert " 1 hit live " in text(response)
-    assert " 0 hits live " in text(response)
+    assert keys(response) == ["newer", "known"]
+    assert " 1 hit Edit " in text(response)
+    assert " 0 hits expired Edit " in text(response)
     assertNotContains(response, "/admin/shorturl/shorturl/")
     ShortUrl.objects.filter(key="known").update(hits=2, max_hits=2)
     assert " 2 of 2 hits used up " in text(client.get("/links"))
     client.force_login(user(staff=True))
     assertContains(client.get("/links"), "You have no links yet.")
     assertContains(client.get("/links"), 'href="/admin/shorturl/shorturl/"')
+
+
+def test_creates_on_the_page_of_the_list(client: Client, owner: User) -> None:
+    response = client.post("/links?tags=spring", {"target_url": OTHER, "key": "new"}, follow=True)
+    assert response.redirect_chain == [("/links", 303)]
+    assertContains(response, "Your short URL is ready:")
+    assert keys(response) == ["new", "known"]
+    assertContains(response, 'value="http://testserver/new" data-copy')
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "message"),
+    [
+        ({"target_url": "javascript:alert(1)"}, 422, "start it with http"),
+        ({"target_url": OTHER, "key": "known"}, 409, "is taken. Choose another one"),
+        ({"target_url": OTHER, "expires": "at"}, 422, "Enter a date and a time."),
+    ],
+)
+def test_a_refused_link_stays_in_the_form_above_the_list(
+    client: Client, owner: User, sent: dict[str, str], status: int, message: str
+) -> None:
+    response = client.post("/links", sent)
+    assertContains(response, message, status_code=status)
+    assertContains(response, f'value="{sent["target_url"]}"', status_code=status)
+    assertContains(response, "<title>Error: My links · shorturl</title>", status_code=status)
+    assertContains(response, "/known/stats", status_code=status)
+    assert ShortUrl.objects.count() == 1
+
+
+def test_a_quota_that_is_used_up_is_said_above_the_list(
+    client: Client, owner: User, settings: Settings
+) -> None:
+    settings.SHORTURL_LINKS_PER_DAY = 1
+    assert client.post("/links", {"target_url": OTHER}).status_code == 303
+    response = client.post("/links", {"target_url": OTHER})
+    assertContains(response, "The quota of 1 links a day is used up.", status_code=429)
+    assert int(response["Retry-After"]) > 0
 
 
 def test_finds_by_text_tags_and_state(client: Client, owner: User) -> None:
@@ -80,13 +122,13 @@ def test_finds_by_text_tags_and_state(client: Client, owner: User) -> None:
         "state=live": "known",
         "state=expired": "late",
         "state=used+up&tags=news": "used",
-        "tags=spring&show=oldest": "used late",
-        "show=key": "known late used",
-        "tags=spring&show=followed": "used",
-        "tags=spring&show=never": "late",
+        "tags=spring&order=oldest": "used late",
+        "order=key": "known late used",
+        "order=most": "used late known",
+        "tags=spring&order=least": "late used",
     }.items():
         response = client.get(f"/links?{sought}")
-        assert [link.key for link in response.context["page"]] == found.split(), sought
+        assert keys(response) == found.split(), sought
         assert response.context["used_tags"] == ["spring", "news"]
         if not found:
             assertContains(response, "None of your links matches.")
@@ -94,7 +136,7 @@ def test_finds_by_text_tags_and_state(client: Client, owner: User) -> None:
         "q=%00": "Null characters are not allowed.",
         "tags=%00": "Null characters are not allowed.",
         "state=deleted": "Choose live, expired or used up.",
-        "show=nothing": "Choose oldest, key, followed, fading or never.",
+        "order=nothing": "Choose oldest, key, most or least.",
     }.items():
         response = client.get(f"/links?{wrong}")
         assertContains(response, says, status_code=422)
@@ -182,47 +224,11 @@ def test_deletes_after_asking(client: Client, owner: User) -> None:
 def test_another_site_changes_nothing(owner: User) -> None:
     browser = Client(enforce_csrf_checks=True)
     browser.force_login(owner)
-    for path in ("/links/known", "/links/known/delete"):
+    for path in ("/links", "/links/known", "/links/known/delete"):
         assert browser.post(path, {"target_url": OTHER}).status_code == 403
         assert browser.put(path).status_code == 405
     assert (stored().target_url, stored().deleted_at) == (TARGET, None)
-
-
-def test_an_overview(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    today = datetime.combine(timezone.now().date(), time.min, UTC)
-    days = {"steady": [10, 40], "fading": [20, 45], "gone": [35, 45], "bots": [40], "late": [0, 40]}
-    for number, (key, ago) in enumerate(days.items()):
-        link = operations.create(TARGET, key=key, owner_id=owner.pk)
-        ShortUrl.objects.filter(key=key).update(hits=number + 1)
-        for count, each in enumerate(ago, 1):
-            VisitCount.objects.create(
-                short_url=link,
-                unit="d",
-                starts_at=today - timedelta(days=each),
-                hits=count if key != "steady" else 1,
-                is_bot=key == "bots",
-            )
-    theirs = operations.create(TARGET, key="theirs", owner_id=user().pk)
-    ShortUrl.objects.filter(pk=theirs.pk).update(hits=100)
-
-    def listed(name: str) -> list[str]:
-        with CaptureQueriesContext(connection) as sent:
-            response = client.get("/links", {"show": name})
-        assert len(sent) <= 5  # the session, the user, the tags, the list, and whether it has all
-        return [link.key for link in response.context["page"]]
-
-    assert listed("followed") == ["late", "bots", "gone", "fading", "steady"]
-    assert listed("fading") == ["gone", "late", "fading"]
-    assert listed("never") == ["known"]
-    said = text(client.get("/links?show=fading"))
-    assert "0 visits by people in the last 30 days, 3 in the 30 before" in said
-    assert "1 visit by people in the last 30 days, 2 in the 30 before" in said
-    assert "0 visits by people in the last 30 days, 2 in the 30 before" in said  # without today
-    monkeypatch.setattr(overview, "CONSIDERED", 2)
-    assert listed("followed") == ["late", "bots"]
-    page = client.get("/links?show=never")
-    assertContains(page, "Only the newest 2 of these links are considered.")
-    assertContains(page, "Each of your links was followed.")
+    assert ShortUrl.objects.count() == 1
 
 
 def test_deletes_the_selected_own_links_together(client: Client, owner: User) -> None:
@@ -245,7 +251,7 @@ def test_deletes_the_selected_own_links_together(client: Client, owner: User) ->
     assert client.post("/links/delete/selected", selected).status_code == 404
     nothing = client.get("/links/delete/selected", follow=True)
     assertContains(nothing, "Select the links to delete first.")
-    many = {"key": [str(number) for number in range(overview.SHOWN + 1)]}
+    many = {"key": [str(number) for number in range(my_links.MAX_SELECTED + 1)]}
     assert client.post("/links/delete/selected", many).status_code == 400
 
 
@@ -254,32 +260,55 @@ def test_a_new_owner_is_told_how_to_begin(client: Client) -> None:
     page = client.get("/links")
     assertContains(page, "Enter a long address above")
     assertNotContains(page, 'role="search"')
-    assert client.post("/", {"target_url": TARGET}).status_code == 303  # the form on the page
 
 
 @pytest.mark.parametrize("days", [1, 7, 30])
 def test_an_expiry_in_some_days(client: Client, owner: User, days: int) -> None:
     before = timezone.now()
-    client.post("/", {"target_url": TARGET, "key": "new", "expires_in": days})
-    client.post("/links/known", {"target_url": TARGET, "expires_in": days})
+    client.post("/", {"target_url": TARGET, "key": "new", "expires": days})
+    client.post("/links/known", {"target_url": TARGET, "expires": days})
     for link in ShortUrl.objects.all():
         assert link.expires_at
         assert before <= link.expires_at - timedelta(days=days) <= timezone.now()
-    both = {"target_url": TARGET, "expires_in": days, "expires_at": "2090-01-01T12:00"}
-    assertContains(client.post("/", both), "not both", status_code=422)
-    assertContains(client.post("/", {**both, "expires_in": 2}), "Choose a day", status_code=422)
 
 
-def test_an_edit_of_another_field_keeps_the_seconds_of_the_expiry(
-    client: Client, owner: User
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        ({"expires": "7", "expires_at": "2090-01-01T12:00"}, "Choose the time, or clear it"),
+        ({"expires_at": "2090-01-01T12:00"}, "Choose the time, or clear it"),
+        ({"expires": "at"}, "Enter a date and a time."),
+        ({"expires": "at", "expires_at": "2001-01-01T12:00"}, "is in the past"),
+        ({"expires": "2"}, "Choose one of these."),
+    ],
+)
+def test_an_expiry_that_is_not_one(
+    client: Client, owner: User, sent: dict[str, str], message: str
 ) -> None:
-    expiry = datetime(2090, 1, 1, 12, 0, 30, tzinfo=UTC)
-    ShortUrl.objects.update(expires_at=expiry)
+    for path in ("/", "/links", "/links/known"):
+        wrong = client.post(path, {"target_url": TARGET, **sent})
+        assertContains(wrong, message, status_code=422)
+    assert stored().expires_at is None
+
+
+EXPIRY = datetime(2090, 1, 1, 12, 0, 30, tzinfo=UTC)  # the form shows no seconds
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        ({"title": "Spring"}, EXPIRY),
+        ({"expires_at": "2091-01-01T12:00"}, datetime(2091, 1, 1, 12, tzinfo=UTC)),
+        ({"expires": ""}, None),
+    ],
+)
+def test_an_edit_of_the_expiry_and_beside_it(
+    client: Client, owner: User, sent: dict[str, str], expected: datetime | None
+) -> None:
+    ShortUrl.objects.update(expires_at=EXPIRY)
     page = client.get("/links/known")
     assertContains(page, 'value="2090-01-01T12:00"')
-    shown = {f"initial-{name}": page.context["form"][name].initial for name in ("target_url",)}
-    initial = re.search(r'name="initial-expires_at" value="([^"]+)"', page.content.decode())
-    assert initial
-    given = {"target_url": OTHER, "expires_at": "2090-01-01T12:00"}
-    client.post("/links/known", {**given, **shown, "initial-expires_at": initial[1]})
-    assert (stored().target_url, stored().expires_at) == (OTHER, expiry)
+    form = shown(page)
+    assert form["expires"] == "at"
+    assert client.post("/links/known", {**form, **sent}).status_code == 303
+    assert (stored().title, stored().expires_at) == (sent.get("title", ""), expected)

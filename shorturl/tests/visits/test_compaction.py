@@ -12,11 +12,10 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F, Sum
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from shorturl.models import ShortUrl, Visit, VisitCount
 from shorturl.models.hit_counts import ANY
-from shorturl.visits import classification, compaction, overview, roll_up
+from shorturl.visits import classification, compaction, roll_up
 from shorturl.visits.classification import referrer_of
 from shorturl.visits.compaction import CROWDED, move
 from shorturl.visits.roll_up import CALM, roll_up_visits
@@ -228,20 +227,6 @@ def test_it_goes_on_until_a_batch_is_not_full(
     assert roll_up_visits(NOW) == 5
     assert VisitCount.objects.count() == 5 + 4
     each_is_there_once(link)
-
-
-def test_fading_links_have_the_same_numbers(link: ShortUrl) -> None:
-    def fading() -> list[tuple[Any, ...]]:
-        links: Any = overview.fading(ShortUrl.objects.all())
-        return [(each.key, each.lost, each.recent, each.before) for each in links]
-
-    now = timezone.now()
-    add(link, {(now - 40 * DAY, numbered(0)): 500})
-    add(link, {(now - 20 * DAY, numbered(number)): 2 for number in range(CROWDED + 1)})
-    numbers = fading()
-    assert [recent for _, _, recent, _ in numbers] == [2 * CROWDED + 2]
-    assert roll_up_visits(now) > 0
-    assert fading() == numbers
 
 
 def test_statements_use_the_indexes(link: ShortUrl) -> None:
