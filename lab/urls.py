@@ -29,7 +29,6 @@ if settings.SHORTURL_LAB_LOAD:
         path("reuse/<str:strategy>", load.reuse),
         path("record/<str:strategy>/<str:key>", load.record),
         path("resolve/<str:strategy>/<str:key>", load.resolve),
-        path("roll_up/<str:strategy>/<str:name>", load.roll_up),
         path("spend/<str:strategy>", load.spend),
         path("edit/<str:key>", load.edit),
         path("spaces", load.spaces),

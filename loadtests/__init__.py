@@ -7,7 +7,6 @@
     repeated_request.py  many users send the same request
     last_link.py         many users create for one spender with a quota
     same_hour.py         many users make visits of the same kind
-    visit_meanwhile.py   many users make visits that others roll up
     hot_and_cold.py      the service's own endpoints, in a realistic mix
     every_strategy.py    every strategy, one after another, and a table of all: `make races`
     killed_while_delivering.py   deliverers of events, killed in the middle

@@ -2,7 +2,7 @@
 
     make races
     .venv/bin/python -m loadtests.every_strategy --only naive update_returning --repeat 10
-    .venv/bin/python -m loadtests.every_strategy --only same_hour visit_meanwhile
+    .venv/bin/python -m loadtests.every_strategy --only same_hour last_use
 
 Without --host it starts the service itself, with gunicorn, on a free port. It prints a table, and
 writes reports/races.md and races.json. Beside them are the reports of each strategy's last run:

@@ -66,12 +66,6 @@ else:
 DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
 # Whether a redirect records its visit with the hit.
 SHORTURL_VISITS = flag("SHORTURL_VISITS", default=True)
-# Days for which visits are kept by the hour, and then by the day; older ones by the month.
-SHORTURL_VISITS_HOURLY_DAYS = number("SHORTURL_VISITS_HOURLY_DAYS", default=14, most=36_500)
-# The overview compares the last 30 days with the 30 before.
-SHORTURL_VISITS_DAILY_DAYS = number(
-    "SHORTURL_VISITS_DAILY_DAYS", default=730, least=61, most=36_500
-)
 SHORTURL_GEOIP = text("SHORTURL_GEOIP")
 SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
 # One worker for each core. Threads are for requests to Django: redirects need none.

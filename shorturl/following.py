@@ -5,25 +5,24 @@ Django's view, where each hit has its own. A hit is its Visit; None with SHORTUR
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from time import monotonic
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import OperationalError
 from django.db.backends.utils import CursorWrapper
 
-from shorturl import cluster
 from shorturl.exceptions import Contended, Gone, RowLocked
 from shorturl.limits import bans
 from shorturl.links import validators
 from shorturl.links.keys import key_of as key_of
 from shorturl.models import Counted, LinkState, ShortUrl, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error, is_busy, is_outage, missing_node
+from shorturl.strategies.recording_visits import combined as with_visits
 from shorturl.strategies.resolving import combined as without_visits
-from shorturl.visits.cardinality import CardinalityLimit
-from shorturl.visits.classification import visit_of
+from shorturl.visits.classification import classify_visit
 
 # In the WSGI environ: the outcome of a hit that was counted before Django. It is what was counted,
 # an error, or None if no live link has the key.
@@ -36,7 +35,6 @@ MOST_KEYS = 10_000  # remembered by forwards_query()
 
 P = ParamSpec("P")
 T = TypeVar("T")
-kinds = CardinalityLimit()
 # The keys of links that did not forward the query, and when they were read, by monotonic().
 without_query: dict[str, float] = {}
 
@@ -77,17 +75,11 @@ def headers() -> list[str]:
     return names + (["HTTP_X_FORWARDED_FOR"] if settings.SHORTURL_GEOIP else [])
 
 
-def hit_of(key: str, environ: Mapping[str, Any]) -> Visit | None:
+def hit_of(environ: Mapping[str, Any]) -> Visit | None:
     """Return the hit of a request by its WSGI environ."""
     if not settings.SHORTURL_VISITS:
         return None
-    return kinds.bounded(key, visit_of(environ, with_country=bool(settings.SHORTURL_GEOIP)))
-
-
-def remember(key: str, hit: Visit | None) -> None:
-    """Count the kind of a recorded visit for the cardinality limit."""
-    if hit:
-        kinds.add(key, hit)
+    return classify_visit(environ, with_country=bool(settings.SHORTURL_GEOIP))
 
 
 def count_several(
@@ -99,8 +91,7 @@ def count_several(
     other keys call count_key().
     """
     if settings.SHORTURL_VISITS:
-        several: dict[str, Counted] = cluster.recording().count(hits, cursor)
-        return several
+        return with_visits.count(cast("Mapping[str, Sequence[Visit]]", hits), cursor)
     return without_visits.count({key: len(of_key) for key, of_key in hits.items()}, cursor)
 
 
@@ -114,7 +105,7 @@ def count_key(key: str, hits: Sequence[Visit | None], cursor: CursorWrapper) -> 
     """
     try:
         if settings.SHORTURL_VISITS:
-            found = cluster.recording().count_one(key, hits, cursor)
+            found = with_visits.count_one(key, cast("Sequence[Visit]", hits), cursor)
         else:
             found = without_visits.count_one(key, len(hits), cursor)
     except OperationalError as error:
@@ -146,7 +137,7 @@ def follow(key: str, hit: Visit | None) -> ShortUrl:
     when it has expired or is used up; RowLocked when another transaction keeps the row locked.
     """
     if hit:
-        return counted_by(lambda key: cluster.recording().record(key, hit), key)
+        return counted_by(partial(with_visits.record, visit=hit), key)
     return counted_by(without_visits.resolve, key)
 
 

@@ -7,29 +7,22 @@ without the prefix.
 
 A small space is soon full, and processes no longer compete for its keys. So it has rounds, and in
 each round all keys are free again: `lab-x7k2m-0-A`, `lab-x7k2m-1-A`.
-
-A roll-up takes all rows of the table of visits, so a wrong strategy would lose visits of other
-links. A space can therefore have its own visits table, an empty copy with indexes and constraints.
-In the strategies' statements only the table's name is replaced.
 """
 
 import re
 import secrets
 import string
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
 
-from django.db import connection, transaction
-from django.db.backends.postgresql.psycopg_any import sql
+from django.db import transaction
 from django.utils import timezone
 
 from lab.models import KeySpace
 from shorturl.links import keys
-from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, ShortUrlQuerySet, VisitCount
+from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl, ShortUrlQuerySet
 from shorturl.strategies.exhibits.models import erase
 
 NAME = re.compile(r"lab-[a-z0-9]{5}")  # lower case, as in a host's name
@@ -43,8 +36,6 @@ MAX_KEY_LENGTH = 3
 
 # A load run takes a few minutes. An older space was left behind.
 FORGOTTEN_AFTER = timedelta(hours=1)
-
-VISITS_TABLE = VisitCount._meta.db_table
 
 
 @dataclass(frozen=True)
@@ -63,10 +54,10 @@ class SpaceCandidates:
             yield f"{self.space.name}-{self.round:x}-{key}"
 
 
-def open_space(key_length: int, *, own_visits: bool = False) -> KeySpace:
+def open_space(key_length: int) -> KeySpace:
     """Return a new key space; `key_length` is that of its first candidates, without the prefix.
 
-    With `own_visits` it has its own visits table. Raises ValueError for a length out of range.
+    Raises ValueError for a length out of range.
     """
     if not MIN_KEY_LENGTH <= key_length <= MAX_KEY_LENGTH:
         raise ValueError(
@@ -75,34 +66,7 @@ def open_space(key_length: int, *, own_visits: bool = False) -> KeySpace:
     letters = string.ascii_lowercase + string.digits
     # The unique constraint refuses a name that is in use, one of 60 million.
     name = "lab-" + "".join(secrets.choice(letters) for _ in range(5))
-    with transaction.atomic(), connection.cursor() as cursor:
-        space = KeySpace.objects.create(name=name, key_length=key_length, own_visits=own_visits)
-        if own_visits:
-            like = sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)")
-            cursor.execute(like.format(*map(sql.Identifier, (own_table(space), VISITS_TABLE))))
-    return space
-
-
-def own_table(space: KeySpace) -> str:
-    return f"{space.name}-visits"
-
-
-@contextmanager
-def visits_of(space: KeySpace) -> Iterator[None]:
-    """Within the block, use the visits table of `space` in this thread, if it has its own."""
-    if not space.own_visits:
-        yield
-        return
-    names = (VISITS_TABLE, own_table(space))
-    service, own = map(connection.ops.quote_name, names)
-
-    def renamed(execute: Callable[..., Any], statement: Any, *rest: Any) -> Any:
-        if not isinstance(statement, str):  # the driver's sql.Composable
-            statement = statement.as_string(connection.connection)
-        return execute(statement.replace(service, own), *rest)
-
-    with connection.execute_wrapper(renamed):
-        yield
+    return KeySpace.objects.create(name=name, key_length=key_length)
 
 
 def find(name: str) -> KeySpace:
@@ -141,12 +105,10 @@ def links(name: str) -> ShortUrlQuerySet:
 
 def close(space: KeySpace) -> int:
     """Remove `space` with its links, tombstones and counters; return the number of links."""
-    with transaction.atomic(), connection.cursor() as cursor:
+    with transaction.atomic():
         count = erase(links(space.name))
         IdempotencyRecord.objects.filter(caller=space.name).delete()
         QuotaUsage.objects.filter(spender__startswith=f"{space.name} ").delete()
-        if space.own_visits:
-            cursor.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(own_table(space))))
         space.delete()
     remembered.cache_clear()
     return count

@@ -6,7 +6,7 @@ service's own /KEY also works with the keys of a space, and there a statement co
 
 import platform
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from importlib import metadata
@@ -14,23 +14,21 @@ from typing import Any
 
 import django
 from django.conf import settings
-from django.db import ProgrammingError, connection
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 
 from lab.load import key_spaces
 from lab.load.endpoint import body, endpoint, field, key_space, own, target
-from lab.load.key_spaces import visits_of
 from lab.models import KeySpace
 from shorturl import following
 from shorturl.api.error_responses import ApiError
 from shorturl.exceptions import InFlight, QuotaExceeded
 from shorturl.links.validators import location, shortened
-from shorturl.models import ShortUrl, VisitCount
-from shorturl.outages import driver_error
+from shorturl.models import ShortUrl
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
 from shorturl.strategies.table import STRATEGIES, Strategy
-from shorturl.visits.classification import visit_of
+from shorturl.visits.classification import classify_visit
 
 # Links on a page of a space's list. A thousand are about 80 kB of JSON.
 PAGE = 1_000
@@ -38,12 +36,6 @@ LISTED = "id", "key", "target_url", "total_hits", "max_hits", "visits"
 
 # So long that none ends during a load run: they begin in 1970, 1997, 2024 and 2052.
 PERIOD = timedelta(days=10_000)
-
-HOUR, DAY = VisitCount.Unit.HOUR, VisitCount.Unit.DAY
-ALL = datetime(9999, 1, 1, tzinfo=UTC)  # includes the current hour, in which visits are recorded
-# A deadlock, and lock_timeout, which is the first limit to be reached here:
-# https://www.postgresql.org/docs/18/errcodes-appendix.html
-IN_THE_WAY = ("40P01", "55P03")
 
 # --- The operations ------------------------------------------------------------------------------
 
@@ -130,9 +122,9 @@ def record(request: HttpRequest, strategy: Strategy, key: str) -> HttpResponse:
 
     The request's headers classify the visit. X-Hits is as in resolve().
     """
-    with visits_of(own(key)):
-        visit = visit_of(request.META, with_country=bool(settings.SHORTURL_GEOIP))
-        return redirect(key, partial(strategy.function, visit=visit))
+    own(key)
+    visit = classify_visit(request.META, with_country=bool(settings.SHORTURL_GEOIP))
+    return redirect(key, partial(strategy.function, visit=visit))
 
 
 def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:
@@ -142,30 +134,6 @@ def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:
     if isinstance(hits, int):  # and not an expression, which only the database evaluates
         response["X-Hits"] = str(hits)
     return response
-
-
-@endpoint("POST", STRATEGIES["rolling_up"])
-def roll_up(request: HttpRequest, strategy: Strategy, name: str) -> HttpResponse:
-    """Roll the visits of a space up from hours into days by `strategy`; return the number of rows.
-
-    Answers 409 if PostgreSQL has ended it because of another roll-up; nothing was changed.
-    """
-    space = key_space(name, by=key_spaces.remembered)
-    if not space.own_visits:
-        raise ApiError(
-            HTTPStatus.CONFLICT,
-            f"{shortened(name)!r} has no visits table, and a roll-up takes the visits of all links:"
-            ' open a space with "own_visits": true.',
-        )
-    try:
-        with visits_of(space):
-            taken = strategy.function(HOUR, DAY, ALL)
-    except Exception as error:
-        if any(driver_error(error, code) for code in IN_THE_WAY):
-            detail = "Another roll-up held a lock, and nothing was changed."
-            raise ApiError(HTTPStatus.CONFLICT, detail) from error
-        raise
-    return JsonResponse({"taken": taken})
 
 
 @endpoint("POST")
@@ -182,18 +150,12 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
 
 @endpoint("POST")
 def spaces(request: HttpRequest) -> HttpResponse:
-    """Open a key space, {"key_length": …}; return the strategies with their verdicts.
-
-    With "own_visits": true it has its own visits table, for the roll-up.
-    """
-    content = {"own_visits": False, **body(request)}
-    key_length, own_visits = field(content, "key_length", int), field(content, "own_visits", bool)
+    """Open a key space, {"key_length": …}; return the strategies with their verdicts."""
+    key_length = field(body(request), "key_length", int)
     try:
-        space = key_spaces.open_space(key_length, own_visits=own_visits)
+        space = key_spaces.open_space(key_length)
     except ValueError as error:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, f"key_length: {error}.") from error
-    except ProgrammingError as error:  # the role may not create tables
-        raise ApiError(HTTPStatus.FORBIDDEN, f"own_visits: {str(error).splitlines()[0]}") from error
     answer = {
         "space": space.name,
         "targets": key_spaces.targets(space.name),
@@ -236,8 +198,7 @@ def links(request: HttpRequest, name: str) -> HttpResponse:
         raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "after: send the number from `next`.")
     space = key_space(name)
     found = key_spaces.links(space.name).filter(id__gt=int(after)).order_by("id")
-    with visits_of(space):
-        found = found.annotate(total_hits=TOTAL_HITS, visits=VISITS)
-        page = list(found.values_list(*LISTED)[:PAGE])
+    found = found.annotate(total_hits=TOTAL_HITS, visits=VISITS)
+    page = list(found.values_list(*LISTED)[:PAGE])
     next_page = f"{request.path}?after={page[-1][0]}" if len(page) == PAGE else None
     return JsonResponse({"links": [row for _, *row in page], "next": next_page})

@@ -36,7 +36,7 @@ OPERATIONS: dict[str, Operation] = {
         ("idempotency", "To answer a repeated request once", idempotency.RACES),
         ("spending", "To spend a quota on a create", spending.RACES),
         ("recording_visits", "To record a visit with its hit", visits.RACES),
-        ("rolling_up", "To roll visits up into longer times", rolling_up.RACES),
+        ("rolling_up", "To roll visits up into their hours", rolling_up.RACES),
         ("delivering", "To tell receivers of events", delivering.RACES),
     )
 }

@@ -12,7 +12,7 @@ from lab.races.idempotency import Killed
 from lab.races.race import Race
 from lab.races.resolving import both_keys, fresh_links, redirected
 from pginterleave import Outcome
-from shorturl.models import RecentVisits, ShortUrl, Visit, VisitCount
+from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.strategies.exhibits.totals import VISITS
 from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.table import STRATEGIES, Strategy
@@ -32,10 +32,9 @@ def counts() -> HitsAndVisits:
 
 def no_visits(strategy: Strategy) -> None:
     fresh_links(strategy)
-    VisitCount.objects.all().delete()
-    RecentVisits.objects.all().delete()
-    set_next_id(1, VisitCount)
-    set_next_id(1, RecentVisits)
+    for model in (HourlyVisits, DailyVisits, RecentVisits):
+        model._base_manager.all().delete()
+        set_next_id(1, model)
 
 
 def one_use_left(strategy: Strategy) -> None:

@@ -26,17 +26,19 @@ QUICK = 1.0  # seconds for a request that waits only for a thread
 REQUEST_TIMEOUT = 12.0  # seconds, as in docs/monitoring.md
 MARGIN = 0.5  # seconds, for a machine that is busy with the load
 
-# The sum of the differences between the hits and the visits of links. For each dimension, the rows
-# with a value in it have each visit once: see Visits in hit_counts.py.
+# The sum of the differences between the hits and the visits of links, by each dimension.
 DIFFERENCES = """
-    SELECT coalesce(sum(abs(link.hits - coalesce(visits.hits, 0))), 0)
-    FROM shorturl_shorturl AS link LEFT JOIN (
-        SELECT key, unnest(ARRAY[
-            sum(hits) FILTER (WHERE referrer <> '*'), sum(hits) FILTER (WHERE browser <> '*'),
-            sum(hits) FILTER (WHERE system <> '*'), sum(hits) FILTER (WHERE device <> '*'),
-            sum(hits) FILTER (WHERE country <> '*')
-        ]) AS hits FROM shorturl_recordedvisits GROUP BY key
-    ) AS visits USING (key)
+    WITH recent AS (
+        SELECT key, sum(jsonb_array_length(kinds)) AS visits FROM shorturl_recentvisits GROUP BY key
+    ), days AS (
+        SELECT key, dimension, sum(people + bots) AS visits FROM shorturl_dailyvisits
+        GROUP BY key, dimension
+    )
+    SELECT coalesce(sum(abs(hits - coalesce(recent.visits, 0) - coalesce(days.visits, 0))), 0)
+    FROM shorturl_shorturl CROSS JOIN (
+        VALUES ('referrer'), ('browser'), ('system'), ('device'), ('country')
+    ) AS dimensions (dimension)
+    LEFT JOIN recent USING (key) LEFT JOIN days USING (key, dimension)
 """
 
 

@@ -3,12 +3,11 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import psycopg2
 
@@ -121,47 +120,29 @@ def fill_disk(experiment: Experiment) -> None:
 # the sessions of half of them are ended as well, as when a machine fails.
 
 ROLL_UPS = 8
-# Rows that a roll-up adds to after it has deleted those that it moves. Recording needs no lock on
-# them. The roll-up is killed while it waits for them: for the hour's row, which recent visits are
-# added to, or for rows of a day that an earlier roll-up has compacted. At the start of an hour its
-# row is missing, and no fault is injected.
-HOURS = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'h' FOR UPDATE"
-COMPACTED = "SELECT 1 FROM shorturl_visitcount WHERE unit = 'd' AND referrer = '*' FOR UPDATE"
+# The roll-up is killed while it waits for a row of a day that it adds to. Recording needs no lock
+# on it. The first roll-up after midnight finds no row to wait for, and no fault is injected.
+DAYS = "SELECT 1 FROM shorturl_dailyvisits FOR UPDATE"
 # A roll-up that waits for a lock.
 MIDWAY = """
     SELECT pid FROM pg_stat_activity
-    WHERE wait_event_type = 'Lock' AND query ~ 'free AS MATERIALIZED'
+    WHERE wait_event_type = 'Lock' AND query ~ 'added_to_days'
 """
 END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
-# Makes visits older, so that hours are rolled up to days, and days to months.
-AGE = """
-    UPDATE shorturl_visitcount SET starts_at = starts_at
-        - (CASE unit WHEN 'h' THEN 100 ELSE 1000 END + %s) * interval '1 day'
-"""
-# A link has visits of more kinds than a day of a link may have.
-ENOUGH = """
-    SELECT 1 FROM shorturl_recentvisits, jsonb_array_elements(kinds) AS kind
-    GROUP BY key HAVING count(DISTINCT kind) > 60
-"""
-CROWD = "UPDATE shorturl_recentvisits SET starts_at = starts_at - %s * interval '1 day'"
-OLD = 100  # days: hours are no longer kept
-RECENT = 3  # days: hours are kept, but of the dimensions only the device
-
-Prepare = Callable[[Experiment, Any, int], object]
+# Makes the visits of today old, so that they are rolled up to a month.
+AGE = "UPDATE shorturl_dailyvisits SET day = make_date(2020, 1, 2 + %s) WHERE day > '2021-01-01'"
 
 
-def roll_ups(experiment: Experiment, lock: str, prepare: Prepare) -> Iterator[Figure]:
-    """Run roll-ups, and kill those of an odd number while they wait for the rows of `lock`.
-
-    `prepare` is called before each, with a cursor and the number.
-    """
+def roll_ups(experiment: Experiment) -> Iterator[Figure]:
+    """Run roll-ups, and kill those of an odd number while they wait for the rows of DAYS."""
     failed = killed = ended = 0
     for number in range(ROLL_UPS):
         with experiment.postgres.session() as cursor:
-            prepare(experiment, cursor, number)
-            cursor.connection.commit()
             if number % 2:
-                cursor.execute(lock)
+                cursor.execute(DAYS)
+            else:
+                cursor.execute(AGE, [number])
+                cursor.connection.commit()
             with manage("roll_up", experiment.postgres.url) as process:
                 if number % 2:
                     experiment.wait(partial(found, cursor, MIDWAY), "the roll-up does not begin")
@@ -174,19 +155,3 @@ def roll_ups(experiment: Experiment, lock: str, prepare: Prepare) -> Iterator[Fi
     yield Figure("failed roll-ups", failed, 0)
     yield Figure("killed", killed, ROLL_UPS // 2, least=True)
     yield Figure("sessions ended midway", ended, ROLL_UPS // 4, least=True)
-
-
-def age(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Make visits older, except before a killed roll-up, which needs the rows of HOURS."""
-    if number % 2 == 0:
-        cursor.execute(AGE, [number])
-
-
-def crowd(experiment: Experiment, cursor: Any, number: int) -> None:
-    """Make recent visits old, once they are of many kinds, so that they are compacted.
-
-    Each pair of the first half gets another day of long ago. Those of the second half get a day
-    whose hours are kept, but only with their devices, while the day has the rest.
-    """
-    experiment.wait(partial(found, cursor, ENOUGH), "there are few visits")
-    cursor.execute(CROWD, [OLD + number // 2 if number < ROLL_UPS / 2 else RECENT])

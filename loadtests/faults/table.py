@@ -47,11 +47,7 @@ FAULTS = (
     Fault("kill_visit_roll_up",
           "`manage.py roll_up` eight times, kill -9 of four midway; visits grow old meanwhile",
           "the visits of every link are its hits, and no request is affected",
-          partial(postgres.roll_ups, lock=postgres.HOURS, prepare=postgres.age)),
-    Fault("kill_compaction",
-          "the same with visits of so many kinds that days, and hours of some days ago, keep fewer",
-          "the visits of every link are its hits in each dimension, and no request is affected",
-          partial(postgres.roll_ups, lock=postgres.COMPACTED, prepare=postgres.crowd)),
+          postgres.roll_ups),
 
     Fault("dead_sessions",
           "the network between the service and PostgreSQL loses everything for 12 s",

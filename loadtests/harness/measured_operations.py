@@ -76,12 +76,8 @@ OPERATIONS = {
     "recording_visits": MeasuredOperation(
         "To record a visit with its hit",
         "redirects", "visits lost or too many", "hits counted twice", "same_hour",
-        "get_then_create second_transaction one_transaction upsert append_only combined",
+        "get_then_create second_transaction upsert combined",
         as_served=True),
-    "rolling_up": MeasuredOperation(
-        "To roll visits up into longer times",
-        "requests", "visits lost or too many", "hits counted twice", "visit_meanwhile",
-        "watermark select_then_delete delete_returning batches by_key"),
     "service": MeasuredOperation(
         "The service", "requests", "requests lost", "counted or made twice", "hot_and_cold"),
 }

@@ -110,7 +110,9 @@ def test_tampering_is_found(run: SmallRun) -> None:
 def test_the_scripts_have_the_strategies_of_the_tables() -> None:
     offered = {name: one.names.split() for name, one in OPERATIONS.items() if name in STRATEGIES}
     offered["delivering"] = [*killed_while_delivering.WRONG, *killed_while_delivering.RIGHT]
-    assert offered == {name: [*strategies] for name, strategies in STRATEGIES.items()}
+    listed = {name: [*strategies] for name, strategies in STRATEGIES.items()}
+    del listed["rolling_up"]  # explored, and not run under load
+    assert offered == listed
     for name, measured in OPERATIONS.items():
         assert name not in STRATEGIES or measured.title == races.OPERATIONS[name].title
     wrong = (s.name for s in STRATEGIES["resolving"].values() if s.verdict is Verdict.WRONG)

@@ -59,11 +59,6 @@ MANY = [
     Attack("reservation", drop, "right, and the invariant held", script="last_link"),
     Attack("get_then_create", replace, BROKE, script="same_hour"),
     Attack("combined", drop, "right, and the invariant held", script="same_hour"),
-    # Only redirects: the five creates of the links are not repeated.
-    Attack("watermark", repeat, BROKE, "/lab/record/", script="visit_meanwhile"),
-    Attack(
-        "batches", drop, "right, and the invariant held", "/lab/record/", script="visit_meanwhile"
-    ),
 ]
 
 

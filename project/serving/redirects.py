@@ -73,7 +73,7 @@ class Redirects:
         refused = self.needs_https and not secure
         if FOR_DJANGO in environ or refused or not is_ours(environ.get("HTTP_HOST", "")):
             return {}
-        hit = following.hit_of(key, environ)
+        hit = following.hit_of(environ)
         try:
             found = await self.count(key, hit)
         except TimeoutError as error:
@@ -84,7 +84,6 @@ class Redirects:
             return {following.FOUND: error}
         if found is None:
             return {following.FOUND: None}
-        following.remember(key, hit)
         _, _, target_url, _ = found
         if scope["query_string"] and following.may_forward_query(key):
             if self.nodes is None:

@@ -29,6 +29,8 @@ def test_the_document_shows_every_strategy_under_load() -> None:
     text = (ROOT / "docs" / "load-tests.md").read_text()
     section = text.split("## What each strategy lost")[1].split("\n## ")[0]
     for operation, table in STRATEGIES.items():
+        if operation == "rolling_up":
+            continue  # explored, and not run under load
         rows = section.split(f"| {OPERATIONS[operation].title} ")[1].split("\n\n")[0]
         for name, strategy in table.items():
             broke, runs = re.findall(rf"^\| `{name}` .* (\d+) of (\d+) \|$", rows, re.MULTILINE)[0]

@@ -1,7 +1,7 @@
 """GET /api/links/{key}/visits: the visits to one short URL, as JSON or CSV."""
 
 import csv
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
@@ -15,16 +15,17 @@ from shorturl.api.error_responses import wrong_input
 from shorturl.api.links import OPTIONAL, existing
 from shorturl.api.schemas import Error, custom_error
 from shorturl.limits import owners
+from shorturl.models import Dimension
 from shorturl.visits import statistics
-from shorturl.visits.ranges import BUCKETS_MAX, DEFAULT_DAYS, Bucket, range_of, read_date
-from shorturl.visits.statistics import GROUPS_MAX, Dimension, Statistics, VisitGroup
+from shorturl.visits.ranges import DEFAULT_DAYS, MAX_BUCKETS, Bucket, range_of, read_date
+from shorturl.visits.statistics import MAX_ITEMS, Statistics
 
 router = Router(tags=["links"])
 
 JSON, CSV = "application/json", "text/csv"
 
 
-# The dimensions that visits can be grouped by. The dimension browser has the names of bots.
+# What visits can be grouped by. The dimension browser also has the names of bots.
 Of = Literal["referrer", "browser", "system", "device", "country", "bot"]
 
 
@@ -55,10 +56,14 @@ class VisitsQuery(BaseModel):
     )
     by: Bucket | None = Field(
         None,
-        description=f"For each hour, day or month, at most {BUCKETS_MAX:,} of them. Without `by` "
+        description=f"For each hour, day or month, at most {MAX_BUCKETS:,} of them. Without `by` "
         "and `of`, for each day.",
     )
-    of: Of | None = Field(None, description="For each value of this; `bot` is the name of a bot.")
+    of: Of | None = Field(
+        None,
+        description="For each value of this, which visits by the hour do not have; `bot` is the "
+        "name of a bot.",
+    )
     format: Literal["json", "csv"] | None = Field(
         None, description="Instead of an Accept header, for a link in a page."
     )
@@ -122,48 +127,59 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     """
     short_url = existing(owners.visible_to(access.caller(request)), key)
     by = query.by or (None if query.of else Bucket.DAY)
+    if by == Bucket.HOUR and query.of:
+        raise wrong_input(("of", "by_hour", "Visits by the hour have no values: use by=day."))
     try:
         chosen = range_of(query.first, query.last, by)
     except ValidationError as error:
         [(name, [wrong])] = error.error_dict.items()
         raise wrong_input((name, wrong.code or "invalid", wrong.messages[0])) from error
-    column = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
-    found = statistics.read(
-        short_url, chosen, by=by, of=column if by else None, top=0 if by else GROUPS_MAX + 1
-    )
-    groups = found.groups if by or column is None else found.of(column)
-    if len(groups) > GROUPS_MAX:
-        message = f"There are more than {GROUPS_MAX:,} items: choose fewer days, or a longer unit."
+    dimension = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
+    if by:
+        visits = statistics.read(short_url, chosen, by=by, of=dimension)
+        items = [
+            Item(starts_at=p.begins, unit=p.unit, value=p.value, people=p.people, bots=p.bots)
+            for p in visits.periods
+        ]
+    else:
+        assert dimension
+        visits = statistics.read(short_url, chosen, dimensions=[dimension], top=MAX_ITEMS + 1)
+        items = [
+            Item(starts_at=None, unit=None, value=count.value, people=count.people, bots=count.bots)
+            for count in visits.values
+        ]
+    if len(items) > MAX_ITEMS:
+        message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise wrong_input(("from", "too_many", message))
-    items = [item for each in groups if (item := shown(each, query.of))]
-    items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))
+    items = of_people_or_bots(items, query.of)
     prefers_csv = request.get_preferred_type([JSON, CSV]) == CSV
     if query.format == "csv" or (query.format is None and prefers_csv):
-        return csv_response(found, items, query.of, short_url.key)
+        return csv_response(visits, items, query.of, short_url.key)
+    whole = chosen.first <= short_url.created_at.date()
     return LinkVisits(
         key=short_url.key,
-        hits=found.hits,
-        recorded=found.recorded,
-        not_recorded=found.not_recorded,
+        hits=visits.hits,
+        recorded=visits.recorded if whole else None,
+        not_recorded=visits.not_recorded if whole else None,
         first=chosen.first,
         last=chosen.last,
-        people=found.total.people,
-        bots=found.total.bots,
+        people=visits.people,
+        bots=visits.bots,
         items=items,
     )
 
 
-def shown(group: VisitGroup, of: Of | None) -> Item | None:
-    """Return a group as an item; None if it has no visits that `of` counts."""
-    people = 0 if of == "bot" else group.people
-    bots = 0 if of == "browser" else group.bots
-    if not people and not bots:
-        return None
-    value = next((found for found in group.values.values() if found is not None), None)
-    return Item(starts_at=group.begins, unit=group.unit, value=value, people=people, bots=bots)
+def of_people_or_bots(items: list[Item], of: Of | None) -> list[Item]:
+    """Return the items by the number of visits that `of` counts; those without any are left out."""
+    for item in items:
+        item.people = 0 if of == "bot" else item.people
+        item.bots = 0 if of == "browser" else item.bots
+    items = [item for item in items if item.people or item.bots]
+    first = datetime.min.replace(tzinfo=UTC)
+    return sorted(items, key=lambda item: (item.starts_at or first, -item.people - item.bots))
 
 
-def csv_response(found: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:
+def csv_response(visits: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:
     response = HttpResponse(content_type=f"{CSV}; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{key}-visits.csv"'
     patch_vary_headers(response, ["Accept"])
@@ -172,5 +188,5 @@ def csv_response(found: Statistics, items: list[Item], of: Of | None, key: str) 
     for item in items:
         begins = item.starts_at.isoformat() if item.starts_at else ""
         writer.writerow([item.unit or "", begins, item.value or "", item.people, item.bots])
-    writer.writerow(["total", "", "", found.total.people, found.total.bots])
+    writer.writerow(["total", "", "", visits.people, visits.bots])
     return response

@@ -16,7 +16,7 @@ LINK = models.ForeignKey(
     db_constraint=False,
     db_index=False,
 )
-DIMENSIONS = ["referrer", "browser", "system", "device", "country"]
+NUMBER = models.BigIntegerField(db_default=0, default=0)
 
 # Counting a hit writes a new version of the row. When that fits into the same page, PostgreSQL
 # updates in place (HOT): no index is touched, and the old version is cleared away by the next
@@ -39,16 +39,6 @@ BEGIN
     ORDER BY id;
     RETURN NULL;
 END $$
-"""
-
-VIEW = """
-    CREATE VIEW shorturl_recordedvisits AS
-    SELECT id, key, unit, starts_at, referrer, browser, system, device, country, is_bot, hits
-    FROM shorturl_visitcount
-    UNION ALL
-    SELECT id, key, 'h', starts_at,
-        kind ->> 0, kind ->> 1, kind ->> 2, kind ->> 3, kind ->> 4, (kind ->> 5)::boolean, 1
-    FROM shorturl_recentvisits, jsonb_array_elements(kinds) AS kind
 """
 
 
@@ -132,41 +122,6 @@ class Migration(migrations.Migration):
         ),
         migrations.RunSQL(LEAVE_ROOM, migrations.RunSQL.noop),
         migrations.CreateModel(
-            name="VisitCount",
-            fields=[
-                ("id", ID.clone()),
-                ("short_url", LINK.clone()),
-                (
-                    "unit",
-                    models.CharField(
-                        choices=[("h", "Hour"), ("d", "Day"), ("m", "Month")], max_length=1
-                    ),
-                ),
-                ("starts_at", models.DateTimeField()),
-                ("referrer", models.CharField(max_length=253)),
-                ("browser", models.CharField(max_length=30)),
-                ("system", models.CharField(max_length=30)),
-                ("device", models.CharField(max_length=30)),
-                ("country", models.CharField(max_length=2)),
-                ("is_bot", models.BooleanField()),
-                ("hits", models.BigIntegerField(db_default=1, default=1)),
-            ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=["short_url", "starts_at", "unit", *DIMENSIONS, "is_bot"],
-                        name="shorturl_visitcount_kind_uk",
-                    ),
-                    models.CheckConstraint(
-                        condition=Q(hits__gt=0), name="shorturl_visitcount_hits_ck"
-                    ),
-                ],
-                "indexes": [
-                    models.Index(fields=["unit", "starts_at"], name="shorturl_visitcount_time_ix")
-                ],
-            },
-        ),
-        migrations.CreateModel(
             name="RecentVisits",
             fields=[
                 ("id", ID.clone()),
@@ -180,8 +135,63 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
-        migrations.CreateModel(name="RecordedVisits", fields=[], options={"managed": False}),
-        migrations.RunSQL(VIEW, "DROP VIEW shorturl_recordedvisits"),
+        migrations.CreateModel(
+            name="HourlyVisits",
+            fields=[
+                ("id", ID.clone()),
+                ("short_url", LINK.clone()),
+                ("hour", models.DateTimeField()),
+                ("people", NUMBER.clone()),
+                ("bots", NUMBER.clone()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=["short_url", "hour"], name="shorturl_hourlyvisits_hour_uk"
+                    )
+                ],
+                "indexes": [models.Index(fields=["hour"], name="shorturl_hourlyvisits_hour_ix")],
+            },
+        ),
+        migrations.CreateModel(
+            name="DailyVisits",
+            fields=[
+                ("id", ID.clone()),
+                ("short_url", LINK.clone()),
+                ("day", models.DateField()),
+                (
+                    "dimension",
+                    models.CharField(
+                        choices=[
+                            ("referrer", "Referrer"),
+                            ("browser", "Browser"),
+                            ("system", "System"),
+                            ("device", "Device"),
+                            ("country", "Country"),
+                        ],
+                        max_length=8,
+                    ),
+                ),
+                ("value", models.CharField(max_length=253)),
+                ("people", NUMBER.clone()),
+                ("bots", NUMBER.clone()),
+            ],
+            options={
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=["short_url", "dimension", "day", "value"],
+                        name="shorturl_dailyvisits_value_uk",
+                    )
+                ],
+                "indexes": [
+                    models.Index(
+                        fields=["day"],
+                        name="shorturl_dailyvisits_day_ix",
+                        condition=~Q(day__day=1),
+                    )
+                ],
+            },
+        ),
         migrations.CreateModel(
             name="IdempotencyRecord",
             fields=[

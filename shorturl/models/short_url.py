@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
 from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH
-from shorturl.models.hit_counts import RecentVisits, VisitCount
+from shorturl.models.visits import DailyVisits, HourlyVisits, RecentVisits
 
 # The name of the CHECK that a limit below the hits violates.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
@@ -94,7 +94,7 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         This is for tests and the lab: a key that was shared must never lead to another target. Call
         delete() first, or a hit that is counted at the same time is left for the key's next link.
         """
-        for model in (RecentVisits, VisitCount):
+        for model in (RecentVisits, HourlyVisits, DailyVisits):
             visits = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
             visits.delete()
         return super().delete()[0]

@@ -1,13 +1,13 @@
-"""The forms that create, change and find short URLs, and choose a range of visits."""
+"""The forms that create, change and find short URLs."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError
 from django.forms.widgets import Script
 from django.utils import timezone
@@ -19,7 +19,6 @@ from shorturl.limits.bans import clean_target_url
 from shorturl.links import keys, labels
 from shorturl.links.validators import validate_expiry
 from shorturl.models import OWNER_CONSTRAINT, LinkState, ShortUrl
-from shorturl.visits.ranges import Bucket, range_of, read_date
 
 REMOVED = "Your account was removed meanwhile; nothing was created."
 # Phones must not capitalise or correct the input.
@@ -273,37 +272,3 @@ class FilterForm(forms.Form):
         choices=[(name, title) for name, (title, _) in ORDERS.items()],
         error_messages={"invalid_choice": "Choose oldest, key, most or least."},
     )
-
-
-class DateField(forms.CharField):
-    widget = forms.TextInput(attrs={"type": "date"})
-
-    def clean(self, value: Any) -> date | None:
-        text = super().clean(value)
-        return read_date(text) if text else None
-
-
-class RangeForm(forms.Form):
-    first = DateField(label="From", required=False)
-    last = DateField(label="To", required=False)
-    by = forms.ChoiceField(
-        label="By",
-        required=False,
-        choices=[(unit.value, unit.value) for unit in Bucket],
-        error_messages={"invalid_choice": "Choose hour, day or month."},
-    )
-
-    def add_prefix(self, field_name: str) -> str:
-        return {"first": "from", "last": "to"}.get(field_name, field_name)
-
-    def clean(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        if self.errors:
-            return given
-        by = Bucket(given["by"] or Bucket.DAY)
-        try:
-            chosen = range_of(given["first"], given["last"], by)
-        except ValidationError as error:
-            self.add_error("first" if "from" in error.error_dict else "by", error.messages[0])
-            return given
-        return {"range": chosen, "by": by}

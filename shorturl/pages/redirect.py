@@ -30,10 +30,7 @@ logger = logging.getLogger(__name__)
 def follow(request: HttpRequest, key: str) -> ShortUrl:
     """Count a hit, unless the server has counted it before Django; raise its error."""
     if following.FOUND not in request.META:
-        hit = following.hit_of(key, request.META)
-        short_url = following.follow(key, hit)
-        following.remember(key, hit)
-        return short_url
+        return following.follow(key, following.hit_of(request.META))
     outcome = request.META[following.FOUND]
     if outcome is None:
         raise following.why_not_counted(key)

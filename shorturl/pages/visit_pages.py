@@ -1,20 +1,21 @@
 """The visits on the page of a short URL: a chart of a range, and tables of its dimensions."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import date, timedelta
 from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import QueryDict
+from django.utils import timezone
 
-from shorturl.models import ShortUrl
-from shorturl.pages.forms import RangeForm
+from shorturl.models import Dimension, ShortUrl
+from shorturl.pages.range_form import RangeForm
 from shorturl.visits import statistics
 from shorturl.visits.chart import Chart
-from shorturl.visits.ranges import BUCKETS_MAX, Bucket, Range, range_of
-from shorturl.visits.statistics import Dimension, Statistics
+from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range, range_of
+from shorturl.visits.statistics import Statistics
 
 TOP = 10  # values of each table; the others share one line
 # The template's date formats.
@@ -26,7 +27,6 @@ TITLES = {
     Dimension.SYSTEM: "Systems",
     Dimension.DEVICE: "Devices",
 }
-UNSAID = {Dimension.REFERRER: "none: typed in, or not sent"}
 
 
 class ValueLine(NamedTuple):
@@ -42,8 +42,12 @@ class ValueTable(NamedTuple):
 
 class Preset(NamedTuple):
     name: str
-    query: str
-    chosen: bool
+    chosen: Range
+    by: Bucket
+
+    @property
+    def query(self) -> str:
+        return urlencode({"from": self.chosen.first, "to": self.chosen.last, "by": self.by})
 
 
 def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HTTPStatus]:
@@ -55,38 +59,34 @@ def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HT
     valid = form.is_valid()
     chosen: Range = form.cleaned_data["range"] if valid else usual
     by: Bucket = form.cleaned_data["by"] if valid else Bucket.DAY
-    found = statistics.read(short_url, chosen, by=by, top=TOP)
+    visits = statistics.read(short_url, chosen, by=by, dimensions=list(Dimension), top=TOP)
     context = {
         "form": form,
-        "statistics": found,
+        "statistics": visits,
+        "whole": chosen.first <= short_url.created_at.date(),
         "recording": bool(settings.SHORTURL_VISITS),
-        "presets": list(presets(short_url, usual, (chosen, by) if valid else None)),
-    }
-    if not valid:
-        return context, HTTPStatus.UNPROCESSABLE_ENTITY
-    context |= {
-        "chosen": chosen,
-        "by": by,
-        "chart": Chart(found.series(chosen, by)),
+        "presets": list(presets(short_url, usual.last)),
+        "shown": Preset(range_name(chosen), chosen, by),
+        "chart": Chart(visits.series(chosen, by)),
         "date_format": FORMATS[by],
-        "longer": [(unit, visits) for unit in Bucket if (visits := found.kept_by(unit, than=by))],
-        "tables": list(tables(found)),
-        "csv": query(chosen, by, format="csv"),
+        "longer": [
+            (unit, number) for unit in Bucket if unit != by and (number := visits.kept_by(unit))
+        ],
+        "tables": list(tables(visits)),
     }
-    return context, HTTPStatus.OK
+    return context, HTTPStatus.OK if valid else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
-def tables(found: Statistics) -> Iterator[ValueTable]:
+def tables(visits: Statistics) -> Iterator[ValueTable]:
     """Yield the tables of visits by people that have known values, and last the table of bots."""
     for dimension, title in TITLES.items():
-        counts = {each.values[dimension] or "": each.people for each in found.of(dimension)}
+        counts = {count.value: count.people for count in visits.values_of(dimension)}
         if any(value for value, people in counts.items() if people):
-            unsaid = UNSAID.get(dimension, "unknown")
-            yield ValueTable(title, lines(counts, found.total.people, unsaid))
-    if found.total.bots:
-        browser = Dimension.BROWSER
-        counts = {each.values[browser] or "": each.bots for each in found.of(browser)}
-        yield ValueTable("Bots", lines(counts, found.total.bots, "unknown"))
+            unsaid = "none: typed in, or not sent" if title == "Referrers" else "unknown"
+            yield ValueTable(title, lines(counts, visits.people, unsaid))
+    if visits.bots:
+        counts = {count.value: count.bots for count in visits.values_of(Dimension.BROWSER)}
+        yield ValueTable("Bots", lines(counts, visits.bots, "unknown"))
 
 
 def lines(counts: dict[str, int], total: int, unsaid: str) -> list[ValueLine]:
@@ -99,24 +99,26 @@ def lines(counts: dict[str, int], total: int, unsaid: str) -> list[ValueLine]:
     ]
 
 
-def presets(
-    short_url: ShortUrl, usual: Range, current: tuple[Range, Bucket] | None
-) -> Iterator[Preset]:
-    """Yield links to common ranges; `current` is the range that is shown."""
-    today = usual.last
+def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
+    """Yield the common ranges that end today."""
     year = today.replace(year=today.year - 1, day=1)
     created = min(short_url.created_at.date(), today)
     for name, first, by in [
         ("2 days", today - timedelta(days=1), Bucket.HOUR),
-        ("30 days", usual.first, Bucket.DAY),
+        ("30 days", today - timedelta(days=29), Bucket.DAY),
         ("90 days", today - timedelta(days=89), Bucket.DAY),
         ("A year", (year + timedelta(days=31)).replace(day=1), Bucket.MONTH),
         ("All", created.replace(day=1), Bucket.MONTH),
     ]:
         chosen = Range(first, today)
-        if chosen.number(by) <= BUCKETS_MAX:
-            yield Preset(name, query(chosen, by), chosen=(chosen, by) == current)
+        if chosen.number(by) <= MAX_BUCKETS:
+            yield Preset(name, chosen, by)
 
 
-def query(chosen: Range, by: Bucket, **more: str) -> str:
-    return urlencode({"from": chosen.first, "to": chosen.last, "by": by, **more})
+def range_name(chosen: Range) -> str:
+    """Return the heading of a range: "Last 30 days", or its days."""
+    days = chosen.number(Bucket.DAY)
+    if chosen.last == timezone.now().date():
+        return "Today" if days == 1 else f"Last {days:,} days"
+    first, last = (f"{day.day} {day:%b} {day.year}" for day in (chosen.first, chosen.last))
+    return first if days == 1 else f"{first} – {last}"

@@ -74,11 +74,11 @@ FILES = {
     ),
     "recording_visits": (
         "record",
-        "get_then_create second_transaction one_transaction upsert append_only combined",
+        "get_then_create second_transaction upsert combined",
     ),
     "rolling_up": (
         "roll_up",
-        "watermark select_then_delete delete_returning batches by_key",
+        "insert_then_delete select_then_delete delete_returning batches",
     ),
     "delivering": (
         "deliver",

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from shorturl.models import ApiToken, RecentVisits, ShortUrl, VisitCount
+from shorturl.models import ApiToken, DailyVisits, HourlyVisits, RecentVisits, ShortUrl
 from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.table import Strategy
 
@@ -40,8 +40,8 @@ def user(*permissions: str, staff: bool = False) -> User:
 
 def only_link(key: str, **values: Any) -> ShortUrl:
     """Erase all links and visits, and create this link."""
-    VisitCount.objects.all().delete()
-    RecentVisits.objects.all().delete()
+    for model in (RecentVisits, HourlyVisits, DailyVisits):
+        model._base_manager.all().delete()
     erase(ShortUrl.objects.all())
     return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
 

@@ -40,9 +40,3 @@ def headers(db: None) -> dict[str, str]:
 def elsewhere(transactional_db: None) -> Iterator[CursorWrapper]:
     with closing(connection.copy()) as other, other.cursor() as cursor:
         yield cursor
-
-
-@pytest.fixture
-def clusters_way(settings: Settings) -> None:
-    """Run the statements of a cluster, as if all keys were of one shard."""
-    settings.DATABASE_CITUS = True

@@ -21,7 +21,6 @@ from pginterleave.pytest_plugin import Interleave
 from shorturl import operations
 from shorturl.events.subscribing import subscribe, unsubscribe
 from shorturl.management.commands import demo
-from shorturl.management.demo_links import DemoLink, once
 from shorturl.models import ApiToken, IdempotencyRecord, ShortUrl
 from shorturl.strategies.resolving import combined
 from shorturl.tests.callers import TARGET, bearer, run, user
@@ -172,6 +171,6 @@ def test_demo_links_are_made_twice(
     interleave: Interleave, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     settings.LOCAL = True
-    monkeypatch.setattr(demo, "LINKS", [DemoLink("demo-few", "https://example.com/", 3, once)])
+    monkeypatch.setitem(demo.DEMO, "links", [{**demo.DEMO["links"][0], "busiest_day": 0}])
     interleave(command("demo"))
     assert not ShortUrl.objects.exists()

@@ -83,9 +83,8 @@ def test_a_started_service_has_imported_no_wrong_strategy() -> None:
         "delivering.update_skip_locked",
         "idempotency.advisory_lock",
         "recording_visits.combined",
-        "recording_visits.one_transaction",
         "resolving.combined",
         "reusing.advisory_lock",
         "rolling_up.batches",
-        "rolling_up.by_key",
+        "spending.reservation",
     }

@@ -1,4 +1,4 @@
-"""The kind of a visit, by the headers and the address of its request.
+"""What is kept of a visit, by the headers and the address of its request.
 
 docs/visits.md describes what is stored. Except for referrer and country, each dimension has values
 from a list of this file, and no header yields another value or an error.
@@ -13,17 +13,16 @@ import ua_parser
 from crawleruseragents import is_crawler  # type: ignore[import-untyped]
 
 from shorturl.limits.client_address import address_of
-from shorturl.models import Visit
+from shorturl.models import OTHER, Visit
 from shorturl.visits import geoip
 
-OTHER = "other"  # a referrer that is not a host, or one above the cardinality limit
 OTHER_FAMILY = "Other"  # a family that is on no list
 
-LONGEST_USER_AGENT = 512  # characters; browsers send at most some 300
+MAX_USER_AGENT = 512  # characters; browsers send at most some 300
 # The sizes of the caches of each process.
-MOST_USER_AGENTS = 2_000
-MOST_HOSTS = 2_000
-MOST_VISITS = 4_000
+CACHED_USER_AGENTS = 2_000
+CACHED_HOSTS = 2_000
+CACHED_VISITS = 4_000
 
 # By ua-parser's names of families (https://github.com/ua-parser/uap-core, regexes.yaml).
 # fmt: off
@@ -48,6 +47,11 @@ BOTS = {
     )},
     "Slackbot-LinkExpanding": "Slackbot",
 }
+# How the User-Agent of a browser begins; a few old ones do without "Mozilla/".
+BROWSERS_BEGIN = (
+    "Mozilla/", "Opera/", "UCWEB/", "Nokia", "BlackBerry", "SonyEricsson", "SAMSUNG-", "LG-",
+    "Lynx/", "Links (", "ELinks/", "w3m/", "Dillo/", "NetSurf/",
+)
 # Bots that neither ua-parser nor crawler-user-agents knows: Office, and Bluesky's previews.
 UNLISTED_BOTS = ("ms-office", "Cardyb")
 SYSTEMS = {
@@ -65,78 +69,80 @@ COMPUTERS = {"BSD", "ChromeOS", "Linux", "Windows", "macOS"}  # systems
 # A host has at most 253 characters, and each of its labels 63 (RFC 1035). Browsers send ASCII.
 NAME = r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 HOST = re.compile(rf"{NAME}(?:\.{NAME})*")
-LONGEST_HOST = 253
+MAX_HOST = 253
 ORIGIN = re.compile(r"(?:https?|android-app)://(?:[^/?#@]*@)?([^/?#:]+)", re.IGNORECASE)
-LONGEST_ORIGIN = 512
+MAX_ORIGIN = 512
 
 
-def visit_of(environ: Mapping[str, Any], *, with_country: bool) -> Visit:
-    """Return the kind of a visit by its WSGI environ, which is also Django's request.META.
+def classify_visit(environ: Mapping[str, Any], *, with_country: bool) -> Visit:
+    """Return the visit of a request by its WSGI environ, which is also Django's request.META.
 
     Headers may have any bytes and any length. `with_country` needs SHORTURL_GEOIP.
     """
-    referrer = referrer_of(environ.get("HTTP_REFERER", ""))
-    user_agent = environ.get("HTTP_USER_AGENT", "")[:LONGEST_USER_AGENT]
+    referrer = referrer_host(environ.get("HTTP_REFERER", ""))
+    user_agent = environ.get("HTTP_USER_AGENT", "")[:MAX_USER_AGENT]
     country = geoip.country_of(address_of(environ)) if with_country else ""
-    return kind_of(referrer, user_agent, country)
+    return build_visit(referrer, user_agent, country)
 
 
-@lru_cache(MOST_VISITS)
-def kind_of(referrer: str, user_agent: str, country: str) -> Visit:
-    """Return the kind of a visit by its referrer's host, user-agent and country."""
-    browser, system, device, is_bot = families_of(user_agent)
+@lru_cache(CACHED_VISITS)
+def build_visit(referrer: str, user_agent: str, country: str) -> Visit:
+    """Return the visit by its referrer's host, user-agent and country."""
+    browser, system, device, is_bot = classify_user_agent(user_agent)
     return Visit(referrer, browser, system, device, country, is_bot)
 
 
-def referrer_of(header: str) -> str:
+def referrer_host(header: str) -> str:
     """Return the host of a Referer header; "" without a header, OTHER if it has no valid host."""
     if not header:
         return ""
-    found = ORIGIN.match(header[:LONGEST_ORIGIN])
-    return valid_host(found[1]) if found else OTHER
+    origin = ORIGIN.match(header[:MAX_ORIGIN])
+    return valid_host(origin[1]) if origin else OTHER
 
 
-@lru_cache(MOST_HOSTS)
+@lru_cache(CACHED_HOSTS)
 def valid_host(text: str) -> str:
     """Return the host of a referrer in lower case; OTHER if it is no host."""
     host = text.lower().removesuffix(".")
-    return host if len(host) <= LONGEST_HOST and HOST.fullmatch(host) else OTHER
+    return host if len(host) <= MAX_HOST and HOST.fullmatch(host) else OTHER
 
 
-@lru_cache(MOST_USER_AGENTS)
-def families_of(user_agent: str) -> tuple[str, str, str, bool]:
+@lru_cache(CACHED_USER_AGENTS)
+def classify_user_agent(user_agent: str) -> tuple[str, str, str, bool]:
     """Return the browser, the system and the device of a user-agent, and whether it is a bot.
 
     A bot is on a list, is a spider for ua-parser, or does not begin as all browsers do.
     """
     if not user_agent:
         return "", "", "", True
-    found = ua_parser.parse(user_agent)
-    family = found.user_agent.family if found.user_agent else ""
-    system = SYSTEMS.get(found.os.family if found.os else "", OTHER_FAMILY)
-    device = found.device.family if found.device else ""
+    parsed = ua_parser.parse(user_agent)
+    family = parsed.user_agent.family if parsed.user_agent else ""
+    system = SYSTEMS.get(parsed.os.family if parsed.os else "", OTHER_FAMILY)
+    device = parsed.device.family if parsed.device else ""
     is_bot = (
         family in BOTS
         or device == "Spider"
-        or not user_agent.startswith(("Mozilla/", "Opera/"))
+        or not user_agent.startswith(BROWSERS_BEGIN)
         or any(name in user_agent for name in UNLISTED_BOTS)
         or is_crawler(user_agent)  # the last one, as it takes a third of a millisecond
     )
     if is_bot:
         return BOTS.get(family, OTHER_FAMILY), system, OTHER_FAMILY, True
-    return BROWSERS.get(family, OTHER_FAMILY), system, device_of(user_agent, system, device), False
+    device = classify_device(user_agent, system, device)
+    return BROWSERS.get(family, OTHER_FAMILY), system, device, False
 
 
-def device_of(user_agent: str, system: str, device: str) -> str:
-    """Return the kind of a browser's device.
+def classify_device(user_agent: str, system: str, device: str) -> str:
+    """Return PHONE, TABLET, COMPUTER or OTHER_FAMILY for the user-agent of a browser.
 
     User-agents of phones contain "Mobi", by which MDN recommends to recognise them
     (https://developer.mozilla.org/en-US/docs/Web/HTTP/Browser_detection_using_the_user_agent).
-    Those of Android tablets do not. Those of an iPad contain "Mobi" and "iPad".
+    Those of old phones contain "MIDP", those of Android tablets neither, and those of an iPad
+    "Mobi" and "iPad".
     """
     if device == "iPad" or "Tablet" in user_agent:
         return TABLET
-    if "Mobi" in user_agent:
+    if "Mobi" in user_agent or "MIDP" in user_agent:
         return PHONE
     if system == "Android":
         return TABLET

@@ -10,7 +10,7 @@ from django.utils import timezone
 from shorturl.links.validators import shortened
 
 # More bars would be too thin to see.
-BUCKETS_MAX = 1_000
+MAX_BUCKETS = 1_000
 DEFAULT_DAYS = 30
 
 
@@ -61,18 +61,18 @@ def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
     """Return a range: by default it ends today, and has DEFAULT_DAYS.
 
     Raises ValidationError, by the wrong input in its error_dict: `from` for a range that ends
-    before it begins, `by` for more than BUCKETS_MAX of its unit.
+    before it begins, `by` for more than MAX_BUCKETS of its unit.
     """
     last = last or timezone.now().date()
     first = first or last - min(timedelta(days=DEFAULT_DAYS - 1), last - date.min)
     if first > last:
         message = f"{first} is after {last}: begin with the earlier day."
         raise ValidationError({"from": ValidationError(message, code="turned_round")})
-    found = Range(first, last)
-    if by and found.number(by) > BUCKETS_MAX:
+    chosen = Range(first, last)
+    if by and chosen.number(by) > MAX_BUCKETS:
         message = (
-            f"From {first} to {last} there are {found.number(by):,} {by}s, and at most "
-            f"{BUCKETS_MAX:,} are listed: choose fewer days, or a longer unit."
+            f"From {first} to {last} there are {chosen.number(by):,} {by}s, and at most "
+            f"{MAX_BUCKETS:,} are listed: choose fewer days, or a longer unit."
         )
         raise ValidationError({"by": ValidationError(message, code="too_many")})
-    return found
+    return chosen

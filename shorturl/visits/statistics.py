@@ -1,172 +1,177 @@
 """The statistics of a short URL's visits.
 
-One statement reads the visits and the counter from one snapshot. So `hits` is always the sum of the
+One statement reads the counter and the visits from one snapshot. So `hits` is always the sum of the
 recorded and the unrecorded hits, even if visits arrive or are rolled up meanwhile.
 """
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
-from enum import StrEnum
+from collections.abc import Sequence
+from datetime import date, datetime
 from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
+from django.utils import timezone
 
-from shorturl.models import RecordedVisits, ShortUrl
-from shorturl.models.hit_counts import ANY, EACH_ONCE
+from shorturl.models import (
+    RECENT_BY_DIMENSION,
+    DailyVisits,
+    Dimension,
+    HourlyVisits,
+    RecentVisits,
+    ShortUrl,
+    daily_since,
+    hourly_since,
+)
 from shorturl.visits.chart import Count
 from shorturl.visits.ranges import Bucket, Range
 
-UNITS = list(Bucket)
-GROUPS_MAX = 10_000  # some 2 MB of JSON
+MAX_ITEMS = 10_000  # some 2 MB of JSON
 
 
-class Dimension(StrEnum):
-    REFERRER = "referrer"
-    BROWSER = "browser"
-    SYSTEM = "system"
-    DEVICE = "device"
-    COUNTRY = "country"
+class Period(NamedTuple):
+    """The visits of an hour, a day or a month; with a value those that have it.
 
-
-class VisitGroup(NamedTuple):
-    """The visits of a period, of a value, or of both; None in a field means all.
-
-    The `unit` is longer than the requested one if visits are stored only by a longer one.
+    The `unit` is longer than the requested one if visits are kept only by a longer one.
     """
 
-    unit: Bucket | None
-    begins: datetime | None
-    values: dict[Dimension, str | None]
+    unit: Bucket
+    begins: datetime
+    value: str | None
     people: int
     bots: int
 
-    @property
-    def visits(self) -> int:
-        return self.people + self.bots
+
+class ValueCount(NamedTuple):
+    """The visits of a range that have a value."""
+
+    dimension: Dimension
+    value: str
+    people: int
+    bots: int
 
 
 class Statistics(NamedTuple):
-    """The visits within a range in groups, and the link's totals."""
+    """The hits of a link, its recorded visits, and those within a range."""
 
     hits: int
-    any_recorded: bool
-    recorded: int | None  # of all time; None if the range begins after the link was created
-    total: VisitGroup
-    groups: list[VisitGroup]
+    recorded: int
+    people: int
+    bots: int
+    periods: list[Period]
+    values: list[ValueCount]
 
     @property
-    def not_recorded(self) -> int | None:
-        return None if self.recorded is None else self.hits - self.recorded
+    def not_recorded(self) -> int:
+        return self.hits - self.recorded
 
-    def of(self, dimension: Dimension) -> list[VisitGroup]:
-        """Return the groups of a dimension that have no period."""
-        without_period = (each for each in self.groups if each.unit is None)
-        return [each for each in without_period if each.values[dimension] is not None]
+    def values_of(self, dimension: Dimension) -> list[ValueCount]:
+        return [count for count in self.values if count.dimension == dimension]
 
     def series(self, chosen: Range, by: Bucket) -> list[Count]:
-        found = {each.begins: each for each in self.groups if each.unit == by}
-        none = VisitGroup(by, None, {}, 0, 0)
-        counts = ((at, found.get(at, none)) for at in chosen.buckets(by))
-        return [Count(at, each.people, each.bots) for at, each in counts]
+        """Return the visits of each hour, day or month of the range."""
+        periods = {period.begins: period for period in self.periods if period.unit == by}
+        none = Period(by, chosen.begins, None, 0, 0)
+        counts = [(begins, periods.get(begins, none)) for begins in chosen.buckets(by)]
+        return [Count(begins, period.people, period.bots) for begins, period in counts]
 
-    def kept_by(self, unit: Bucket, *, than: Bucket) -> int:
-        """Return how many visits are stored by this unit, and so are not in a series by `than`."""
-        return sum(each.visits for each in self.groups if each.unit == unit != than)
+    def kept_by(self, unit: Bucket) -> int:
+        """Return how many visits of the range are in periods of this unit."""
+        return sum(period.people + period.bots for period in self.periods if period.unit == unit)
 
 
-# A row belongs to the range in which its period begins, so consecutive ranges add up to the total.
-# The statement reads the rows, which may be many, once, and groups them by hashing into few groups.
-# Each group has one dimension, whose rows with a value include each visit once. The periods and the
-# total (rank 0) are sums over the groups of one dimension.
-STATEMENT = """
-    WITH counted AS (
-        SELECT unit, starts_at, {dimensions}, grouping({dimensions}) AS dimension,
-            coalesce(sum(hits) FILTER (WHERE NOT is_bot), 0) AS people,
-            coalesce(sum(hits) FILTER (WHERE is_bot), 0) AS bots
-        FROM {visits}
-        WHERE key = %(key)s AND starts_at BETWEEN %(begins)s AND %(ends)s
-        GROUP BY GROUPING SETS ((unit, starts_at, {counted_by}), {dimensions})
-        HAVING coalesce({dimensions}) <> {any}
+# `days` has the visits of all times by the dimensions, `hours` those of the range that are shown by
+# the hour. Of days, each dimension has each visit once. A month that is kept as a whole belongs to
+# the range in which it begins, so consecutive ranges add up to the total.
+STATEMENT = sql.SQL("""
+    WITH recent AS (
+        SELECT key, starts_at, kinds FROM {recent} WHERE key = %(key)s
+    ), recent_visits AS MATERIALIZED (
+        {recent_by_dimension}
+    ), days AS NOT MATERIALIZED (
+        SELECT dimension, value, day, people, bots FROM {daily} WHERE key = %(key)s
+        UNION ALL SELECT dimension, value, day, people, bots FROM recent_visits
+    ), hours AS NOT MATERIALIZED (
+        SELECT hour, people, bots FROM {hourly} WHERE key = %(key)s
+        UNION ALL SELECT hour, people, bots FROM recent_visits WHERE dimension = 'device'
+    ), parts AS (
+        SELECT CASE WHEN day < %(daily_since)s THEN 'month' ELSE %(by_days)s END AS unit,
+            day::timestamp AT TIME ZONE 'UTC' AS at, value, people, bots
+        FROM days WHERE dimension = coalesce(%(of)s, 'device')
+            AND day BETWEEN %(first)s AND %(last)s AND day < %(hourly_since)s
+        UNION ALL SELECT 'hour', hour, NULL, people, bots
+        FROM hours WHERE hour BETWEEN %(begins)s AND %(ends)s AND hour >= %(hourly_since)s
+    ), periods AS (
+        SELECT unit, date_trunc(unit, at, 'UTC') AS begins,
+            CASE WHEN %(of)s IS NOT NULL THEN value END AS value,
+            sum(people)::bigint AS people, sum(bots)::bigint AS bots
+        FROM parts GROUP BY 1, 2, 3 LIMIT %(max_items)s
     ), ranked AS (
-        SELECT NULL AS kept, NULL AS begins, {dimensions}, people, bots, least(
-            row_number() OVER (PARTITION BY dimension ORDER BY people DESC),
-            row_number() OVER (PARTITION BY dimension ORDER BY bots DESC)) AS rank
-        FROM counted WHERE starts_at IS NULL
-        UNION ALL
-        SELECT greatest(%(unit)s, CASE unit WHEN 'm' THEN 2 WHEN 'd' THEN 1 ELSE 0 END) AS kept,
-            date_trunc(%(by)s, starts_at, 'UTC') AS begins, {of},
-            coalesce(sum(people), 0), coalesce(sum(bots), 0), 0
-        FROM counted WHERE starts_at IS NOT NULL GROUP BY GROUPING SETS (({time}), ())
+        SELECT dimension, value, sum(people)::bigint AS people, sum(bots)::bigint AS bots,
+            row_number() OVER (PARTITION BY dimension ORDER BY sum(people) DESC, value) AS nth,
+            row_number() OVER (PARTITION BY dimension ORDER BY sum(bots) DESC, value) AS nth_bot
+        FROM days WHERE dimension = ANY (%(dimensions)s) AND day BETWEEN %(first)s AND %(last)s
+        GROUP BY dimension, value
+    ), range AS (
+        SELECT coalesce(sum(people), 0)::bigint AS people, coalesce(sum(bots), 0)::bigint AS bots
+        FROM days WHERE dimension = 'device' AND day BETWEEN %(first)s AND %(last)s
     )
-    SELECT kept, begins, {dimensions}, people::bigint, bots::bigint,
-        (SELECT hits FROM {links} WHERE key = %(key)s),
-        EXISTS (SELECT FROM {visits} WHERE key = %(key)s),
-        CASE WHEN %(whole)s THEN (
-            SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
-            WHERE key = %(key)s AND starts_at < %(begins)s AND {each_once}
-        ) + (
-            SELECT coalesce(sum(hits), 0)::bigint FROM {visits}
-            WHERE key = %(key)s AND starts_at > %(ends)s AND {each_once}
-        ) END
-    FROM ranked WHERE CASE WHEN begins IS NULL THEN rank <= %(top)s ELSE %(in_time)s END
-    ORDER BY begins IS NULL AND rank = 0 DESC, begins, people + bots DESC, {dimensions}
-    LIMIT %(most)s
-"""
+    SELECT hits, range.people, range.bots,
+        (SELECT coalesce(sum(people + bots), 0)::bigint FROM days WHERE dimension = 'device'),
+        ARRAY(SELECT json_build_array(unit, begins, value, people, bots) FROM periods
+            ORDER BY begins, people + bots DESC, value),
+        ARRAY(SELECT json_build_array(dimension, value, people, bots) FROM ranked
+            WHERE least(nth, nth_bot) <= %(top)s ORDER BY people + bots DESC, value)
+    FROM {links}, range WHERE key = %(key)s
+""").format(
+    recent=sql.Identifier(RecentVisits._meta.db_table),
+    hourly=sql.Identifier(HourlyVisits._meta.db_table),
+    daily=sql.Identifier(DailyVisits._meta.db_table),
+    links=sql.Identifier(ShortUrl._meta.db_table),
+    recent_by_dimension=RECENT_BY_DIMENSION,
+)
 
 
 def read(
     short_url: ShortUrl,
     chosen: Range,
     *,
-    by: Bucket | None = None,
+    by: Bucket = Bucket.MONTH,
     of: Dimension | None = None,
+    dimensions: Sequence[Dimension] = (),
     top: int = 0,
 ) -> Statistics:
     """Return the statistics of the visits to a short URL within a range.
 
-    With `by` there is a group for each hour, day or month that has visits, and with `of` one for
-    each of its values of this dimension. With `top` there are also groups without a period, for the
-    `top` values of every dimension, of people and of bots. Slightly more than GROUPS_MAX groups
-    mean that some were left out.
+    `periods` has each hour, day or month with visits; with `of`, which hours do not have, each of
+    its values. `values` has the first values of the dimensions, by people and by bots: `top` of
+    each. More than MAX_ITEMS periods mean that some were left out.
     """
-    statement = sql.SQL(STATEMENT).format(
-        dimensions=listed(Dimension),
-        time=listed(["kept", "begins", *([of] if of else [])]),
-        counted_by=sql.Identifier(of or Dimension.DEVICE),  # the device has the fewest values
-        of=sql.SQL(", ").join(
-            sql.Identifier(each) if each == of else sql.NULL for each in Dimension
-        ),
-        visits=sql.Identifier(RecordedVisits._meta.db_table),
-        links=sql.Identifier(ShortUrl._meta.db_table),
-        each_once=sql.SQL(EACH_ONCE),
-        any=sql.Literal(ANY),
-    )
+    today = timezone.now().date()
     values: dict[str, Any] = {
         "key": short_url.key,
+        "first": chosen.first,
+        "last": chosen.last,
         "begins": chosen.begins,
         "ends": chosen.ends,
-        "by": (by or Bucket.DAY).value,
-        "unit": UNITS.index(by or Bucket.DAY),
-        "whole": chosen.first <= short_url.created_at.date(),  # else it would read all rows
-        "in_time": by is not None,
+        "daily_since": daily_since(today),
+        "hourly_since": hourly_since(today) if by == Bucket.HOUR else date.max,
+        "by_days": Bucket.MONTH.value if by == Bucket.MONTH else Bucket.DAY.value,
+        "of": of.value if of else None,
+        "dimensions": [dimension.value for dimension in dimensions],
         "top": top,
-        "most": GROUPS_MAX + 2 + 2 * top * len(Dimension),
+        "max_items": MAX_ITEMS + 1,
     }
     with connection.cursor() as cursor:
-        cursor.execute(statement, values)
-        rows = cursor.fetchall()
-    total, *groups = (group(row) for row in rows)
-    *_, hits, any_recorded, elsewhere = rows[0]
-    recorded = None if elsewhere is None else total.visits + elsewhere
-    return Statistics(hits, any_recorded, recorded, total, groups)
-
-
-def listed(names: Iterable[str]) -> Any:
-    return sql.SQL(", ").join(map(sql.Identifier, names))
-
-
-def group(row: Sequence[Any]) -> VisitGroup:
-    kept, begins, *values, people, bots, _, _, _ = row
-    unit = None if kept is None else UNITS[kept]
-    return VisitGroup(unit, begins, dict(zip(Dimension, values, strict=True)), people, bots)
+        cursor.execute(STATEMENT, values)
+        hits, people, bots, recorded, periods, counts = cursor.fetchone()
+    return Statistics(
+        hits,
+        recorded,
+        people,
+        bots,
+        [
+            Period(Bucket(unit), datetime.fromisoformat(begins), *numbers)
+            for unit, begins, *numbers in periods
+        ],
+        [ValueCount(Dimension(dimension), *numbers) for dimension, *numbers in counts],
+    )

@@ -1,23 +1,21 @@
 """The endpoints of load tests: every strategy over HTTP in a key space, and their errors."""
 
 import runpy
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from lab import urls
-from lab.load import endpoint, key_spaces, views
-from lab.models import KeySpace
+from lab.load import endpoint, views
 from shorturl.exceptions import RowLocked
 from shorturl.links import keys
-from shorturl.models import QuotaUsage, RecordedVisits, ShortUrl, VisitCount
-from shorturl.strategies.exhibits.models import SingleVisit
+from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies.resolving import compare_and_swap
-from shorturl.strategies.table import STRATEGIES, Strategy, Verdict
+from shorturl.strategies.table import STRATEGIES
 
 pytestmark = pytest.mark.django_db
 
@@ -40,11 +38,6 @@ def post(client: Client, path: str, content: Any, content_type: str = "applicati
 @pytest.fixture
 def space(client: Client) -> str:
     return str(post(client, "spaces", {"key_length": 1}).json()["space"])
-
-
-@pytest.fixture
-def own_space(client: Client) -> str:
-    return str(post(client, "spaces", {"key_length": 1, "own_visits": True}).json()["space"])
 
 
 def create(client: Client, space: str, strategy: str = "on_conflict", **changes: Any) -> Any:
@@ -117,13 +110,10 @@ def test_record(client: Client, space: str, strategy: str) -> None:
         assert response["Cache-Control"] == "private, no-store"
         assert response["X-Hits"] == str(hits)
         assert counts(client, space) == [(hits, hits)]
-    stored = SingleVisit if strategy == "append_only" else RecordedVisits
-    visit = stored._base_manager.values_list("referrer", "browser", "system", "is_bot").first()
-    assert visit == ("news.example", "Firefox", "Linux", False)
 
 
 def test_each_operation_is_one_statement_as_in_the_service(
-    client: Client, space: str, own_space: str, django_assert_num_queries: DjangoAssertNumQueries
+    client: Client, space: str, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     key = create(client, space).json()["key"]
     with django_assert_num_queries(1):
@@ -135,9 +125,8 @@ def test_each_operation_is_one_statement_as_in_the_service(
     assert (short_url.target_url, short_url.hits) == (f"https://{space}.invalid/b", 1)
     with django_assert_num_queries(1):
         create(client, space, round=1)
-    for each in (key, create(client, own_space).json()["key"]):
-        with django_assert_num_queries(1):
-            record(client, each)
+    with django_assert_num_queries(1):
+        record(client, key)
 
 
 def test_a_space_is_listed_page_by_page_and_removed_with_its_links(
@@ -194,88 +183,11 @@ def test_a_resolve_fails(client: Client, space: str, monkeypatch: pytest.MonkeyP
     assert b'"message": "gone"' in down.content
 
 
-def test_visits_of_all_times_are_added_up(client: Client, space: str) -> None:
-    """Visits of two hours, visits that were rolled up, and single visits."""
-    key = create(client, space).json()["key"]
-    for unit, age in (("h", HOUR), ("d", HOUR), ("h", 0 * HOUR)):
-        record(client, key)
-        row = VisitCount.objects.latest("id")
-        VisitCount.objects.filter(pk=row.pk).update(unit=unit, starts_at=row.starts_at - age)
-    record(client, key, "append_only")
-    create(client, space, round=1)
-    assert (VisitCount.objects.count(), SingleVisit.objects.count()) == (3, 1)
-    assert counts(client, space) == [(4, 4), (0, 0)]
-    assert client.delete(f"/lab/spaces/{space}").json() == {"removed": 2}
-    assert not VisitCount.objects.exists()
-    assert not SingleVisit.objects.exists()
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES["rolling_up"])
-@pytest.mark.django_db(transaction=True)
-def test_a_roll_up_takes_the_visits_of_the_space_and_no_others(
-    client: Client, space: str, own_space: str, strategy: str
-) -> None:
-    keys = [create(client, each).json()["key"] for each in (space, own_space)]
-    for key in (*keys, keys[1]):
-        record(client, key)
-    response = post(client, f"roll_up/{strategy}/{own_space}", {})
-    assert (response.status_code, response.json()) == (200, {"taken": 1})
-    assert post(client, f"roll_up/{strategy}/{own_space}", {}).json() == {"taken": 0}
-    assert counts(client, own_space) == [(2, 2)]
-    assert counts(client, space) == [(1, 1)]
-    assert [*VisitCount.objects.values_list("unit", "hits")] == [("h", 1)]
-    with key_spaces.visits_of(KeySpace.objects.get(name=own_space)):
-        assert [*VisitCount.objects.values_list("unit", "hits")] == [("d", 2)]
-    client.delete(f"/lab/spaces/{own_space}")
-    assert f"{own_space}-visits" not in connection.introspection.table_names()
-
-
-def test_a_roll_up_without_its_own_visits_table_is_refused(client: Client, space: str) -> None:
-    record(client, create(client, space).json()["key"])
-    text = detail(post(client, f"roll_up/watermark/{space}", {}), 409)
-    assert text == (
-        f"'{space}' has no visits table, and a roll-up takes the visits of all links: open a space "
-        'with "own_visits": true.'
-    )
-    assert VisitCount.objects.get().unit == "h"
-
-
-def test_a_role_that_may_not_create_tables(client: Client) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE ROLE lab_without_tables")  # which the test's rollback removes
-        cursor.execute("GRANT INSERT, SELECT ON lab_keyspace TO lab_without_tables")
-        cursor.execute("SET LOCAL ROLE lab_without_tables")
-        text = detail(post(client, "spaces", {"key_length": 1, "own_visits": True}), 403)
-        cursor.execute("RESET ROLE")
-    assert text == "own_visits: permission denied for schema public"
-    assert not KeySpace.objects.exists()
-
-
-def test_a_roll_up_fails(client: Client, own_space: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    failure(record(client, f"{own_space}-0-none"), 404, "DoesNotExist", "right")
-
-    class Ended(Exception):
-        sqlstate = "57014"
-
-    def roll_up(unit: str | None, into: str, before: datetime) -> int:
-        raise OperationalError("gone") from Ended()
-
-    broken = Strategy("broken", roll_up, Verdict.RIGHT, "–", "")
-    monkeypatch.setitem(STRATEGIES["rolling_up"], "broken", broken)
-    path = f"roll_up/broken/{own_space}"
-    failure(post(client, path, {}), 503, "OperationalError", "right")
-    for code in views.IN_THE_WAY:
-        monkeypatch.setattr(Ended, "sqlstate", code)
-        text = detail(post(client, path, {}), 409)
-        assert text == "Another roll-up held a lock, and nothing was changed."
-
-
 def test_what_does_not_exist(client: Client, space: str) -> None:
     for response, operation in (
         (create(client, space, "nope"), "creating"),
         (client.get(f"/lab/resolve/nope/{space}-0-a"), "resolving"),
         (record(client, f"{space}-0-a", "nope"), "recording_visits"),
-        (post(client, f"roll_up/nope/{space}", {}), "rolling_up"),
     ):
         there_are = ", ".join(STRATEGIES[operation])
         assert detail(response, 404) == f"There is no strategy 'nope'; there are {there_are}."
@@ -288,7 +200,6 @@ def test_what_does_not_exist(client: Client, space: str) -> None:
             create(client, name),
             client.get(f"{path}/links"),
             client.delete(path),
-            post(client, f"roll_up/batches/{name}", {}),
         ):
             assert detail(response, 404).startswith("There is no key space")
     # The links of the service are out of reach.
@@ -315,8 +226,6 @@ def test_a_number_out_of_range(client: Client, space: str) -> None:
     for wrong in (None, "2", 2.0, True):
         text = detail(post(client, "spaces", {"key_length": wrong}), 422)
         assert text == "key_length: it must be a whole number."
-    text = detail(post(client, "spaces", {"key_length": 1, "own_visits": 1}), 422)
-    assert text == "own_visits: it must be true or false."
 
 
 def test_a_target_outside_of_the_space(client: Client, space: str) -> None:
@@ -333,7 +242,6 @@ def test_a_call_that_is_not_json_or_has_another_method(client: Client) -> None:
     assert detail(post(client, "spaces", "{"), 400).startswith("The body is not JSON")
     detail(post(client, "spaces", "key_length=1", "application/x-www-form-urlencoded"), 415)
     assert post(client, "resolve/naive/lab-aaaaa-0-a", {}).status_code == 405
-    assert client.get("/lab/roll_up/batches/lab-aaaaa").status_code == 405
 
 
 def test_only_if_it_is_on(settings: Settings) -> None:

@@ -4,14 +4,13 @@ The rows of these operations are no strategies to choose from but functions of t
 stand.
 """
 
-from lab.races.service import event_races, hit_races, roll_up_races
+from lab.races.service import event_races, hit_races
 from lab.races.service.race_definition import Operation
 
 OPERATIONS: dict[str, Operation] = {
     f"service_{name}": Operation(f"What the service runs: {what}", module.STRATEGIES, module.RACES)
     for name, what, module in (
         ("hits", "hits", hit_races),
-        ("roll_ups", "roll-ups of visits", roll_up_races),
         ("events", "events", event_races),
     )
 }

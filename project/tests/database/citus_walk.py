@@ -20,7 +20,6 @@ from project.database.prepared import PreparedCursor
 from shorturl import operations
 from shorturl.limits import owners
 from shorturl.management.commands import demo
-from shorturl.management.demo_links import LINKS
 from shorturl.models import ShortUrl
 from shorturl.strategies.resolving import combined
 
@@ -171,9 +170,9 @@ def write_and_read_a_file() -> None:
 
 
 def make_a_demo() -> None:
-    with patch.object(demo, "LINKS", LINKS[-4:-2]):
+    with patch.dict(demo.DEMO, links=demo.DEMO["links"][-4:-2]):
         command("demo", "--remove")
-        command("demo", says="^2 demo links are made")
+        command("demo", says="^There are 2 demo links")
         says(BROWSER.get("/demo-terms/stats?by=month&from=2000-01-01"), 200, "Referrers")
         command("demo", "--remove", says="^2 demo links are removed")
 

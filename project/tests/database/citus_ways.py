@@ -25,8 +25,7 @@ BY_TARGET = "its SELECT names the target and not the key"
 PLAIN = "its table stays on the coordinator, a plain one"
 TAKEN_APART = "a WITH that inserts is taken apart, and goes by way of the coordinator"
 COLUMN_OF = "INSERT … SELECT goes by way of the coordinator"
-SKIP_LOCKED = "its FOR UPDATE is of many keys, which Citus takes of one shard only"
-ONE_SHARD = "a SELECT finds the keys on all shards; each transaction is of one shard"
+MANY_KEYS = "its DELETE has a LIMIT of many keys, which Citus takes of one shard only"
 CREATING = {
     "naive": (SINGLE_SHARD, "INSERT with its key"),
     "check_first": (SINGLE_SHARD, "SELECT and INSERT with the key"),
@@ -64,17 +63,14 @@ REUSING = {
 RECORDING_VISITS = {
     "get_then_create": (EVERY_SHARD, ROW_BY_ID),
     "second_transaction": (SINGLE_SHARD, "UPDATE by key, and INSERT … ON CONFLICT with it"),
-    "one_transaction": (SINGLE_SHARD, "the same two statements, and one node's COMMIT"),
     "upsert": (IN_PARTS, TAKEN_APART),
-    "append_only": (IN_PARTS, TAKEN_APART),
     "combined": (IN_PARTS, TAKEN_APART),
 }
 ROLLING_UP = {
-    "watermark": (IN_PARTS, COLUMN_OF),
+    "insert_then_delete": (IN_PARTS, COLUMN_OF),
     "select_then_delete": (EVERY_SHARD, ROWS_BY_ID),
     "delete_returning": (IN_PARTS, TAKEN_APART),
-    "batches": (REFUSED, SKIP_LOCKED),
-    "by_key": (SINGLE_SHARD, ONE_SHARD),
+    "batches": (REFUSED, MANY_KEYS),
 }
 TABLES = {
     "creating": CREATING,

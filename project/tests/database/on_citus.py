@@ -5,34 +5,40 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.db import connection
-from django.db.models import Sum
 from django.db.utils import ConnectionHandler
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 from pytest_django import DjangoDbBlocker, Settings
 
 from project.database import citus, shards
 from project.database.citus_checks import check_citus
-from project.management.commands import roll_up
 from project.serving.nodes import Nodes
 from project.serving.redirects import session
 from project.tests.database.citus_walk import walk
 from project.tests.database.citus_ways import REFUSED, SINGLE_SHARD, TABLES
 from shorturl.exceptions import InFlight, QuotaExceeded
 from shorturl.limits import owners
-from shorturl.models import IdempotencyRecord, QuotaUsage, RecentVisits, ShortUrl, Visit, VisitCount
+from shorturl.models import (
+    DailyVisits,
+    HourlyVisits,
+    IdempotencyRecord,
+    QuotaUsage,
+    RecentVisits,
+    ShortUrl,
+    Visit,
+)
 from shorturl.strategies.creating import on_conflict
-from shorturl.strategies.exhibits.models import PartialCount, SingleVisit
+from shorturl.strategies.exhibits.models import PartialCount
+from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
 from shorturl.strategies.resolving import in_memory
 from shorturl.strategies.table import STRATEGIES, Verdict
 
@@ -40,7 +46,7 @@ THREADS, TIMES = 4, 10
 DUE = THREADS * TIMES
 LIMIT = 5
 TARGET = "https://example.com/"
-BY_KEY = "shorturl_(shorturl|visitcount)"
+BY_KEY = "shorturl_(shorturl|hourlyvisits)"
 CHANGES = r"\b(INSERT|UPDATE|DELETE)\b"
 # The number of nodes that have the rows of a key.
 NODES = """
@@ -95,8 +101,8 @@ def distributed(
         call_command("migrate", verbosity=0)
         follow("recording_visits", "upsert", "before")
         call_command("distribute")
-        visits = VisitCount.objects.filter(short_url__key="before").get()
-        yield ShortUrl.objects.get(key="before").hits, visits.hits
+        visits = HourlyVisits.objects.filter(short_url__key="before").get()
+        yield ShortUrl.objects.get(key="before").hits, visits.bots
         call_command("distribute", "--undo")
         with connection.cursor() as cursor:
             cursor.execute("ALTER ROLE CURRENT_USER RESET lock_timeout")
@@ -125,9 +131,8 @@ def in_threads(work: Callable[[int], object]) -> None:
 
 def emptied(*keys: str) -> None:
     """Delete all rows of the links with these keys."""
-    for model in (PartialCount, SingleVisit, VisitCount):
+    for model in (PartialCount, HourlyVisits, DailyVisits, RecentVisits):
         model._base_manager.filter(short_url__key__in=keys).delete()
-    RecentVisits.objects.filter(short_url__key__in=keys).delete()
     ShortUrl.objects.filter(key__in=keys)._raw_delete("default")
 
 
@@ -151,15 +156,8 @@ def follow(operation: str, name: str, key: str) -> tuple[int, int]:
     emptied(key)
     ShortUrl.objects.create(key=key, target_url=TARGET)
     in_threads(lambda _: call(operation, name, key))
-    hits = ShortUrl.objects.get(key=key).hits + total(PartialCount.objects, key)
-    singles = SingleVisit.objects.filter(short_url__key=key).count()
-    recent = RecentVisits.objects.filter(short_url__key=key).values_list("kinds", flat=True)
-    return hits, total(VisitCount.objects, key) + singles + sum(map(len, recent))
-
-
-def total(counts: Any, key: str) -> int:
-    found: int | None = counts.filter(short_url__key=key).aggregate(total=Sum("hits"))["total"]
-    return found or 0
+    links = ShortUrl.objects.annotate(total_hits=TOTAL_HITS, visits=VISITS).filter(key=key)
+    return links.values_list("total_hits", "visits").get()
 
 
 def test_rows_are_kept_and_a_second_run_has_nothing_to_do(
@@ -219,75 +217,6 @@ def test_links_are_made(operation: str, name: str) -> None:
     assert links.count() == due
 
 
-def fill(keys: list[str], now: datetime) -> int:
-    """Add visits of enough kinds to be compacted, coarsened and rolled up; return their number."""
-    hour = now.replace(minute=0, second=0, microsecond=0)
-    ages = [timedelta(hours=1), timedelta(days=3), timedelta(days=20), timedelta(days=800)]
-    rows = [
-        VisitCount(short_url_id=key, unit=unit, starts_at=hour - age, hits=2, **kind._asdict())
-        for key in keys
-        for unit, age in zip("hhhd", ages, strict=True)
-        for kind in (Visit(f"{number}.example", "Firefox") for number in range(60))
-    ]
-    VisitCount.objects.bulk_create(rows)
-    return sum(row.hits for row in rows)
-
-
-def test_a_roll_up() -> None:
-    """Several at once compact, coarsen and roll up: each visit is there once, in fewer rows."""
-    keys, now = [f"rolled-up-{number}" for number in range(3)], timezone.now()
-    emptied(*keys)
-    due = fill(keys, now)
-    in_threads(lambda _: call_command("roll_up"))
-    due += fill(keys, now)
-    assert tasks(partial(call_command, "roll_up"), CHANGES)[1] == [1], "each change is on one node"
-    visits = VisitCount.objects.filter(short_url__key__in=keys)
-    assert visits.each_once().aggregate(visits=Sum("hits"))["visits"] == due
-    # Of three links at four times: sixty referrers, and one value of each other dimension.
-    assert visits.count() == 3 * 4 * (60 + 4)
-
-
-def test_a_roll_up_without_a_node_goes_on_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    with connection.cursor() as cursor:
-        known = shards.read(cursor, roll_up.VISITS)
-    (gone, *_) = {*known.nodes.values()} - {shards.Node()}
-    keys = [f"without-{number}" for number in range(50)]
-    emptied(*keys)
-    due = fill(keys, timezone.now())
-    away = shards.Node(gone.host, 1)
-    moved = {shard: away if node == gone else node for shard, node in known.nodes.items()}
-    visits = VisitCount.objects.filter(short_url__key__in=keys, unit="m")
-    with monkeypatch.context() as patched:
-        patched.setattr(known, "nodes", moved)
-        patched.setattr(shards, "read", lambda cursor, table: known)
-        with pytest.raises(CommandError, match=f"does the rest: {gone.host}:1: .* refused"):
-            call_command("roll_up")
-    some = {*visits.values_list("short_url_id", flat=True)}
-    assert 0 < len(some) < len(keys)
-    call_command("roll_up")
-    assert {*visits.values_list("short_url_id", flat=True)} == {*keys}
-    found = VisitCount.objects.filter(short_url__key__in=keys).each_once()
-    assert found.aggregate(visits=Sum("hits"))["visits"] == due
-
-
-def test_many_links_of_a_shard_are_rolled_up_together() -> None:
-    now = timezone.now()
-    VisitCount.objects.all().delete()
-    VisitCount.objects.bulk_create(
-        VisitCount(
-            short_url_id=f"many-{number}",
-            unit="h",
-            starts_at=now - timedelta(30),
-            **Visit()._asdict(),
-        )
-        for number in range(500)
-    )
-    statements, each = tasks(partial(call_command, "roll_up"), CHANGES)
-    assert statements <= 2 * 32  # of each shard a WITH that deletes, and an INSERT
-    assert each == [1]
-    assert VisitCount.objects.filter(unit="d").count() == 500
-
-
 def test_hits_are_counted_on_the_node_of_their_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the shards have moved since they were read."""
     keys = [f"collected-{number}" for number in range(8)]
@@ -309,9 +238,9 @@ def test_hits_are_counted_on_the_node_of_their_key(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "on")  # as in a worker
     asyncio.run(collect())
     links = ShortUrl.objects.filter(key__in=keys)
-    visits = VisitCount.objects.filter(short_url__key__in=keys, browser="Lynx")
+    rows = RecentVisits.objects.filter(short_url__key__in=keys)
     assert list(links.values_list("hits", flat=True)) == [DUE + 1] * 8
-    assert list(visits.values_list("hits", flat=True)) == [DUE // 2] * 8
+    assert sum(len(row.kinds) for row in rows) == (DUE + 1) * 8
 
 
 def test_redirects_of_a_node_that_cannot_be_used_go_through_the_coordinator(

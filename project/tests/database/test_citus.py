@@ -56,10 +56,10 @@ def test_without_the_extension_the_sql_is_shown(capsys: pytest.CaptureFixture[st
     beside = "'key', colocate_with => 'shorturl_shorturl');"
     assert [line for line in shown.out.splitlines() if "create_distributed_table" in line] == [
         "SELECT create_distributed_table('shorturl_shorturl', 'key');",
-        f"SELECT create_distributed_table('shorturl_visitcount', {beside}",
         f"SELECT create_distributed_table('shorturl_recentvisits', {beside}",
+        f"SELECT create_distributed_table('shorturl_hourlyvisits', {beside}",
+        f"SELECT create_distributed_table('shorturl_dailyvisits', {beside}",
         f"SELECT create_distributed_table('exhibits_partialcount', {beside}",
-        f"SELECT create_distributed_table('exhibits_singlevisit', {beside}",
     ]
     call_command("distribute", "--dry-run", "--undo")
     undone = capsys.readouterr().out

@@ -76,7 +76,10 @@ class Both(NamedTuple):
         with self.database.cursor() as cursor:
             cursor.execute("SELECT hits FROM shorturl_shorturl WHERE key = %s", [key])
             hits = cursor.fetchone()[0]
-            cursor.execute("SELECT sum(hits) FROM shorturl_recordedvisits WHERE key = %s", [key])
+            cursor.execute(
+                "SELECT sum(jsonb_array_length(kinds)) FROM shorturl_recentvisits WHERE key = %s",
+                [key],
+            )
             return hits, int(cursor.fetchone()[0] or 0)
 
 

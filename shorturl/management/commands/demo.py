@@ -1,104 +1,89 @@
 """`manage.py demo`: links with a year of visits, which fill the pages of a local run."""
 
 import json
+import math
 from argparse import ArgumentParser
-from datetime import timedelta
+from datetime import datetime, timedelta
+from random import Random
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
-from django.db import connection, transaction
-from django.db.backends.postgresql.psycopg_any import sql
+from django.db import transaction
 from django.utils import timezone
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl import bulk
-from shorturl.management.database_command import DatabaseCommand, user_of
-from shorturl.management.demo_links import DAYS, LINKS, DemoLink, visits
-from shorturl.models import ShortUrl, ShortUrlQuerySet, VisitCount
+from shorturl.management.database_command import DatabaseCommand
+from shorturl.models import HOURLY_DAYS, RecentVisits, ShortUrl, Visit
+from shorturl.visits.roll_up import roll_up_visits
 
-COLUMNS = [each.column for each in VisitCount._meta.concrete_fields if not each.primary_key]
-# All visits of a link; bulk_create() takes four times as long.
-INSERT = sql.SQL("""
-    INSERT INTO {table} ({columns})
-    SELECT {columns} FROM json_populate_recordset(NULL::{table}, %s)
-""").format(
-    table=sql.Identifier(VisitCount._meta.db_table),
-    columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
-)
+# The links, and values of visits by their weights.
+DEMO: dict[str, Any] = json.loads((settings.BASE_DIR / "shorturl/demo.json").read_text())
+DAYS = 365
+# The visits of a day as a share of those on the busiest day, by the day of the year.
+COURSES: dict[str, Any] = {
+    "steady": lambda day: 0.9,
+    "rising": lambda day: 0.15 + 0.85 * day / DAYS,
+    "fading": lambda day: 1 / (1 + math.exp((day - 320) / 12)),
+    "once": lambda day: 0.06 + (math.exp((240 - day) / 9) if day >= 240 else 0),
+    "new": lambda day: float(day >= DAYS - 45),
+}
 
 
 class Command(DatabaseCommand):
-    """Creates each link with its visits in one transaction, so that the visits are its hits."""
-
-    help = (
-        f"Create {len(LINKS)} links, {LINKS[0].key} and others, with a year of visits that are "
-        "drawn from a seed. Existing links are left alone. For a local run only."
-    )
-    what_now = "Run it again: it continues."
+    help = "Create 22 links with a year of visits, for a local run; existing keys are left alone."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--seed", type=int, default=1, help="another seed draws other visits")
-        parser.add_argument(
-            "--owner",
-            help="the account that owns the links; by default the only superuser, or none",
-        )
         parser.add_argument("--remove", action="store_true", help="remove them, with their visits")
 
-    def handle(self, *args: Any, **options: Any) -> None:
+    def handle(self, *args: Any, remove: bool, **options: Any) -> None:
         if not settings.LOCAL:
-            raise CommandError(
-                "This is a production service, whose counters must stay correct: run it where "
-                "SHORTURL_LOCAL is on, with another database."
-            )
-        if options["remove"]:
-            there().delete()  # first, so that no visit is recorded between the removals of erase()
-            self.stdout.write(f"{there().erase()} demo links are removed.")
+            raise CommandError("This is a production service, whose counters must stay correct.")
+        keys, targets = ([link[name] for link in DEMO["links"]] for name in ("key", "target_url"))
+        links = ShortUrl.objects.filter(key__in=keys, target_url__in=targets)
+        if remove:
+            links.delete()  # first, so that no visit is recorded between the removals of erase()
+            self.stdout.write(f"{links.erase()} demo links are removed.")
             return
-        owner = options["owner"]
-        owner_id = only_superuser() if owner is None else user_of(owner).pk
-        made = total = 0
-        with tqdm(LINKS, unit=" links", disable=None, leave=False) as bar:
-            for link in bar:
-                with transaction.atomic():
-                    hits = make(link, options["seed"], owner_id)
-                made += hits is not None
-                total += hits or 0
-        self.stdout.write(
-            f"{made} demo links are made, with {total:,} visits; "
-            f"{there().count() - made} existed already. "
-            f"Open /{LINKS[0].key}/stats; --remove removes them."
-        )
+        superusers = User.objects.filter(is_superuser=True).values_list("pk", flat=True)
+        for link in DEMO["links"]:
+            make_link(owner_id=superusers.first(), **link)
+        roll_up_visits()
+        self.stdout.write(f"There are {links.count()} demo links: see /{keys[0]}/stats.")
 
 
-def only_superuser() -> int | None:
-    superusers = User.objects.filter(is_superuser=True, is_active=True)[:2]
-    return superusers[0].pk if len(superusers) == 1 else None
-
-
-def there() -> ShortUrlQuerySet:
-    """Return the existing demo links; a link with the same key and another target is not one."""
-    keys, target_urls, *_ = zip(*LINKS, strict=True)
-    return ShortUrl.objects.filter(key__in=keys, target_url__in=target_urls)
-
-
-def make(link: DemoLink, seed: int, owner_id: int | None) -> int | None:
-    """Create a link and its visits; return their number, or None if the key is taken."""
+@transaction.atomic
+def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
+    """Create a link and its visits together, unless the key is taken."""
+    random = Random(f"1 {key}")  # noqa: S311 - not for secrets
     now = timezone.now()
-    rows = visits(link, seed, now)
-    hits: int = sum(row["hits"] for row in rows)
-    columns = {
-        "key": link.key,
-        "target_url": link.target_url,
-        "title": link.title,
-        "tags": link.tags.split() or None,
-        "hits": hits,
-        "owner_id": owner_id,
-        "created_at": now - timedelta(days=DAYS),
-    }
-    if not bulk.insert([columns]):
-        return None
-    with connection.cursor() as cursor:
-        cursor.execute(INSERT, [json.dumps(rows, default=str)])
-    return hits
+    kinds = [draw_visit(random) for _ in range(50)]
+    visits: dict[datetime, list[Visit]] = {}  # by the hour, and old ones by the day
+    for age in reversed(range(DAYS)):
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=age)
+        share = COURSES[course](DAYS - 1 - age)
+        mean = busiest_day * share * (0.55 if midnight.weekday() >= 5 else 1)
+        number = max(round(random.gauss(mean, mean**0.5)), 0)
+        hours = random.choices(range(24), DEMO["hours"], k=number)
+        for hour, visit in zip(hours, random.choices(kinds, k=number), strict=True):
+            at = midnight + timedelta(hours=hour if age <= HOURLY_DAYS else 0)
+            if at <= now:
+                visits.setdefault(at, []).append(visit)
+    columns |= {"hits": sum(map(len, visits.values())), "created_at": now - timedelta(days=DAYS)}
+    rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
+    if bulk.insert([{"key": key, **columns}]):
+        RecentVisits.objects.bulk_create(rows)
+
+
+def draw_visit(random: Random) -> Visit:
+    country = draw_value(random, "countries")
+    if random.random() < 0.16:
+        return Visit("", draw_value(random, "bots"), "Other", "Other", country, is_bot=True)
+    browser, system, device = draw_value(random, "devices").split("|")
+    return Visit(draw_value(random, "referrers"), browser, system, device, country, is_bot=False)
+
+
+def draw_value(random: Random, name: str) -> str:
+    values: list[str] = random.choices(list(DEMO[name]), list(DEMO[name].values()))
+    return values[0]

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from django.utils import timezone
-
 from shorturl.management.database_command import DatabaseCommand
 from shorturl.visits.roll_up import roll_up_visits
 
@@ -12,11 +10,10 @@ class Command(DatabaseCommand):
     """A timer runs it every ten minutes."""
 
     help = (
-        "Add visits up: recent ones by the hour, old hours by the day, old days by the month, and "
-        "by dimension if a link has many kinds of visits. Safe at any time, and any number of "
-        "times at once."
+        "Add visits up: recent ones by the hour and the day, old days by the month. Safe at any "
+        "time, and any number of times at once."
     )
     what_now = "Nothing is lost: try again."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"{roll_up_visits(timezone.now()):,} rows of visits rolled up.")
+        self.stdout.write(f"{roll_up_visits():,} rows of visits rolled up.")

@@ -40,34 +40,6 @@ class PartialCount(models.Model):
         return f"{self.hits} of {self.short_url_id}"
 
 
-class SingleVisit(models.Model):
-    """A visit to a short URL (`append_only`); roll_up_visits() moves it to its hour."""
-
-    short_url = models.ForeignKey(  # as in PartialCount
-        "shorturl.ShortUrl",
-        models.DO_NOTHING,
-        to_field="key",
-        db_column="key",
-        related_name="+",
-        db_constraint=False,
-        db_index=False,
-    )
-    starts_at = models.DateTimeField()  # the hour
-    referrer = models.CharField(max_length=253)
-    browser = models.CharField(max_length=30)
-    system = models.CharField(max_length=30)
-    device = models.CharField(max_length=30)
-    country = models.CharField(max_length=2)
-    is_bot = models.BooleanField()
-
-    class Meta:
-        app_label = "exhibits"
-        indexes = [models.Index(fields=["short_url"], name="exhibits_singlevisit_key_ix")]
-
-    def __str__(self) -> str:
-        return f"{self.short_url_id} at {self.starts_at}"
-
-
 class ReuseClaim(models.Model):
     """A requested target: a row that reusing.on_conflict inserts only to lock it."""
 
@@ -94,9 +66,8 @@ class SingleCreate(models.Model):
 
 
 def erase(links: ShortUrlQuerySet) -> int:
-    """Remove the links as their erase() does, and first the rows of exhibits about them."""
-    for model in (PartialCount, SingleVisit):
-        rows = model._base_manager.filter(short_url__in=links.values("key"))
-        # pginterleave: alone - tests and the lab empty the tables before they explore
-        rows._raw_delete(rows.db)
+    """Remove the links as their erase() does, and first their partial counts."""
+    rows = PartialCount._base_manager.filter(short_url__in=links.values("key"))
+    # pginterleave: alone - tests and the lab empty the tables before they explore
+    rows._raw_delete(rows.db)
     return links.erase()

@@ -1,17 +1,15 @@
-"""The roll-ups of `append_only`: single hits go to their links, and single visits to their hours.
+"""The roll-up of `slotted_counter` and `append_only`: partial counts go to their links.
 
-Both are safe for the same reason: one statement deletes a batch of rows and adds what it deletes,
-so every committed state has each hit once. Any number can run at once, as each skips the rows that
-another transaction has locked, and all lock the rows that they add to in one order.
+One statement deletes a batch of rows and adds what it deletes, so every committed state has each
+hit once. Any number can run at once, as each skips the rows that another transaction has locked,
+and all lock the links in one order.
 """
-
-from typing import Any
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import ShortUrl, VisitCount
-from shorturl.strategies.exhibits.models import PartialCount, SingleVisit
+from shorturl.models import ShortUrl
+from shorturl.strategies.exhibits.models import PartialCount
 
 BATCH = 10_000  # rows of one statement, which locks their links for some 50 ms
 MOVE_HITS = sql.SQL("""
@@ -37,25 +35,6 @@ MOVE_HITS = sql.SQL("""
     counts=sql.Identifier(PartialCount._meta.db_table),
     links=sql.Identifier(ShortUrl._meta.db_table),
 )
-MOVE_VISITS = sql.SQL("""
-    WITH free AS MATERIALIZED (
-        SELECT id FROM {visits} ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
-    ), taken AS (
-        DELETE FROM {visits} AS visits USING free WHERE visits.id = free.id
-        RETURNING visits.*
-    ), added AS (
-        INSERT INTO {counts} AS counts (key, starts_at, unit, {kind}, hits)
-        SELECT key, starts_at, 'h', {kind}, count(*)
-        FROM taken GROUP BY key, starts_at, {kind} ORDER BY key, starts_at, {kind}
-        ON CONFLICT (key, starts_at, unit, {kind})
-        DO UPDATE SET hits = counts.hits + excluded.hits
-    )
-    SELECT count(*) FROM taken
-""").format(
-    visits=sql.Identifier(SingleVisit._meta.db_table),
-    counts=sql.Identifier(VisitCount._meta.db_table),
-    kind=sql.SQL("referrer, browser, system, device, country, is_bot"),
-)
 
 
 def roll_up_hits(batch: int = BATCH) -> int:
@@ -63,19 +42,10 @@ def roll_up_hits(batch: int = BATCH) -> int:
 
     Links with a limit are left out: their hits may exceed it. TOTAL_HITS includes them.
     """
-    return moved(MOVE_HITS, batch)
-
-
-def roll_up_visits(batch: int = BATCH) -> int:
-    """Move single visits to their hours, in batches; return how many were moved."""
-    return moved(MOVE_VISITS, batch)
-
-
-def moved(statement: Any, batch: int) -> int:
     total = 0
     with connection.cursor() as cursor:
         while True:
-            cursor.execute(statement, [batch])
+            cursor.execute(MOVE_HITS, [batch])
             rows = int(cursor.fetchone()[0])
             total += rows
             if rows < batch:

@@ -1,27 +1,16 @@
 """What a reader of the counters of any strategy adds up: expressions for queries of ShortUrl.
 
 One statement reads all tables from one snapshot, so it counts a hit once that a roll-up moves
-meanwhile. It reads the tables and not the view RecordedVisits: the explorer leaves out no order of
-a statement that reads a view.
+meanwhile.
 """
 
 from typing import Any
 
-from django.db.models import (
-    Aggregate,
-    Count,
-    F,
-    Func,
-    IntegerField,
-    OuterRef,
-    QuerySet,
-    Subquery,
-    Sum,
-)
+from django.db.models import Aggregate, F, Func, IntegerField, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from shorturl.models import RecentVisits, VisitCount
-from shorturl.strategies.exhibits.models import PartialCount, SingleVisit
+from shorturl.models import HourlyVisits, RecentVisits
+from shorturl.strategies.exhibits.models import PartialCount
 
 
 class _Length(Func):
@@ -35,8 +24,6 @@ def _of_link(rows: QuerySet[Any], total: Aggregate) -> Coalesce:
 
 
 TOTAL_HITS = F("hits") + _of_link(PartialCount.objects.all(), Sum("hits"))
-VISITS = (
-    _of_link(VisitCount.objects.each_once(), Sum("hits"))
-    + _of_link(RecentVisits.objects.all(), Sum(_Length("kinds")))
-    + _of_link(SingleVisit.objects.all(), Count("id"))
+VISITS = _of_link(HourlyVisits.objects.all(), Sum(F("people") + F("bots"))) + _of_link(
+    RecentVisits.objects.all(), Sum(_Length("kinds"))
 )

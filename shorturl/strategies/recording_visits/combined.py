@@ -73,8 +73,8 @@ def record(key: str, visit: Visit) -> ShortUrl:
 
     Why nothing can go wrong: one statement adds as many visits as hits, or nothing, as in `upsert`.
     Statements of one link wait for its row lock. The INSERT conflicts with no other row. The
-    roll-up deletes and adds in one statement, so each visit is in exactly one place (see
-    shorturl/visits/recent.py).
+    roll-up deletes and adds in one statement, so each visit is counted once (see `batches` of
+    rolling_up).
 
     What it costs: one round trip, and two written rows for many visits. Until the next roll-up
     there is a row for each statement, and a link's page reads all of them.

@@ -4,7 +4,7 @@ from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import F
 
-from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
+from shorturl.models import LIVE, HourlyVisits, ShortUrl, Visit
 
 VERDICT = "wrong"
 SHOWS = "get the hour's row, else create it: time of check to time of use"
@@ -24,15 +24,15 @@ UPDATE = sql.SQL("""
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count the hit, look for the hour's row, and update it or create one.
 
-    What it does: counts the hit as `update_returning` does. It adds one to the row of this hour and
-    kind of visit, or creates the row. It returns the key's live short URL, or raises
-    ShortUrl.DoesNotExist without one.
+    What it does: counts the hit as `update_returning` does. It adds one to the link's row of this
+    hour, or creates the row. It returns the key's live short URL, or raises ShortUrl.DoesNotExist
+    without one.
 
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
-        SELECT … FROM shorturl_visitcount WHERE (browser = … AND …) ORDER BY id ASC LIMIT 1
-        INSERT INTO shorturl_visitcount (key, …) VALUES (…) RETURNING id, hits
-        … or, where the SELECT has found one, UPDATE shorturl_visitcount SET hits = (hits + 1) …
+        SELECT … FROM shorturl_hourlyvisits WHERE (hour = … AND key = …) ORDER BY id ASC LIMIT 1
+        INSERT INTO shorturl_hourlyvisits (key, hour, people, bots) VALUES (…) RETURNING id, …
+        … or, where the SELECT has found a row, UPDATE shorturl_hourlyvisits SET people = …
 
     What goes wrong: time of check to time of use. Two visits of a new hour find no row, and both
     create one. Here a unique constraint refuses the second row: its visitor gets an error instead
@@ -52,9 +52,12 @@ def record(key: str, visit: Visit) -> ShortUrl:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
     short_url = ShortUrl.from_db(connection.alias, COLUMNS, row)
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-    kind = {"short_url": short_url, "unit": "h", "starts_at": hour, **visit._asdict()}
-    if count := VisitCount.objects.filter(**kind).first():
-        VisitCount.objects.filter(pk=count.pk).update(hits=F("hits") + 1)
+    row_of_hour = HourlyVisits.objects.filter(short_url=short_url, hour=hour)
+    new = {"people": int(not visit.is_bot), "bots": int(visit.is_bot)}
+    if visits := row_of_hour.first():
+        HourlyVisits.objects.filter(pk=visits.pk).update(
+            people=F("people") + new["people"], bots=F("bots") + new["bots"]
+        )
     else:
-        VisitCount.objects.create(**kind)
+        HourlyVisits.objects.create(short_url=short_url, hour=hour, **new)
     return short_url

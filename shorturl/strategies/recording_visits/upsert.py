@@ -1,49 +1,47 @@
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.models import LIVE, ShortUrl, Visit, VisitCount
+from shorturl.models import LIVE, HourlyVisits, ShortUrl, Visit
 
 VERDICT = "right"
 SHOWS = "UPDATE and upsert in one statement, a data-modifying WITH"
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
-KIND = sql.SQL("key, starts_at, unit, referrer, browser, system, device, country, is_bot")
 COUNT = sql.SQL("""
     WITH followed AS (
         UPDATE {links} SET hits = hits + 1
         WHERE key = %s AND {live}
         RETURNING {columns}
     ), recorded AS (
-        INSERT INTO {counts} AS counts ({kind}, hits)
-        SELECT
-            key, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', %s, %s, %s, %s, %s, %s, 1
-        FROM followed
-        ON CONFLICT ({kind}) DO UPDATE SET hits = counts.hits + 1
+        INSERT INTO {hours} AS counts (key, hour, people, bots)
+        SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), %s, %s FROM followed
+        ON CONFLICT (key, hour) DO UPDATE
+        SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
     )
     SELECT {columns} FROM followed
 """).format(
     links=sql.Identifier(ShortUrl._meta.db_table),
-    counts=sql.Identifier(VisitCount._meta.db_table),
+    hours=sql.Identifier(HourlyVisits._meta.db_table),
     columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
     live=LIVE,
-    kind=KIND,
 )
 
 
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count the hit and add to the hour's row, in one statement.
 
-    What it does: counts the hit as `update_returning` does, and upserts the row of this hour and
-    kind of visit. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without one,
-    and records nothing.
+    What it does: counts the hit as `update_returning` does, and upserts the link's row of this
+    hour. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without one, and
+    records nothing.
 
     SQL:
         WITH followed AS (
             UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
         ), recorded AS (
-            INSERT INTO shorturl_visitcount AS counts (key, …, hits)
-            SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), 'h', …, 1 FROM followed
-            ON CONFLICT (key, …) DO UPDATE SET hits = counts.hits + 1
+            INSERT INTO shorturl_hourlyvisits AS counts (key, hour, people, bots)
+            SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), …, … FROM followed
+            ON CONFLICT (key, hour) DO UPDATE
+            SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
         )
         SELECT id, key, … FROM followed
 
@@ -52,13 +50,13 @@ def record(key: str, visit: Visit) -> ShortUrl:
     and again if it had to wait. If it updates no row, nothing is inserted. ON CONFLICT makes one
     row of two first visits of an hour.
 
-    What it costs: one round trip, and two written rows. The number of rows grows with hours and
-    kinds of visits, not with visits.
+    What it costs: one round trip, and two written rows. The number of rows grows with hours, not
+    with visits. Whatever else is kept of a visit, such as its browser, needs a further row.
 
-    When to use it: where no caller combines hits.
+    When to use it: where only the number of visits is wanted, and no caller combines hits.
     """
     with connection.cursor() as cursor:
-        cursor.execute(COUNT, [key, *visit])
+        cursor.execute(COUNT, [key, int(not visit.is_bot), int(visit.is_bot)])
         row = cursor.fetchone()
     if row is None:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")

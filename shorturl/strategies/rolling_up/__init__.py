@@ -1,6 +1,6 @@
-"""Every strategy that rolls visits up into longer periods, right and wrong.
+"""Every strategy that rolls recent visits up, right and wrong.
 
-Each file has one function `roll_up(unit, into, before)`. It takes the rows of a unit, "h" or "d",
-that begin before a time, adds them up in rows of the unit `into`, and returns how many rows it
-took. Applications call roll_up_visits() of shorturl.visits.roll_up.
+Each file has one function `roll_up()`. It takes rows of RecentVisits, adds their visits to the
+rows of their hours, and returns how many rows it took. Applications call roll_up_visits() of
+shorturl.visits.roll_up.
 """

@@ -10,10 +10,11 @@ from django.utils import timezone
 from playwright.sync_api import Page, expect
 
 from shorturl import operations
-from shorturl.management.demo_links import DemoLink, steady, visits
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.management.commands import demo
+from shorturl.models import RecentVisits, ShortUrl
 from shorturl.tests.browser.conftest import LogIn, NewPage, barriers, fits
 from shorturl.tests.callers import bearer
+from shorturl.visits.roll_up import roll_up_visits
 
 PATHS = ["/", "/login", "/account/reset", "/no/such/page"]
 
@@ -76,11 +77,11 @@ def test_the_pages_of_a_user(page: Page, log_in: LogIn, short_url: ShortUrl) -> 
 
 @pytest.fixture
 def visited(service: None) -> None:
-    operations.create("https://example.com/", key="spring")
-    rows = visits(DemoLink("spring", "", 4, steady), 1, timezone.now())
-    rows[0]["referrer"] = f"{'long' * 15}.example"
-    ShortUrl.objects.filter(key="spring").update(hits=sum(row["hits"] for row in rows))
-    VisitCount.objects.bulk_create(VisitCount(short_url_id=row.pop("key"), **row) for row in rows)
+    demo.make_link("spring", 4, "steady", target_url="https://example.com/")
+    recent = RecentVisits.objects.latest("id")
+    recent.kinds[0][0] = f"{'long' * 15}.example"
+    recent.save()
+    roll_up_visits()
 
 
 @pytest.mark.parametrize("java_script", [True, False])

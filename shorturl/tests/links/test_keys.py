@@ -12,7 +12,7 @@ from shorturl.events.subscribing import subscribe, unsubscribe
 from shorturl.exceptions import KeySpaceExhausted
 from shorturl.links import keys
 from shorturl.links.validators import shortened
-from shorturl.models import LinkEvent, ShortUrl, VisitCount
+from shorturl.models import DailyVisits, LinkEvent, ShortUrl
 from shorturl.tests.callers import TARGET
 
 RECEIVER = "https://receiver.example/"
@@ -72,7 +72,7 @@ def test_the_longest_key_is_followed_recorded_rolled_up_and_told(client: Client)
     unsubscribe(RECEIVER)
     assert client.get(f"/{key}")["Location"] == TARGET
     call_command("roll_up", verbosity=0)
-    assert VisitCount.objects.filter(short_url__key=key).exists()
+    assert DailyVisits.objects.filter(short_url__key=key).exists()
 
 
 @pytest.mark.django_db

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django.asserts import assertContains
 
 from shorturl import following, operations
-from shorturl.models import CLOCK, RecordedVisits, ShortUrl
+from shorturl.models import CLOCK, RecentVisits, ShortUrl
 
 TARGET_URL = "https://example.com/a/long/page?q=1#part"
 
@@ -47,7 +47,7 @@ def test_redirects_and_counts(client: Client, short_url: ShortUrl) -> None:
         assert 'UPDATE "shorturl_shorturl" SET hits = hits + 1' in sent[0]["sql"]
         short_url.refresh_from_db()
         assert short_url.hits == hits
-        assert RecordedVisits.objects.count() == hits
+        assert RecentVisits.objects.count() == hits
     assert (response.content, response["Content-Length"]) == (b"", "0")
     assert not response.cookies
     assert response["Cache-Control"] == "private, no-store"

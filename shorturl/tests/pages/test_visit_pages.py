@@ -1,7 +1,7 @@
 """Visits on the page of a short URL and in the API."""
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise, product
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,15 +15,21 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import operations
-from shorturl.models import ShortUrl, VisitCount
+from shorturl.models import RecentVisits, ShortUrl, Visit
+from shorturl.models.visits import daily_since
 from shorturl.tests.callers import bearer, fields, text, user
 from shorturl.visits.chart import Chart, Count, line_step
-from shorturl.visits.ranges import BUCKETS_MAX, Bucket, Range
+from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range
+from shorturl.visits.roll_up import roll_up_visits
+from shorturl.visits.statistics import STATEMENT
 
 pytestmark = pytest.mark.django_db
 
-HOUR, DAY, MONTH = VisitCount.Unit
 Record = Callable[..., None]
+TODAY = timezone.now().date()
+YESTERDAY, LAST_MONTH = TODAY - timedelta(days=1), TODAY - timedelta(days=20)
+LONG_AGO = (daily_since(TODAY) - timedelta(days=1)).replace(day=1)  # is kept as a month
+VISIT = Visit("", "Firefox", "Linux", "Computer", is_bot=False)
 
 
 @pytest.fixture
@@ -35,24 +41,26 @@ def short_url() -> ShortUrl:
 def record(short_url: ShortUrl) -> Record:
     """Record visits and as many hits."""
 
-    def record(starts_at: str, unit: str = HOUR, hits: int = 1, **kind: Any) -> None:
+    def record_visits(day: date, hour: int = 0, hits: int = 1, **values: Any) -> None:
         ShortUrl.objects.filter(pk=short_url.pk).update(hits=F("hits") + hits)
-        at = datetime.fromisoformat(starts_at).replace(tzinfo=UTC)
-        kind = {"browser": "Firefox", "is_bot": False, "unit": unit, "starts_at": at, **kind}
-        VisitCount.objects.create(short_url=short_url, hits=hits, **kind)
+        starts_at = datetime.combine(day, time(hour), UTC)
+        kinds = [VISIT._replace(**values)] * hits
+        RecentVisits.objects.create(short_url=short_url, starts_at=starts_at, kinds=kinds)
 
-    return record
+    return record_visits
 
 
-@pytest.fixture
-def three_days(record: Record) -> None:
-    """Visits of three days, the oldest of which is kept by day, and of the month before."""
-    record("2026-02-01", MONTH, hits=40)
-    record("2026-03-01", DAY, hits=8, referrer="news.example")
-    record("2026-03-02T10:00", referrer="news.example")
-    record("2026-03-02T23:00", referrer="other.example")
-    record("2026-03-03T00:00", hits=2)
-    record("2026-03-03T00:00", hits=3, browser="Googlebot", is_bot=True)
+@pytest.fixture(params=[True, False], ids=["rolled up", "recent"])
+def some_days(record: Record, request: pytest.FixtureRequest) -> None:
+    """Visits that are kept by the hour, by the day and by the month."""
+    record(LONG_AGO, hits=40)
+    record(LAST_MONTH, hits=8, referrer="news.example")
+    record(YESTERDAY, 10, referrer="news.example")
+    record(YESTERDAY, 23, referrer="other.example")
+    record(TODAY, hits=2)
+    record(TODAY, hits=3, browser="Googlebot", is_bot=True)
+    if request.param:
+        roll_up_visits()
 
 
 def visits(client: Client, **query: Any) -> Any:
@@ -66,45 +74,53 @@ def rows(found: Any) -> list[tuple[Any, ...]]:
     return [(*map(item.get, ("unit", "starts_at", "value", "people", "bots")),) for item in items]
 
 
-def test_counts_by_hour_day_and_month(client: Client, three_days: None) -> None:
-    query = {"from": "2026-02-01", "to": "2026-03-03"}
-    assert visits(client, to=query["to"])["from"] == "2026-02-02"  # 30 days by default
-    assert rows(visits(client, **query, by="month")) == [
-        ("month", "2026-02-01T00:00:00Z", None, 40, 0),
-        ("month", "2026-03-01T00:00:00Z", None, 12, 3),
-    ]
+def at(day: date, hour: int = 0) -> str:
+    return f"{day}T{hour:02}:00:00Z"
+
+
+@pytest.mark.usefixtures("some_days")
+def test_counts_by_hour_day_and_month(client: Client) -> None:
+    assert visits(client)["from"] == str(TODAY - timedelta(days=29))  # by default
     # Visits that are kept by month have no day and are an item of their month.
-    assert rows(visits(client, **query)) == [
-        ("month", "2026-02-01T00:00:00Z", None, 40, 0),
-        ("day", "2026-03-01T00:00:00Z", None, 8, 0),
-        ("day", "2026-03-02T00:00:00Z", None, 2, 0),
-        ("day", "2026-03-03T00:00:00Z", None, 2, 3),
-    ]
-    assert rows(visits(client, by="hour", to="2026-03-02", **{"from": "2026-03-01"})) == [
-        ("day", "2026-03-01T00:00:00Z", None, 8, 0),
-        ("hour", "2026-03-02T10:00:00Z", None, 1, 0),
-        ("hour", "2026-03-02T23:00:00Z", None, 1, 0),
+    days = [(LAST_MONTH, 8, 0), (YESTERDAY, 2, 0), (TODAY, 2, 3)]
+    expected = [("day", at(day), None, *numbers) for day, *numbers in days]
+    long_ago = ("month", at(LONG_AGO), None, 40, 0)
+    assert rows(visits(client, **{"from": LONG_AGO})) == [long_ago, *expected]
+    first, *months = rows(visits(client, by="month", **{"from": LONG_AGO}))
+    assert first == long_ago
+    assert {month[1] for month in months} == {at(day.replace(day=1)) for day, *_ in days}
+    assert (sum(month[3] for month in months), sum(month[4] for month in months)) == (12, 3)
+    assert rows(visits(client, by="hour", **{"from": LAST_MONTH})) == [
+        expected[0],
+        ("hour", at(YESTERDAY, 10), None, 1, 0),
+        ("hour", at(YESTERDAY, 23), None, 1, 0),
+        ("hour", at(TODAY), None, 2, 3),
     ]
 
 
-def test_counts_values_and_both(client: Client, three_days: None) -> None:
-    query = {"from": "2026-03-01", "to": "2026-03-03"}
-    found = visits(client, **query, of="referrer")
-    assert rows(found) == [
+@pytest.mark.usefixtures("some_days")
+def test_counts_values_and_both(client: Client) -> None:
+    query = {"from": LAST_MONTH, "to": TODAY}
+    answer = visits(client, **query, of="referrer")
+    assert rows(answer) == [
         (None, None, "news.example", 9, 0),
         (None, None, "", 2, 3),
         (None, None, "other.example", 1, 0),
     ]
-    assert (found["people"], found["bots"]) == (12, 3)
+    assert (answer["people"], answer["bots"]) == (12, 3)
     assert rows(visits(client, **query, of="bot")) == [(None, None, "Googlebot", 0, 3)]
     assert rows(visits(client, **query, of="browser")) == [(None, None, "Firefox", 12, 0)]
-    assert rows(visits(client, **query, of="referrer", by="month"))[0] == (
-        ("month", "2026-03-01T00:00:00Z", "news.example", 9, 0)
-    )
+    assert rows(visits(client, **query, of="referrer", by="day")) == [
+        ("day", at(LAST_MONTH), "news.example", 8, 0),
+        ("day", at(YESTERDAY), "news.example", 1, 0),
+        ("day", at(YESTERDAY), "other.example", 1, 0),
+        ("day", at(TODAY), "", 2, 3),
+    ]
 
 
-def test_as_csv_with_the_total(client: Client, three_days: None) -> None:
-    query = {"from": "2026-03-01", "to": "2026-03-03", "of": "referrer"}
+@pytest.mark.usefixtures("some_days")
+def test_as_csv_with_the_total(client: Client) -> None:
+    query = {"from": str(LAST_MONTH), "to": str(TODAY), "of": "referrer"}
     path, accepts = "/api/links/spring/visits", {"Accept": "text/csv"}
     expected = (
         "unit,starts_at,referrer,people,bots\n,,news.example,9,0\n,,,2,3\n,,other.example,1,0\n"
@@ -130,6 +146,7 @@ def test_as_csv_with_the_total(client: Client, three_days: None) -> None:
         ("from=", "from", "is not a date"),
         ("by=week", "by", "'hour', 'day' or 'month'"),
         ("of=shoe", "of", "'referrer', 'browser'"),
+        ("of=referrer&by=hour", "of", "Visits by the hour have no values: use by=day."),
         ("format=xml", "format", "'json' or 'csv'"),
     ],
 )
@@ -145,7 +162,8 @@ def test_an_invalid_range(
         assertContains(page, 'class="errorlist"', status_code=422)
 
 
-def test_the_first_and_the_last_day_of_the_calendar(client: Client, three_days: None) -> None:
+@pytest.mark.usefixtures("some_days")
+def test_the_first_and_the_last_day_of_the_calendar(client: Client) -> None:
     for day, by in product(("0001-01-01", "9999-12-31"), Bucket):
         assert visits(client, **{"from": day, "to": day, "by": by})["items"] == []
         assert visits(client, to=day)["hits"] == 55
@@ -169,35 +187,33 @@ def test_visits_of_a_foreign_link_are_404(
 
 def test_hits_and_visits_are_of_one_snapshot(client: Client, record: Record) -> None:
     """A hit that arrives after the link was read is in both, or in neither."""
-    today = timezone.now().date().isoformat()
 
     def arrives(execute: Any, statement: Any, *others: Any) -> Any:
-        if "GROUPING SETS" in str(statement):
-            record(today, referrer="news.example")
+        if statement is STATEMENT:
+            record(TODAY, referrer="news.example")
         return execute(statement, *others)
 
-    record(today)
+    record(TODAY)
     with connection.execute_wrapper(arrives):
         page = client.get("/spring/stats")
     found = page.context["statistics"]
-    assert (found.hits, found.recorded, found.total.people) == (2, 2, 2)
+    assert (found.hits, found.recorded, found.people) == (2, 2, 2)
 
 
 def test_the_hits_that_are_not_recorded(client: Client, record: Record) -> None:
-    record(timezone.now().date().isoformat(), hits=1_000)
+    record(TODAY, hits=1_000)
     assert "not recorded" not in text(client.get("/spring/stats"))
     ShortUrl.objects.update(hits=1_234)
-    said = "Of 1,234 hits, 234 are not recorded"
-    assert said in text(client.get("/spring/stats"))
+    assert "Of 1,234 hits, 234 are not recorded" in text(client.get("/spring/stats"))
     assert visits(client)["not_recorded"] == 234
     # `recorded` includes visits before and after the range.
-    day = timezone.now().date() - timedelta(days=3)
+    day = TODAY - timedelta(days=3)
     found = visits(client, **{"from": day, "to": day})
     assert (found["people"], found["recorded"], found["not_recorded"]) == (0, 1_000, 234)
-    record("2020-01-01", DAY)
+    record(LONG_AGO)
     created_on = ShortUrl.objects.get().created_at.date()
     assert visits(client, **{"from": created_on})["recorded"] == 1_001
-    # For a part of the time since the link was created it is not counted.
+    # For a part of the time since the link was created it is not shown.
     ShortUrl.objects.update(created_at=timezone.now() - timedelta(days=100))
     assert visits(client)["recorded"] is None
     assert "not recorded" not in text(client.get("/spring/stats"))
@@ -210,38 +226,46 @@ def test_the_page_without_visits(client: Client, short_url: ShortUrl, settings: 
     assertContains(client.get("/spring/stats"), "Visits are not recorded at present")
 
 
-def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client, three_days: None) -> None:
-    query = {"from": "2026-02-01", "to": "2026-03-03", "by": "day"}
-    page = client.get("/spring/stats", query)
-    assertContains(page, '<th scope="row">2 Mar 2026</th><td>2</td><td>0</td>')
+@pytest.mark.usefixtures("some_days")
+def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client) -> None:
+    page = client.get("/spring/stats", {"from": str(LONG_AGO), "by": "day"})
+    day = f"{TODAY.day} {TODAY:%b %Y}"
+    assertContains(page, f'<th scope="row">{day}</th><td>2</td><td>3</td>')
     assertContains(page, "by=day&amp;format=csv")
-    said = text(page)
-    assert "40 of these visits are stored by month only" in said
-    assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in said
-    assert "Bots Googlebot 3 100.0%" in said
-    assert "all others" not in said
+    shown = text(page)
+    assert "40 of these visits are stored by month only" in shown
+    assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in shown
+    assert "Bots Googlebot 3 100.0%" in shown
+    assert "all others" not in shown
     assertNotContains(page, "Countries")  # of which none is known
-    page = client.get("/spring/stats", {"from": "2026-03-01", "to": "2026-03-01", "by": "hour"})
+    page = client.get(
+        "/spring/stats", {"from": str(LAST_MONTH), "to": str(LAST_MONTH), "by": "hour"}
+    )
     assert "8 of these visits are stored by day only" in text(page)
     assertNotContains(page, 'class="chart"')
-    page = client.get("/spring/stats", {"from": "2026-03-04", "to": "2026-03-05"})
+    page = client.get("/spring/stats", {"from": "2020-03-04", "to": "2020-03-05"})
     assertContains(page, "There are no visits in this range.")
+    assertContains(page, "<h3>4 Mar 2020 – 5 Mar 2020</h3>")
+    assertContains(client.get("/spring/stats"), "<h3>Last 30 days</h3>")
 
 
 def test_the_page_adds_up_the_values_beyond_the_top(client: Client, record: Record) -> None:
     for number in range(12):
-        record("2026-03-01", referrer=f"{number}.example", hits=20 - number)
-    said = text(client.get("/spring/stats?from=2026-03-01&to=2026-03-01"))
-    assert "9.example 11 6.3% all others 19 10.9%" in said
+        record(TODAY, referrer=f"{number}.example", hits=20 - number)
+    record(TODAY, country="DE")
+    page = client.get("/spring/stats")
+    assert "9.example 11 6.3% all others 20 11.4%" in text(page)
+    assertContains(page, "<bdi data-country>DE</bdi>")  # the browser adds the name
 
 
 def test_the_page_links_common_ranges(client: Client, short_url: ShortUrl) -> None:
-    presets = client.get("/spring/stats").context["presets"]
+    context = client.get("/spring/stats").context
+    presets, shown = context["presets"], context["shown"]
     for preset, days in zip(presets, (2, 30, 90), strict=False):
         query = parse_qs(preset.query)
         first, last = (date.fromisoformat(query[name][0]) for name in ("from", "to"))
         assert (last - first).days + 1 == days, preset.name
-    assert [preset.name for preset in presets if preset.chosen] == ["30 days"]
+    assert [preset.name for preset in presets if preset.query == shown.query] == ["30 days"]
 
 
 def chart(unit: Bucket, first: str, last: str) -> Chart:
@@ -283,6 +307,6 @@ def test_the_chart_has_round_numbers_at_its_side() -> None:
 def test_a_range_has_as_many_buckets_as_it_says() -> None:
     days = Range(datetime(2025, 12, 15).date(), datetime(2026, 1, 2).date())  # noqa: DTZ001
     for unit in Bucket:
-        assert len(days.buckets(unit)) == days.number(unit) <= BUCKETS_MAX
+        assert len(days.buckets(unit)) == days.number(unit) <= MAX_BUCKETS
     months = [f"{each:%Y-%m-%d}" for each in days.buckets(Bucket.MONTH)]
     assert months == ["2025-12-01", "2026-01-01"]

@@ -1,28 +1,24 @@
-"""Partial counts and single visits: none is lost beside a roll-up, an edit or a read."""
+"""Partial counts: none is lost beside a roll-up, an edit or a read."""
 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import pytest
 from django.db import connection, transaction
 from pytest_django import DjangoAssertNumQueries
 
 from pginterleave import Outcome, explore
-from shorturl.models import ShortUrl, Visit, VisitCount
-from shorturl.strategies.exhibits.models import PartialCount, SingleVisit, erase
-from shorturl.strategies.exhibits.roll_up import roll_up_hits, roll_up_visits
-from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
-from shorturl.strategies.recording_visits import append_only as appended_visits
+from shorturl.models import ShortUrl
+from shorturl.strategies.exhibits.models import PartialCount, erase
+from shorturl.strategies.exhibits.roll_up import roll_up_hits
+from shorturl.strategies.exhibits.totals import TOTAL_HITS
 from shorturl.strategies.resolving import append_only, slotted_counter
-from shorturl.tests.callers import closing_connection, only_link
+from shorturl.tests.callers import closing_connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TARGET = "https://example.com/"
-VISIT = Visit("news.example", "Firefox")
-HOUR = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TIMEOUT = 30  # seconds
 WAITING = """
     SELECT count(*) FROM pg_locks
@@ -161,32 +157,3 @@ def test_hits_in_different_slots_do_not_wait(monkeypatch: pytest.MonkeyPatch) ->
             assert cursor.fetchone() == (0,)
     slotted_counter.resolve("a")
     assert sorted(rows.values_list("slot", "hits")) == [(0, 1), (3, 1), (7, 1)]
-
-
-@pytest.mark.parametrize("other", [roll_up_visits, lambda: appended_visits.record("a", VISIT)])
-def test_a_roll_up_of_single_visits_beside_another_or_a_visit(other: Callable[[], object]) -> None:
-    """The last process reads as many visits as hits."""
-
-    def with_visits() -> None:
-        only_link("a", hits=3)
-        VisitCount.objects.create(short_url_id="a", unit="h", starts_at=HOUR, **VISIT._asdict())
-        for _ in range(2):
-            SingleVisit.objects.create(short_url_id="a", starts_at=HOUR, **VISIT._asdict())
-
-    def read() -> tuple[int, int]:
-        link = ShortUrl.objects.annotate(visits=VISITS)
-        return link.values_list("hits", "visits").get()
-
-    def exact(outcomes: list[Outcome]) -> None:
-        assert [outcome.raised for outcome in outcomes] == [None] * 3
-        for hits, visits in (outcomes[-1].returned, read()):
-            assert hits == visits
-
-    explore(
-        [roll_up_visits, other, read],
-        setup=with_visits,
-        invariant=exact,
-    ).assert_safe()
-    roll_up_visits()
-    assert not SingleVisit.objects.exists()
-    assert sum(VisitCount.objects.values_list("hits", flat=True)) == ShortUrl.objects.get().hits

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 import shorturl
 from shorturl.models import LinkEvent, ShortUrl, Subscription, Visit
-from shorturl.strategies.recording_visits import upsert
+from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.spending import reservation
 from shorturl.strategies.table import STRATEGIES, Strategy, Verdict
 
@@ -61,7 +61,7 @@ def test_one_function(strategy: Strategy) -> None:
     nodes = list(ast.walk(tree(strategy)))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     has_class = any(isinstance(node, ast.ClassDef) for node in nodes)
-    several = strategy.name in ("combined", "one_transaction")
+    several = strategy.name == "combined"
     assert (len(functions) == 1) is not (has_class or several)
     function = next(node for node in functions if node.name == strategy.function.__name__)
     assert not function.decorator_list
@@ -112,7 +112,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
         owner_id=None,
         create=partial(ShortUrl.objects.create, key="new", target_url="https://example.com/new"),
     ),
-    "roll_up": lambda function: function("h", "d", datetime(2100, 1, 1, tzinfo=UTC)),
+    "roll_up": lambda function: function(),
     "record": lambda function: function("hot", Visit(browser="Firefox")),
     "deliver": lambda function: function(1, bool),
     "spend": lambda function: function("somebody", list, limit=2, period=timedelta(days=10_000)),
@@ -127,7 +127,7 @@ def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy) -> None:
     Subscription.objects.create(id=1, url="https://example.com/")
     LinkEvent.objects.create(subscription_id=1, key="hot")
     if CALLS[strategy.function.__name__] is CALLS["roll_up"]:
-        CALLS["record"](upsert.record)
+        CALLS["record"](combined.record)
     with CaptureQueriesContext(connection) as captured:
         CALLS[strategy.function.__name__](strategy.function)
     statements = " ".join(query["sql"] for query in captured)

@@ -37,23 +37,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name="SingleVisit",
-            fields=[
-                ("id", ID.clone()),
-                ("short_url", LINK.clone()),
-                ("starts_at", models.DateTimeField()),
-                ("referrer", models.CharField(max_length=253)),
-                ("browser", models.CharField(max_length=30)),
-                ("system", models.CharField(max_length=30)),
-                ("device", models.CharField(max_length=30)),
-                ("country", models.CharField(max_length=2)),
-                ("is_bot", models.BooleanField()),
-            ],
-            options={
-                "indexes": [models.Index(fields=["short_url"], name="exhibits_singlevisit_key_ix")],
-            },
-        ),
-        migrations.CreateModel(
             name="ReuseClaim",
             fields=[("digest", models.BinaryField(primary_key=True, serialize=False))],
         ),

@@ -1,0 +1,241 @@
+"""Recent visits become hours and days, and old days months; each visit is counted once."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+from django.db.models import F
+from django.utils import timezone
+
+from project.database.prepared import PreparedCursor
+from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, ShortUrl, Visit
+from shorturl.models.visits import daily_since, hourly_since
+from shorturl.strategies.recording_visits import combined
+from shorturl.strategies.rolling_up import batches
+from shorturl.tests.callers import only_link, run, with_cursor
+from shorturl.visits.roll_up import roll_up_visits
+
+pytestmark = pytest.mark.django_db
+
+NEWS = Visit("news.example", "Firefox", "Linux", "Computer", "DE", is_bot=False)
+BOT = Visit(browser="curl")
+TODAY = timezone.now().date()
+
+
+def add_recent(*visits: Visit, day: date = TODAY, hour: int = 0, key: str = "a") -> None:
+    """Record visits of an hour in a row of RecentVisits, and count their hits."""
+    ShortUrl.objects.get_or_create(key=key, target_url="https://a.example/")
+    ShortUrl.objects.filter(key=key).update(hits=F("hits") + len(visits))
+    starts_at = datetime.combine(day, time(hour), UTC)
+    RecentVisits.objects.create(short_url_id=key, starts_at=starts_at, kinds=visits)
+
+
+def hours(key: str = "a") -> list[tuple[date, int, int, int]]:
+    rows = HourlyVisits.objects.filter(short_url__key=key).order_by("hour")
+    return [(row.hour.date(), row.hour.hour, row.people, row.bots) for row in rows]
+
+
+def values(dimension: str, key: str = "a") -> list[tuple[date, str, int, int]]:
+    rows = DailyVisits.objects.filter(short_url__key=key, dimension=dimension).order_by(
+        "day", "value"
+    )
+    return list(rows.values_list("day", "value", "people", "bots"))
+
+
+def assert_each_visit_is_counted_once(key: str = "a") -> None:
+    hits = ShortUrl.objects.get(key=key).hits
+    recent = sum(len(row.kinds) for row in RecentVisits.objects.filter(short_url__key=key))
+    for dimension in Dimension:
+        days = DailyVisits.objects.filter(short_url__key=key, dimension=dimension)
+        assert recent + sum(row.people + row.bots for row in days) == hits, dimension
+
+
+def test_recent_visits_become_hours_and_days() -> None:
+    yesterday = TODAY - timedelta(days=1)
+    add_recent(NEWS, BOT, NEWS, day=yesterday, hour=9)
+    add_recent(NEWS, day=yesterday, hour=9)
+    add_recent(NEWS._replace(referrer=""), day=yesterday, hour=23)
+    add_recent(BOT, key="b")
+    assert roll_up_visits() == 4
+    assert not RecentVisits.objects.exists()
+    assert hours() == [(yesterday, 9, 3, 1), (yesterday, 23, 1, 0)]
+    assert hours("b") == [(TODAY, 0, 0, 1)]
+    assert values("referrer") == [(yesterday, "", 1, 1), (yesterday, "news.example", 3, 0)]
+    assert values("browser") == [(yesterday, "Firefox", 4, 0), (yesterday, "curl", 0, 1)]
+    assert values("country") == [(yesterday, "", 0, 1), (yesterday, "DE", 4, 0)]
+    add_recent(NEWS, day=yesterday, hour=9)
+    assert roll_up_visits() == 1
+    assert hours() == [(yesterday, 9, 4, 1), (yesterday, 23, 1, 0)]
+    assert_each_visit_is_counted_once()
+    assert roll_up_visits() == 0
+
+
+def test_hours_are_kept_for_two_weeks_and_their_days_have_the_sum() -> None:
+    kept = hourly_since(TODAY)
+    for age, number in ((0, 1), (1, 2), (2, 3)):
+        day = kept - timedelta(days=age)
+        add_recent(*[NEWS] * number, day=day, hour=23)
+        HourlyVisits.objects.create(
+            short_url_id="a", hour=datetime.combine(day, time(1), UTC), people=number
+        )
+    assert roll_up_visits() == 4  # three recent rows, and an hour that is shown no longer
+    assert {day for day, *_ in hours()} == {kept, kept - timedelta(days=1)}
+    assert [people for _, _, people, _ in values("device")] == [3, 2, 1]
+    assert_each_visit_is_counted_once()
+
+
+def test_days_older_than_two_years_become_months() -> None:
+    kept = daily_since(TODAY)
+    month_before = (kept - timedelta(days=1)).replace(day=1)
+    add_recent(NEWS, day=kept)
+    for day in (1, 2, 28):
+        add_recent(NEWS, BOT, day=month_before.replace(day=day))
+    DailyVisits.objects.bulk_create(
+        DailyVisits(
+            short_url_id="a", day=month_before.replace(day=9), dimension=dimension, people=5
+        )
+        for dimension in Dimension
+    )
+    ShortUrl.objects.update(hits=F("hits") + 5)
+    assert roll_up_visits() == 4 + 5
+    assert values("referrer") == [
+        (month_before, "", 5, 3),
+        (month_before, "news.example", 3, 0),
+        (kept, "news.example", 1, 0),
+    ]
+    assert_each_visit_is_counted_once()
+
+
+def test_a_day_has_at_most_500_values_of_a_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most frequent of the first batch, and no new ones of later batches."""
+    monkeypatch.setattr(batches, "MAX_VALUES", 5)
+    sites = [NEWS._replace(referrer=f"{number}.example") for number in range(9)]
+    add_recent(*sites, sites[8])
+    roll_up_visits()
+    stored = ["0.example", "1.example", "2.example", "8.example", "other"]
+    assert [value for _, value, *_ in values("referrer")] == stored
+    add_recent(*sites, NEWS, BOT, key="a")
+    add_recent(NEWS, key="b")
+    roll_up_visits()
+    assert [(value, people + bots) for _, value, people, bots in values("referrer")] == [
+        *((site, 2) for site in stored[:3]),
+        ("8.example", 3),
+        ("other", 5 + 7),
+    ]
+    assert values("referrer", "b") == [(TODAY, "news.example", 1, 0)]
+    assert_each_visit_is_counted_once()
+
+
+def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH", 2)
+    for _ in range(5):
+        add_recent(NEWS)
+    assert roll_up_visits() == 5
+    assert hours() == [(TODAY, 0, 5, 0)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_second_roll_up_leaves_the_visits_to_the_first(elsewhere: CursorWrapper) -> None:
+    add_recent(NEWS)
+    elsewhere.execute("BEGIN")
+    elsewhere.execute(batches.TRY_LOCK)
+    assert roll_up_visits() == 0
+    elsewhere.execute("ROLLBACK")
+    assert roll_up_visits() == 1
+    assert_each_visit_is_counted_once()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_roll_up_that_is_killed_has_moved_whole_batches(
+    monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
+) -> None:
+    """Its session ends before the second COMMIT; the next roll-up moves the rest."""
+    monkeypatch.setattr(batches, "BATCH", 2)
+    for _ in range(5):
+        add_recent(NEWS, BOT)
+    moved = []
+
+    def kill(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
+        result = execute(sql, *rest)
+        if sql is batches.MOVE:
+            moved.append(sql)
+            if len(moved) == 2:
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT pg_backend_pid()")
+                    elsewhere.execute("SELECT pg_terminate_backend(%s)", cursor.fetchone())
+        return result
+
+    with pytest.raises(OperationalError), connection.execute_wrapper(kill):
+        roll_up_visits()
+    connection.close()
+    assert RecentVisits.objects.count() == 3
+    assert_each_visit_is_counted_once()
+    assert roll_up_visits() == 3
+    assert hours() == [(TODAY, 0, 5, 5)]
+    assert_each_visit_is_counted_once()
+
+
+def test_what_is_due_is_found_by_an_index() -> None:
+    add_recent(NEWS)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(
+            "EXPLAIN SELECT id FROM shorturl_dailyvisits WHERE day < '2020-01-01'"
+            " AND extract(day FROM day) <> 1 ORDER BY day"
+        )
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "shorturl_dailyvisits_day_ix" in plan
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("cursor_of", [BaseDatabaseWrapper.cursor, PreparedCursor])
+def test_any_text_is_stored_unchanged(
+    cursor_of: Callable[[BaseDatabaseWrapper], CursorWrapper],
+) -> None:
+    """Visits are sent as JSON, also in EXECUTE."""
+    only_link("a")
+    odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
+    combined.count_one("a", [odd, BOT, odd], cursor_of(connections[DEFAULT_DB_ALIAS]))
+    assert [Visit(*visit) for visit in RecentVisits.objects.get().kinds] == [odd, BOT, odd]
+    roll_up_visits()
+    for dimension in Dimension:
+        assert (TODAY, getattr(odd, dimension), 2, 0) in values(dimension)
+
+
+def test_each_key_of_a_statement_has_its_own_visits() -> None:
+    for key in "ab":
+        ShortUrl.objects.create(key=key, target_url=f"https://{key}.example/")
+    with_cursor(combined.count, {"b": [BOT], "none": [BOT], "a": [NEWS, BOT, NEWS]})
+    roll_up_visits()
+    assert [visits[2:] for visits in hours("a") + hours("b")] == [(2, 1), (0, 1)]
+
+
+def test_erased_links_leave_no_visits() -> None:
+    add_recent(NEWS)
+    roll_up_visits()
+    add_recent(NEWS)
+    ShortUrl.objects.all().erase()
+    for model in (RecentVisits, HourlyVisits, DailyVisits):
+        assert not model._base_manager.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_command_says_what_it_did() -> None:
+    if settings.DATABASE_POOLER != "none":
+        pytest.skip("PgBouncer gives a session's setting to another session")
+    add_recent(NEWS)
+    with connection.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only TO on")
+        try:
+            refused = r"^The database: cannot execute .+ in a read-only .+ Nothing is lost"
+            with pytest.raises(CommandError, match=refused):
+                run("roll_up")
+        finally:
+            cursor.execute("RESET default_transaction_read_only")
+    assert run("roll_up") == ("1 rows of visits rolled up.\n", "")
