@@ -22,8 +22,7 @@ test: .venv/installed  ## the whole test suite
 
 # The required settings of a production, with dummy values.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
-	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt \
-	HSTS_INCLUDE_SUBDOMAINS=off HSTS_PRELOAD=off
+	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt
 
 lint: .venv/installed  ## style, types, imports, migrations, and the checks of a production
 	$(BIN)/ruff check .
@@ -53,7 +52,7 @@ $(if $(filter $(SCRIPT),$(SCRIPTS)),,$(error SCRIPT is one of: $(SCRIPTS)))
 endif
 locust: .venv/installed-to-load  ## beside make run: a script of loadtests/ in Locust's web UI, with its ledger (SCRIPT=toctou)
 	$(BIN)/locust -f loadtests/$(SCRIPT).py \
-	    --host http://127.0.0.1:$${PORT:-$$(cut -d " " -f 2 .local/served-at 2>/dev/null || echo 8000)}
+	    --host http://127.0.0.1:$${PORT:-8000}
 
 faults: .venv/installed  ## injected faults under load, and the longest wait of a request; about eight minutes
 	$(BIN)/python -m loadtests.faults

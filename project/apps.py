@@ -1,5 +1,6 @@
 """The project as a Django app. gunicorn runs its system checks before it serves."""
 
+import os
 from difflib import get_close_matches
 from typing import Any
 
@@ -7,7 +8,7 @@ from django.apps import AppConfig
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core import checks
 
-from project.environment import READ, env
+from project.environment import variables
 
 
 class ProjectConfig(AppConfig):
@@ -42,13 +43,13 @@ def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Warn of a variable that nothing reads."""
+    """Warn of a variable that nothing reads, such as a misspelt one."""
     return [
         checks.Warning(
             f"{name} is not a setting, and is ignored.",
-            hint=f"The nearest one is {get_close_matches(name, sorted(READ), 1, 0)[0]}.",
+            hint=f"The nearest one is {get_close_matches(name, sorted(variables), 1, 0)[0]}.",
             id="project.W001",
         )
-        for name in sorted(env.ENVIRON)
-        if name.startswith("SHORTURL_") and name not in READ
+        for name in sorted(os.environ)
+        if name.startswith("SHORTURL_") and name not in variables
     ]

@@ -6,26 +6,23 @@ production has DATABASE_URL, SECRET_KEY and ALLOWED_HOSTS. Without DATABASE_URL 
 on an embedded PostgreSQL and for this machine alone.
 """
 
+import os
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
 from pythonjsonlogger.core import RESERVED_ATTRS
 
 from project.environment import (
-    DATABASE_URL_EXAMPLE,
-    HOSTS_EXAMPLE,
-    choice,
     database,
     email,
     flag,
     hosts,
     invalid,
+    links,
     local_secret_key,
     number,
-    port_of_the_service,
     read_env_file,
     required,
     secret_key,
@@ -35,8 +32,8 @@ from project.environment import (
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 LOOPBACK = "127.0.0.1,localhost,[::1]"
-NAME_MAX = 40  # characters beside the links of the header
-QUOTA_MAX = 1_000_000_000  # twice as many still fit into a counter
+MAX_NAME_LENGTH = 40  # characters beside the links of the header
+MAX_QUOTA = 1_000_000_000  # twice as many still fit into a counter
 
 read_env_file(BASE_DIR / ".env")
 
@@ -48,136 +45,121 @@ DEBUG = flag("DEBUG", default=False)
 
 if LOCAL:
     SECRET_KEY = text("SECRET_KEY") or local_secret_key(BASE_DIR / ".local" / "secret-key")
-    ALLOWED_HOSTS = hosts(text("ALLOWED_HOSTS", default=LOOPBACK), any_host=True)
+    ALLOWED_HOSTS = hosts("ALLOWED_HOSTS", text("ALLOWED_HOSTS", default=LOOPBACK), any_host=True)
 else:
-    required("DATABASE_URL", DATABASE_URL_EXAMPLE)
-    SECRET_KEY = secret_key()
-    ALLOWED_HOSTS = hosts(required("ALLOWED_HOSTS", HOSTS_EXAMPLE), any_host=False)
+    required("DATABASE_URL")
+    SECRET_KEY = secret_key("SECRET_KEY")
+    ALLOWED_HOSTS = hosts("ALLOWED_HOSTS", required("ALLOWED_HOSTS"), any_host=False)
     if DEBUG:
-        raise ImproperlyConfigured(
-            "DEBUG is on, and error pages would show the code and the settings to every visitor: "
-            "turn it off in a production, for example DEBUG=off (for a local run, set "
-            "SHORTURL_LOCAL=on)"
+        raise invalid(
+            "DEBUG", " is on, and error pages would show the settings: turn it off", "off"
         )
+
+# Where gunicorn listens. With port 0 the kernel chooses a free one.
+HOST = text("HOST", default="127.0.0.1")
+PORT = number("PORT", default=8000, maximum=65_535)
+# One worker for each core. Threads are for requests to Django: redirects need none.
+WORKERS = number("WORKERS", default=2, minimum=1, maximum=64)
+THREADS = number("THREADS", default=6, minimum=1, maximum=64)
+# In seconds.
+QUEUE_TIMEOUT = number("QUEUE_TIMEOUT_MS", default=500, minimum=10, maximum=60_000) / 1000
+HTTPS = flag("HTTPS", default=not LOCAL)
+# Without a proxy any client can send the headers that a proxy sets.
+BEHIND_PROXY = flag("BEHIND_PROXY", default=False)
 
 # --- The service ---------------------------------------------------------------------------------
 
-# Whether `manage.py distribute` has distributed the tables. Then each statement has one key.
-DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
-# Whether a redirect records its visit with the hit.
 SHORTURL_VISITS = flag("SHORTURL_VISITS", default=True)
 SHORTURL_GEOIP = text("SHORTURL_GEOIP")
-SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, least=1, most=20)
-# One worker for each core. Threads are for requests to Django: redirects need none.
-WORKERS = number("WORKERS", default=2, least=1, most=64)
-THREADS = number("THREADS", default=6, least=1, most=64)
-# Where gunicorn listens. With port 0 the kernel chooses a free one.
-HOST = text("HOST", default="127.0.0.1")
-PORT = number("PORT", default=8000, most=65_535)
-QUEUE_TIMEOUT = number("QUEUE_TIMEOUT_MS", default=500, least=10, most=60_000) / 1000  # seconds
+SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, minimum=1, maximum=20)
 SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
 SHORTURL_PUBLIC_STATS = flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
-# Prometheus sends it to read /metrics. Without it nothing is counted, and the path is a 404.
+SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
 SHORTURL_METRICS_TOKEN = text("SHORTURL_METRICS_TOKEN")
 # For each token or account, and with PUBLIC for each network of visitors; 0 is no limit.
 SHORTURL_LINKS_PER_DAY = number(
-    "SHORTURL_LINKS_PER_DAY", default=0 if LOCAL else 10_000, most=QUOTA_MAX
+    "SHORTURL_LINKS_PER_DAY", default=0 if LOCAL else 10_000, maximum=MAX_QUOTA
 )
 SHORTURL_PUBLIC_LINKS_PER_DAY = number(
-    "SHORTURL_PUBLIC_LINKS_PER_DAY", default=0 if LOCAL else 100, most=QUOTA_MAX
+    "SHORTURL_PUBLIC_LINKS_PER_DAY", default=0 if LOCAL else 100, maximum=MAX_QUOTA
 )
+SHORTURL_NAME = text("SHORTURL_NAME", default="shorturl")
+if len(SHORTURL_NAME) > MAX_NAME_LENGTH:
+    raise invalid("SHORTURL_NAME", f" is longer than {MAX_NAME_LENGTH} characters", "links")
+SHORTURL_LOGO = text("SHORTURL_LOGO")
+SHORTURL_HOME_REDIRECT = url("SHORTURL_HOME_REDIRECT")
+SHORTURL_FOOTER_LINKS = links("SHORTURL_FOOTER_LINKS")
 # A production has the lab off, and may not have it installed. A checkout has a folder pginterleave,
 # too: without an origin, it is not the package.
 LAB_INSTALLED = all((spec := find_spec(name)) and spec.origin for name in ("lab", "pginterleave"))
 SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
 if SHORTURL_LAB and not LAB_INSTALLED:
-    raise ImproperlyConfigured(
-        "SHORTURL_LAB is on, and this installation has no lab: turn it off, for example "
-        "SHORTURL_LAB=off"
-    )
-# A public lab can be without the endpoints for load tests.
-SHORTURL_LAB_LOAD = flag("SHORTURL_LAB_LOAD", default=LOCAL and SHORTURL_LAB)
-if SHORTURL_LAB_LOAD and not SHORTURL_LAB:
-    raise ImproperlyConfigured(
-        "SHORTURL_LAB_LOAD is on, and the lab that it belongs to is off: set SHORTURL_LAB=on, or "
-        "turn it off, for example SHORTURL_LAB_LOAD=off"
-    )
+    raise invalid("SHORTURL_LAB", " is on, and this installation has no lab: turn it off", "off")
+# The endpoints for load tests, where any client can create short URLs without a token.
+SHORTURL_LAB_LOAD = LOCAL and SHORTURL_LAB
 
-# Whether the service also delivers events, as `manage.py deliver` does.
-SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
-
-# --- The operator's own ---------------------------------------------------------------------------
-
-SHORTURL_NAME = text("SHORTURL_NAME", default="shorturl")
-if len(SHORTURL_NAME) > NAME_MAX:
-    raise invalid("SHORTURL_NAME", f" is longer than {NAME_MAX} characters", "links")
-SHORTURL_LOGO = text("SHORTURL_LOGO")
-SHORTURL_HOME_REDIRECT = url("SHORTURL_HOME_REDIRECT")
-SHORTURL_IMPRINT_URL = url("SHORTURL_IMPRINT_URL")
-SHORTURL_ABUSE_URL = url("SHORTURL_ABUSE_URL", schemes=("https", "http", "mailto"))
+# The host and port under which this service is reached.
+_host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
+_port = f":{PORT}" if LOCAL else ""
+SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
+if SHORTURL_HOME_REDIRECT.rstrip("/") == SHORTURL_ORIGIN:
+    raise invalid("SHORTURL_HOME_REDIRECT", " is the page that redirects there")
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
-DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10)
+# Whether `manage.py distribute` has distributed the tables. Then each statement has one key.
+DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
+# With a PgBouncer, no settings are sent with a connection, and no cursor outlives a transaction.
+DATABASE_POOLER = text("DATABASE_POOLER", default="none")
+if DATABASE_POOLER not in ("none", "transaction"):
+    raise invalid("DATABASE_POOLER", f"={DATABASE_POOLER!r} is not none or transaction", "none")
+DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10)  # seconds
 # No redirect waits longer for its row, and no transaction of the service is longer.
-DATABASE_LOCK_TIMEOUT = number("DATABASE_LOCK_TIMEOUT", default=1)
-# No transaction of the service pauses. One that does has lost its process, and keeps its locks.
-DATABASE_IDLE_IN_TRANSACTION_TIMEOUT = 10  # seconds
+DATABASE_LOCK_TIMEOUT = 1  # second
 # By the service's own clock, for a PostgreSQL that is frozen. Longer than a statement may take: one
 # that PostgreSQL itself ends leaves the connection open.
 DATABASE_REQUEST_TIMEOUT = DATABASE_STATEMENT_TIMEOUT and DATABASE_STATEMENT_TIMEOUT + 2
 # For a server that does not answer, and when the network no longer acknowledges sent packets.
 DATABASE_CONNECT_TIMEOUT = 3  # seconds
-# After this silence PostgreSQL probes a session's client three times within the same time, so that
-# a machine that is gone keeps no lock for long. PostgreSQL's default begins after two hours.
-DATABASE_KEEPALIVE = 30  # seconds
-# Within a statement PostgreSQL would notice only at its end that the client has gone.
-DATABASE_CLIENT_CHECK_INTERVAL = 5  # seconds
-# With a PgBouncer, no settings are sent with a connection, and no cursor outlives a transaction.
-DATABASE_POOLER = choice("DATABASE_POOLER", default="none", choices=("none", "transaction"))
 
-_parameters = {
+_session_settings = {
     "statement_timeout": f"{DATABASE_STATEMENT_TIMEOUT}s",
     # A session waits for a row twice: to become the next in the queue, and then for the lock.
     # PostgreSQL's limit is for each wait.
     "lock_timeout": f"{DATABASE_LOCK_TIMEOUT * 500}ms",
-    "idle_in_transaction_session_timeout": f"{DATABASE_IDLE_IN_TRANSACTION_TIMEOUT}s",
-    "client_connection_check_interval": f"{DATABASE_CLIENT_CHECK_INTERVAL}s",
-    "tcp_keepalives_idle": f"{DATABASE_KEEPALIVE}s",
-    "tcp_keepalives_interval": f"{-(-DATABASE_KEEPALIVE // 3)}s",
+    # No transaction of the service pauses. One that does has lost its process, and keeps its locks.
+    "idle_in_transaction_session_timeout": "10s",
+    # Within a statement PostgreSQL would notice only at its end that the client has gone.
+    "client_connection_check_interval": "5s",
+    # A machine that is gone keeps no lock for long. By default PostgreSQL probes after two hours.
+    "tcp_keepalives_idle": "30s",
+    "tcp_keepalives_interval": "10s",
     "tcp_keepalives_count": "3",
 }
-
-
-def _configured(database: dict[str, Any], *, pooled: bool) -> dict[str, Any]:
-    # Options in the URL (?sslmode=require&connect_timeout=10) win.
-    options: dict[str, Any] = {
-        "application_name": "shorturl",
-        "connect_timeout": DATABASE_CONNECT_TIMEOUT,
-        "tcp_user_timeout": DATABASE_CONNECT_TIMEOUT * 1000,  # milliseconds
-        "keepalives_idle": DATABASE_CONNECT_TIMEOUT,
-        "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
-        **database.get("OPTIONS", {}),
-    }
-    if not pooled:
-        sent = [f"-c {name}={value}" for name, value in _parameters.items()]
-        options["options"] = " ".join([*sent, options.get("options", "")]).strip()
-    return {
-        # Another address of the host, after a failover, is found within this time, in seconds. No
-        # health checks, as each is a round trip: unavailable.py notices a closed connection.
-        "CONN_MAX_AGE": 600,
-        "DISABLE_SERVER_SIDE_CURSORS": pooled,
-        **database,
-        "OPTIONS": options,
-    }
-
-
+_database: dict[str, Any] = {
+    "ENGINE": "embedded_postgres",
+    "NAME": "shorturl",
+    "DIRECTORY": BASE_DIR / ".postgres",
+}
 if DATABASE_URL:
-    _database = database(DATABASE_URL)
-else:
-    _directory = BASE_DIR / ".postgres"
-    _database = {"ENGINE": "embedded_postgres", "NAME": "shorturl", "DIRECTORY": _directory}
-DATABASES = {"default": _configured(_database, pooled=DATABASE_POOLER == "transaction")}
+    _database = database("DATABASE_URL", DATABASE_URL)
+# Options in the URL (?sslmode=require&connect_timeout=10), and those of PGOPTIONS, win.
+_options = _database.get("OPTIONS", {})
+_sent = [f"-c {name}={value}" for name, value in _session_settings.items()]
+_sent = [*_sent, os.environ.get("PGOPTIONS", ""), _options.get("options", "")]
+_database["OPTIONS"] = {
+    "application_name": "shorturl",
+    "connect_timeout": DATABASE_CONNECT_TIMEOUT,
+    "tcp_user_timeout": DATABASE_CONNECT_TIMEOUT * 1000,  # milliseconds
+    "keepalives_idle": DATABASE_CONNECT_TIMEOUT,
+    "keepalives_interval": DATABASE_CONNECT_TIMEOUT,
+    **_options,
+    **({"options": " ".join(_sent).strip()} if DATABASE_POOLER == "none" else {}),
+}
+# Another address of the host, after a failover, is found within CONN_MAX_AGE, in seconds. No health
+# checks, as each is a round trip: unavailable.py notices a closed connection.
+_defaults = {"CONN_MAX_AGE": 600, "DISABLE_SERVER_SIDE_CURSORS": DATABASE_POOLER != "none"}
+DATABASES = {"default": {**_defaults, **_database}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Django --------------------------------------------------------------------------------------
@@ -274,18 +256,17 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_I18N = False
 
-# The host and port of SHORTURL_ORIGIN.
-_host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
-# The process and port of a local service that uses the embedded PostgreSQL.
-SERVED_AT = BASE_DIR / ".local" / "served-at"
-_served_at = "8000" if DATABASE_URL else port_of_the_service(SERVED_AT)
-_port = f":{text('PORT', default=_served_at)}" if LOCAL else ""
-
 # Without it no e-mail can be sent, and no page offers to reset a password.
 EMAIL_URL = text("EMAIL_URL", default="consolemail://" if LOCAL else "")
-globals().update(email(EMAIL_URL))
+_email = email("EMAIL_URL", EMAIL_URL)
+EMAIL_BACKEND = _email["EMAIL_BACKEND"]
+EMAIL_HOST, EMAIL_PORT = _email["EMAIL_HOST"], _email["EMAIL_PORT"] or 25
+EMAIL_HOST_USER = _email["EMAIL_HOST_USER"] or ""
+EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"] or ""
+EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
 EMAIL_TIMEOUT = 10  # seconds; a thread waits that long for the mail server
-DEFAULT_FROM_EMAIL = text("EMAIL_FROM", default=f"shorturl@{_host}")
+DEFAULT_FROM_EMAIL = EMAIL_HOST_USER if "@" in EMAIL_HOST_USER else f"shorturl@{_host}"
 
 STATIC_URL = "/static/"
 STATICFILES_FINDERS = ["project.static_files.Finder"]
@@ -305,26 +286,14 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 
 # --- Security ------------------------------------------------------------------------------------
 
-HTTPS = flag("HTTPS", default=not LOCAL)
-SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
-if SHORTURL_HOME_REDIRECT.rstrip("/") == SHORTURL_ORIGIN:
-    raise invalid(
-        "SHORTURL_HOME_REDIRECT", " is the page that redirects there", "https://example.com/page"
-    )
 SECURE_SSL_REDIRECT = HTTPS
 SESSION_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_SECURE = HTTPS
-SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0  # a year, the least for hstspreload.org
-# `check --deploy` warns unless both are set, on or off.
-SECURE_HSTS_INCLUDE_SUBDOMAINS = flag("HSTS_INCLUDE_SUBDOMAINS", default=False)
-SECURE_HSTS_PRELOAD = flag("HSTS_PRELOAD", default=False)
-HSTS_DECISIONS = {"HSTS_INCLUDE_SUBDOMAINS": "security.W005", "HSTS_PRELOAD": "security.W021"}
-SILENCED_SYSTEM_CHECKS = [check for name, check in HSTS_DECISIONS.items() if text(name)]
-# Without a proxy any client can send this header.
-if flag("BEHIND_PROXY", default=False):
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0  # a year
+# Whether subdomains have HTTPS, too, only the operator knows. A proxy can send a longer header.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-# Without a proxy a client can send another X-Forwarded-For with every wrong password.
-PROXY_CLIENT_ADDRESS = flag("PROXY_CLIENT_ADDRESS", default=False)
 SESSION_ENGINE = "project.accounts.sessions"
 
 CONTENT_SECURITY_POLICY = {
@@ -343,7 +312,6 @@ CONTENT_SECURITY_POLICY = {
 
 # --- Logging -------------------------------------------------------------------------------------
 
-LOG_FORMAT = choice("LOG_FORMAT", default="line", choices=("line", "json"))
 # By default Django logs errors to the console only with DEBUG.
 LOGGING = {
     "version": 1,
@@ -362,7 +330,7 @@ LOGGING = {
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
-            "formatter": LOG_FORMAT,
+            "formatter": "line" if LOCAL else "json",
             "filters": ["request_id"],
         }
     },

@@ -1,10 +1,9 @@
-"""System checks of the logo, of the countries of visits, and of the quotas of visitors."""
+"""System checks of the logo and of the countries of visits."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
-from django.core import checks
 from django.core.checks import CheckMessage, Error, register
 
 from shorturl.pages import logo
@@ -28,17 +27,4 @@ def check_visits(**kwargs: Any) -> Iterator[CheckMessage]:
             f"SHORTURL_GEOIP={settings.SHORTURL_GEOIP!r} cannot be read: {reason}.",
             hint="Name a file in MaxMind's format with countries, or leave it empty.",
             id="shorturl.E004",
-        )
-
-
-@register()
-def check_client_address(**kwargs: Any) -> Iterator[CheckMessage]:
-    """Warn if visitors may create links and all of them have the address of the proxy."""
-    limited = settings.SHORTURL_PUBLIC_LINKS_PER_DAY
-    behind_a_proxy = settings.SECURE_PROXY_SSL_HEADER and not settings.PROXY_CLIENT_ADDRESS
-    if settings.SHORTURL_PUBLIC_CREATE and limited and behind_a_proxy:
-        yield checks.Warning(
-            "All visitors share one quota: their requests have the address of the proxy.",
-            hint="Have the proxy set X-Forwarded-For, and set PROXY_CLIENT_ADDRESS=on.",
-            id="shorturl.W001",
         )

@@ -76,7 +76,7 @@ class Gunicorn:
 
     def start(self) -> AbstractContextManager[RunningService]:
         lab = "on" if self.lab else "off"
-        chosen = {**NO_REFUSALS, "SHORTURL_LAB": lab, "SHORTURL_LAB_LOAD": lab}
+        chosen = {**NO_REFUSALS, "SHORTURL_LAB": lab}
         if not self.visits:
             chosen["SHORTURL_VISITS"] = "off"
         chosen["DATABASE_URL"] = self.database.url

@@ -87,6 +87,6 @@ class Lab:
             if response.status_code == 404 and path == "/lab/spaces":
                 problem = (
                     f"the endpoints for load tests are off at {self.host}: "
-                    "start the service with SHORTURL_LAB=on and SHORTURL_LAB_LOAD=on"
+                    "start a local one with `make run`"
                 )
         raise LabError(problem)

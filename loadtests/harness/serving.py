@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
 # For a load that must not be refused even on a busy machine, as the outcome of a refused request is
 # unknown.
-NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "DATABASE_LOCK_TIMEOUT": "10"}
+NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "PGOPTIONS": "-c lock_timeout=10s"}
 # Seconds. A first start creates the embedded PostgreSQL and migrates it. gunicorn gives requests in
 # flight a little less than STOP_TIMEOUT.
 START_TIMEOUT, STOP_TIMEOUT, POLL_INTERVAL = 90, 30, 0.02

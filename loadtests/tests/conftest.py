@@ -12,7 +12,7 @@ import pytest
 from loadtests.harness.own_postgres import own_postgres
 from loadtests.harness.serving import NO_REFUSALS, ROOT
 
-LAB = {"SHORTURL_LAB": "on", "SHORTURL_LAB_LOAD": "on", **NO_REFUSALS}
+LAB = {"SHORTURL_LAB": "on", **NO_REFUSALS}
 TIMEOUT = 240  # seconds, many times the longest run on an idle machine
 
 

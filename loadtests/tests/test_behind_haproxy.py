@@ -26,7 +26,7 @@ FORGED = ["127.0.9.1", "203.0.113.7, 198.51.100.2", "not an address", ""]
 OPEN = {
     "SHORTURL_PUBLIC_CREATE": "on",
     "SHORTURL_PUBLIC_LINKS_PER_DAY": str(LIMIT),
-    "PROXY_CLIENT_ADDRESS": "on",
+    "BEHIND_PROXY": "on",
 }
 
 

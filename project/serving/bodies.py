@@ -71,7 +71,7 @@ class Body:
         self.more = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
         # Behind a proxy all clients have its address, unless it passes theirs on.
         self.holder: object = self
-        if self.more and settings.PROXY_CLIENT_ADDRESS:
+        if self.more and settings.BEHIND_PROXY:
             self.holder = hashed_network(address_of(environ), settings.SECRET_KEY)
 
     async def arrive(self, most: int) -> None:

@@ -126,7 +126,7 @@ def test_a_login_works_if_its_time_cannot_be_stored_on_a_node() -> None:
 def test_a_forwarded_address_is_the_last_and_only_when_the_proxy_is_trusted(
     settings: Any, trusted: bool, header: str | None, address: str | None
 ) -> None:
-    settings.PROXY_CLIENT_ADDRESS = trusted
+    settings.BEHIND_PROXY = trusted
     headers = {"X-Forwarded-For": header} if header else {}
     assert client_address(RequestFactory().get("/login", headers=headers)) == address
 

@@ -1,9 +1,7 @@
 """Settings: the effect of each variable, and the message for a wrong one."""
 
-import os
 import re
 import stat
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,13 @@ from django.db import connection
 
 from conftest import PATIENT
 from project.apps import check_names
+from project.environment import variables
 from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
-GUNICORN = {"PORT", "QUEUE_TIMEOUT_MS"}  # these are not settings of Django
 HOSTS = ["example.com", "www.example.com", ".example.org", "127.0.0.1", "[::1]"]
 DOLLAR = "$HOME" + "0123456789" * 5  # it is not expanded
+MAIL = {"EMAIL_URL": "smtp+tls://me%40example.org:p%40ss@mail.example.com:587"}
+PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
 
 
 @pytest.mark.parametrize(
@@ -27,46 +27,40 @@ DOLLAR = "$HOME" + "0123456789" * 5  # it is not expanded
         # A local run needs no variable, and is for this machine alone.
         ({}, {"LOCAL": True, "DEBUG": False, "ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}),
         ({}, {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}),
+        ({}, {"SHORTURL_ORIGIN": "http://127.0.0.1:8000"}),
+        ({"PORT": "9000"}, {"SHORTURL_ORIGIN": "http://127.0.0.1:9000"}),
         ({"ALLOWED_HOSTS": "*"}, {"ALLOWED_HOSTS": ["*"]}),
         # A production is closed, and by HTTPS.
         (PRODUCTION, dict.fromkeys(["LOCAL", "DEBUG", "SHORTURL_LAB", "SHORTURL_LAB_LOAD"], False)),
         (PRODUCTION, {"SHORTURL_PUBLIC_CREATE": False, "SHORTURL_PUBLIC_STATS": False}),
         (PRODUCTION, {"SECURE_SSL_REDIRECT": True, "SESSION_COOKIE_SECURE": True, "EMAIL_URL": ""}),
+        (PRODUCTION, {"EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend"}),
+        (PRODUCTION, {"SHORTURL_ORIGIN": "https://example.com", "BEHIND_PROXY": False}),
+        (PRODUCTION | {"SHORTURL_LAB": "on"}, {"SHORTURL_LAB_LOAD": False}),
         (PRODUCTION | {"SECRET_KEY": DOLLAR}, {"SECRET_KEY": DOLLAR}),
         (PRODUCTION | {"ALLOWED_HOSTS": ", ".join(HOSTS)}, {"ALLOWED_HOSTS": HOSTS}),
-        # `check --deploy` warns until the variable is set, on or off.
-        (PRODUCTION, {"SILENCED_SYSTEM_CHECKS": []}),
-        (
-            PRODUCTION | {"HSTS_INCLUDE_SUBDOMAINS": "on"},
-            {"SILENCED_SYSTEM_CHECKS": ["security.W005"], "SECURE_HSTS_INCLUDE_SUBDOMAINS": True},
-        ),
-        (
-            PRODUCTION | {"HSTS_INCLUDE_SUBDOMAINS": "off"},
-            {"SILENCED_SYSTEM_CHECKS": ["security.W005"], "SECURE_HSTS_INCLUDE_SUBDOMAINS": False},
-        ),
         (
             PRODUCTION | {"BEHIND_PROXY": "on"},
             {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")},
         ),
         (
-            PRODUCTION
-            | {
-                "EMAIL_URL": "smtp+tls://me:p%40ss@mail.example.com:587",
-                "EMAIL_FROM": "links@example.com",
-            },
+            PRODUCTION | MAIL,
+            {"EMAIL_HOST": "mail.example.com", "EMAIL_PORT": 587, "EMAIL_USE_TLS": True},
+        ),
+        (
+            PRODUCTION | MAIL,
+            {"EMAIL_HOST_PASSWORD": "p@ss", "DEFAULT_FROM_EMAIL": "me@example.org"},
+        ),
+        (PRODUCTION | PLAIN_MAIL, {"EMAIL_PORT": 25, "DEFAULT_FROM_EMAIL": "shorturl@example.com"}),
+        (
+            {"SHORTURL_FOOTER_LINKS": "Imprint=https://a.example/?b=c,Report abuse=mailto:a@b.c"},
             {
-                "EMAIL_HOST": "mail.example.com",
-                "EMAIL_PORT": 587,
-                "EMAIL_HOST_USER": "me",
-                "EMAIL_HOST_PASSWORD": "p@ss",
-                "EMAIL_USE_TLS": True,
-                "DEFAULT_FROM_EMAIL": "links@example.com",
-                "SHORTURL_ORIGIN": "https://example.com",
+                "SHORTURL_FOOTER_LINKS": {
+                    "Imprint": "https://a.example/?b=c",
+                    "Report abuse": "mailto:a@b.c",
+                }
             },
         ),
-        # Redirects keep half of the processors while passwords are hashed.
-        ({"WORKERS": "1"}, {"LOGIN_HASHES": 2}),
-        ({"WORKERS": "8"}, {"LOGIN_HASHES": 4}),
         # A request may wait longer than a statement may take.
         ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
         ({"DATABASE_STATEMENT_TIMEOUT": "30"}, {"DATABASE_REQUEST_TIMEOUT": 32}),
@@ -80,57 +74,52 @@ def test_what_the_variables_do(
     assert {name: settings[name] for name in expected} == expected
 
 
-def test_a_link_leads_to_the_local_service_that_runs(load: Load, tmp_path: Path) -> None:
-    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8000"
-    served_at = tmp_path / ".local" / "served-at"
-    served_at.write_text(f"{os.getpid()} 8080")
-    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8080"
-    assert load(PORT="9000")["SHORTURL_ORIGIN"] == "http://127.0.0.1:9000"
-    with subprocess.Popen(["true"]) as ended:
-        pass
-    served_at.write_text(f"{ended.pid} 8080")
-    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8000"
-
-
-def test_the_proxy_is_trusted_only_when_told(load: Load) -> None:
+def test_a_proxy_is_trusted_only_where_it_is_set(load: Load) -> None:
     assert "SECURE_PROXY_SSL_HEADER" not in load(**PRODUCTION)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "problem"),
     [
         ("SECRET_KEY", "", "is not set"),
         ("SECRET_KEY", "abcd" * 20, "is too easy to guess"),
         ("ALLOWED_HOSTS", "  ", "is not set"),
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
         ("ALLOWED_HOSTS", "example.com,,www.example.com", "has '', which"),
-        ("ALLOWED_HOSTS", "*", "has '\\*', which"),
-        ("DEBUG", "on", "is on, and error pages would show the code"),
+        ("ALLOWED_HOSTS", "*", r"has '\*', which"),
+        ("DEBUG", "on", "is on, and error pages would show the settings"),
         ("DATABASE_URL", "", "is not set"),
         ("DATABASE_URL", "sqlite:///shorturl", "is not the address of a PostgreSQL"),
         ("DATABASE_URL", "postgres://user@host", "is not the address"),
         ("DATABASE_URL", "postgres://user@host:99999/shorturl", "is not the address"),
-        ("DATABASE_URL", "postgres://host?foo=bar", "has an option .* does not take .*foo"),
-        ("DATABASE_URL", "postgres://host/x?connect_timeout=soon", "does not take .*'soon'"),
+        ("DATABASE_POOLER", "session", "='session' is not none or transaction"),
         ("EMAIL_URL", "mail.example.com", "is not the address of a mail server"),
         ("EMAIL_URL", "smtp://host:port", "is not the address of a mail server"),
         ("SHORTURL_NAME", "x" * 41, "is longer than 40 characters"),
-        ("SHORTURL_HOME_REDIRECT", "example.com", "is not a URL with https: or http:"),
+        ("SHORTURL_HOME_REDIRECT", "example.com", "'example.com', which is not a URL with https:"),
         ("SHORTURL_HOME_REDIRECT", "mailto:us@example.com", "is not a URL"),
         ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
-        ("SHORTURL_IMPRINT_URL", "https:imprint", "is not a URL"),
-        ("SHORTURL_ABUSE_URL", "javascript:x", "is not a URL with https: or http: or mailto:"),
+        ("SHORTURL_FOOTER_LINKS", "https://example.com/", "is not a list of TEXT=URL"),
+        ("SHORTURL_FOOTER_LINKS", "Imprint=https:imprint", "is not a URL"),
+        ("SHORTURL_FOOTER_LINKS", "Abuse=javascript:x", "is not a URL with https: or http:"),
         ("SHORTURL_KEY_LENGTH", "0", "is not a whole number from 1 to 20"),
         ("SHORTURL_KEY_LENGTH", "21", "is not"),
-        ("SHORTURL_KEY_LENGTH", "٧", "is not"),
         ("SHORTURL_KEY_LENGTH", "7" * 5000, "is not"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name_with_an_example(
-    load: Load, name: str, value: str, said: str
+    load: Load, name: str, value: str, problem: str
 ) -> None:
-    with pytest.raises(ImproperlyConfigured, match=rf"^{name}\b.*{said}.* for example {name}=\S+"):
+    message = rf"^{name}\b.*{problem}.* for example {name}=\S+"
+    with pytest.raises(ImproperlyConfigured, match=message):
         load(**{**PRODUCTION, "SHORTURL_LOCAL": "off", name: value})
+
+
+def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
+    for name, (_, value) in example().items():
+        if re.fullmatch(r"on|off|\d+", value):
+            with pytest.raises(ImproperlyConfigured, match=rf"^{name}='maybe' is .*{name}=\S+"):
+                load(**{**PRODUCTION, name: "maybe"})
 
 
 def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,13 +128,6 @@ def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.Mo
     (warning,) = check_names()
     assert warning.msg == "SHORTURL_VISIT is not a setting, and is ignored."
     assert warning.hint == "The nearest one is SHORTURL_VISITS."
-
-
-def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
-    for name, (_, value) in example().items():
-        if re.fullmatch(r"on|off|\d+", value) and name not in GUNICORN:
-            with pytest.raises(ImproperlyConfigured, match=rf"^{name}='maybe' is .*{name}=\S+"):
-                load(**{**PRODUCTION, name: "maybe"})
 
 
 def test_no_message_holds_the_password(load: Load) -> None:
@@ -184,19 +166,23 @@ def test_the_forms_of_database_url(
     assert not {"host", "port", "user"} & set(config["OPTIONS"])
 
 
-def test_the_urls_own_settings_come_after_the_services(load: Load) -> None:
+def test_the_operators_session_settings_come_after_the_services(load: Load) -> None:
     url = "postgres://host/shorturl?options=-c%20work_mem=8MB"
-    options = load(**{**PRODUCTION, "DATABASE_URL": url})["DATABASES"]["default"]["OPTIONS"]
-    assert re.search(r"statement_timeout=10s .* -c work_mem=8MB$", options["options"])
+    variables = {**PRODUCTION, "DATABASE_URL": url, "PGOPTIONS": "-c lock_timeout=9s"}
+    sent = load(**variables)["DATABASES"]["default"]["OPTIONS"]["options"]
+    assert re.search(r"lock_timeout=500ms .*-c lock_timeout=9s -c work_mem=8MB$", sent)
+    pooled = load(**variables, DATABASE_POOLER="transaction")["DATABASES"]["default"]
+    assert pooled["OPTIONS"]["options"] == "-c work_mem=8MB"
+    assert pooled["DISABLE_SERVER_SIDE_CURSORS"]
 
 
 def test_env_is_honoured_the_environment_wins_and_empty_is_unset(
     load: Load, tmp_path: Path
 ) -> None:
-    (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nDATABASE_LOCK_TIMEOUT=4\nDEBUG=\n")
-    settings = load(DATABASE_LOCK_TIMEOUT="3")
+    (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nWORKERS=4\nDEBUG=\n")
+    settings = load(WORKERS="3")
     assert settings["SHORTURL_KEY_LENGTH"] == 9
-    assert settings["DATABASE_LOCK_TIMEOUT"] == 3
+    assert settings["WORKERS"] == 3
     assert settings["DEBUG"] is False
 
 
@@ -218,24 +204,8 @@ def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> No
     key = load()["SECRET_KEY"]
     assert len(key) >= 50
     assert load()["SECRET_KEY"] == key
-    (made,) = (tmp_path / ".local").iterdir()  # no draft is left
+    (made,) = (tmp_path / ".local").iterdir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
-
-
-def test_of_two_first_starts_the_first_one_makes_the_key(
-    load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Process 1 finds no key and draws one; process 2 makes the file; process 1 resumes."""
-    link = os.link
-
-    def late(draft: Path, path: Path) -> None:
-        monkeypatch.setattr(os, "link", link)
-        path.write_text("the other process's key")
-        link(draft, path)
-
-    monkeypatch.setattr(os, "link", late)
-    assert load()["SECRET_KEY"] == "the other process's key"
-    assert [path.name for path in (tmp_path / ".local").iterdir()] == ["secret-key"]
 
 
 def test_a_read_only_checkout_gets_a_message(load: Load, tmp_path: Path) -> None:
@@ -254,20 +224,13 @@ def example() -> dict[str, tuple[bool, str]]:
     return {name: (bool(comment), value) for comment, name, value in lines}
 
 
-def variables_read() -> set[str]:
-    """Return the variables that the settings, gunicorn's and Compose's files read."""
-    names = set[str]()
-    for compose in (ROOT / "docker-compose.yml", *ROOT.glob("deploy/*.yml")):
-        names.update(re.findall(r"\$\{([A-Z_]+)", compose.read_text()))
-    for path in ("settings", "environment", "gunicorn"):
-        source = (ROOT / "project" / f"{path}.py").read_text()
-        read = r'\b(?:text|flag|number|choice|url|required)\(\s*"([A-Z_]+)"'
-        names.update(re.findall(read, source))
-    return names
-
-
 def test_env_example_lists_every_variable_and_no_other() -> None:
-    assert set(example()) == variables_read()
+    compose = "".join(
+        path.read_text() for path in ROOT.glob("**/*.yml") if ".venv" not in path.parts
+    )
+    of_compose = {"POSTGRES_PASSWORD"}
+    assert of_compose <= {*re.findall(r"\$\{([A-Z_]+)", compose)} <= variables | of_compose
+    assert set(example()) == variables | of_compose
 
 
 def test_env_example_shows_the_defaults(load: Load) -> None:
@@ -288,21 +251,18 @@ def test_a_command_reports_a_wrong_setting_in_one_line(project_copy: Path) -> No
 
 
 @pytest.mark.django_db
-def test_postgresql_has_the_limits(settings: Any) -> None:
+def test_postgresql_has_the_limits() -> None:
     """On a Unix socket a keepalive always shows as 0, so reset_val is compared."""
     expected = {
         "application_name": "shorturl",
-        "statement_timeout": settings.DATABASE_STATEMENT_TIMEOUT * 1_000,
-        "lock_timeout": settings.DATABASE_LOCK_TIMEOUT * 500,
-        "idle_in_transaction_session_timeout": (
-            settings.DATABASE_IDLE_IN_TRANSACTION_TIMEOUT * 1_000
-        ),
-        "client_connection_check_interval": settings.DATABASE_CLIENT_CHECK_INTERVAL * 1_000,
-        "tcp_keepalives_idle": settings.DATABASE_KEEPALIVE,
-        "tcp_keepalives_interval": settings.DATABASE_KEEPALIVE // 3,
-        "tcp_keepalives_count": 3,
+        "statement_timeout": "10000",
+        "lock_timeout": "500",
+        "idle_in_transaction_session_timeout": "10000",
+        "client_connection_check_interval": "5000",
+        "tcp_keepalives_idle": "30",
+        "tcp_keepalives_interval": "10",
+        "tcp_keepalives_count": "3",
     }
-    assert all(expected.values())
     mine = connection.copy()  # with the options of the service, and not those of the tests
     options = mine.settings_dict["OPTIONS"]
     mine.settings_dict["OPTIONS"] = {**options, "options": options["options"].replace(PATIENT, "")}
@@ -310,12 +270,7 @@ def test_postgresql_has_the_limits(settings: Any) -> None:
         cursor.execute(
             "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)", [list(expected)]
         )
-        assert dict(cursor.fetchall()) == {name: str(value) for name, value in expected.items()}
+        assert dict(cursor.fetchall()) == expected
         given = mine.connection.info.dsn_parameters
-    seconds = str(settings.DATABASE_CONNECT_TIMEOUT)
-    assert {
-        "connect_timeout": seconds,
-        "tcp_user_timeout": f"{seconds}000",
-        "keepalives_idle": seconds,
-        "keepalives_interval": seconds,
-    }.items() <= given.items()
+    sent = {"connect_timeout": "3", "tcp_user_timeout": "3000", "keepalives_idle": "3"}
+    assert sent.items() <= given.items()

@@ -20,12 +20,12 @@ def client_address(request: HttpRequest) -> str | None:
 def address_of(environ: Mapping[str, Any]) -> str | None:
     """Return the client's address from the WSGI environ; None without one, as on a Unix socket.
 
-    With PROXY_CLIENT_ADDRESS it is the last address of X-Forwarded-For, the only one that a client
+    With BEHIND_PROXY it is the last address of X-Forwarded-For, the only one that a client
     cannot forge. Without it, behind a proxy, it is the proxy's address. An IPv4 address mapped to
     IPv6 is the IPv4 address.
     """
     address = str(environ.get("REMOTE_ADDR", ""))
-    if settings.PROXY_CLIENT_ADDRESS:
+    if settings.BEHIND_PROXY:
         address = environ.get("HTTP_X_FORWARDED_FOR", address).rpartition(",")[2].strip()
     try:
         found = ipaddress.ip_address(without_port(address))

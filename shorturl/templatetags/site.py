@@ -13,8 +13,7 @@ register = template.Library()
 class Site(NamedTuple):
     name: str
     logo: str  # the path of the image
-    imprint_url: str
-    abuse_url: str
+    footer_links: dict[str, str]  # URLs by their texts
 
 
 @register.simple_tag
@@ -23,6 +22,5 @@ def site() -> Site:
     return Site(
         name=settings.SHORTURL_NAME,
         logo=reverse("logo") if settings.SHORTURL_LOGO else static("shorturl/favicon.svg"),
-        imprint_url=settings.SHORTURL_IMPRINT_URL,
-        abuse_url=settings.SHORTURL_ABUSE_URL,
+        footer_links=settings.SHORTURL_FOOTER_LINKS,
     )

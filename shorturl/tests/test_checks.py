@@ -1,11 +1,9 @@
 """The system checks of `manage.py check`."""
 
 import re
-from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from shorturl.checks import check_client_address
 from shorturl.links.keys import key_of
 
 
@@ -25,11 +23,3 @@ def test_no_path_of_the_service_can_be_a_key() -> None:
     segments = first_segments(get_resolver().url_patterns)
     assert {"admin", "api", "lab", "login", "links"} <= segments
     assert [each for each in segments if key_of(f"/{each}")] == []
-
-
-def test_a_quota_that_all_visitors_would_share_gets_a_warning(settings: Any) -> None:
-    settings.SHORTURL_PUBLIC_CREATE, settings.SHORTURL_PUBLIC_LINKS_PER_DAY = True, 100
-    settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-    assert [each.id for each in check_client_address()] == ["shorturl.W001"]
-    settings.PROXY_CLIENT_ADDRESS = True
-    assert not list(check_client_address())

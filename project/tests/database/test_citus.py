@@ -27,7 +27,7 @@ def test_on_a_cluster() -> None:
         "DATABASE_URL": os.environ["CITUS_URL"],
         "DATABASE_CITUS": "on",
         "DATABASE_STATEMENT_TIMEOUT": "60",
-        "DATABASE_LOCK_TIMEOUT": "120",
+        "PGOPTIONS": "-c lock_timeout=60s",
         "SHORTURL_LOCAL": "on",
     }
     command = [sys.executable, "-m", "pytest", on_citus.__file__]

@@ -18,7 +18,7 @@ from project.tests.serving.test_serving import NEW, Client, Served, create, post
 __all__ = ["postgres"]  # a fixture
 
 LIMIT = 3  # links a day, from one address
-ENVIRONMENT = {"PROXY_CLIENT_ADDRESS": "on", "SHORTURL_PUBLIC_LINKS_PER_DAY": str(LIMIT)}
+ENVIRONMENT = {"BEHIND_PROXY": "on", "SHORTURL_PUBLIC_LINKS_PER_DAY": str(LIMIT)}
 REFUSALS = {400, 404, 405, 413, 414, 431, 501}  # not 429, by which a create would be one
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 LENGTH, CHUNKED, CLOSE = sized(NEW), b"Transfer-Encoding: chunked", b"Connection: close"

@@ -105,7 +105,7 @@ def postgres() -> Iterator[OwnPostgres]:
 
 def both(stack: ExitStack, postgres: OwnPostgres, **environment: str) -> Both:
     settings = {"DATABASE_URL": postgres.url, "WORKERS": "1", **NO_REFUSALS, **environment}
-    settings["DATABASE_LOCK_TIMEOUT"] = "2"  # seconds; the wait for a locked row takes one
+    settings["PGOPTIONS"] = "-c lock_timeout=1s"
     loop = stack.enter_context(serving(**settings)).url
     plain = stack.enter_context(serving(ROOT, *PLAIN, **settings)).url
     database = stack.enter_context(closing(psycopg2.connect(postgres.url)))

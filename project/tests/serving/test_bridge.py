@@ -139,7 +139,7 @@ def test_a_network_has_one_share_where_addresses_are_known(
     monkeypatch: pytest.MonkeyPatch, settings: Any, *, known: bool
 ) -> None:
     """Behind a proxy that does not pass them on, all clients would have one share."""
-    settings.PROXY_CLIENT_ADDRESS = known
+    settings.BEHIND_PROXY = known
     monkeypatch.setattr(bodies, "MOST_RECEIVED", 64)
 
     async def test() -> None:

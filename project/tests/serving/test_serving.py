@@ -30,7 +30,7 @@ THREADS = 2
 FOLLOWERS = 8
 PLACES = THREADS * (1 + QUEUE_PER_THREAD)  # requests that Django may have at a time
 # A statement may wait for the table as long as a test needs.
-PATIENT = {**NO_REFUSALS, "DATABASE_LOCK_TIMEOUT": "60", "DATABASE_STATEMENT_TIMEOUT": "60"}
+PATIENT = {**NO_REFUSALS, "PGOPTIONS": "-c lock_timeout=60s", "DATABASE_STATEMENT_TIMEOUT": "60"}
 NEW = b'{"target_url": "https://a.example/"}'
 TOKEN = b"Authorization: Bearer of-the-test"
 NEW_TOKEN = """

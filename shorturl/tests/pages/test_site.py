@@ -22,8 +22,10 @@ def test_every_page_has_the_operators_name_logo_and_links(
     settings.SHORTURL_NAME = "Fern & Co"
     settings.SHORTURL_LOGO = str(tmp_path / "logo.svg")
     (tmp_path / "logo.svg").write_bytes(LOGO)
-    settings.SHORTURL_IMPRINT_URL = "https://example.com/imprint"
-    settings.SHORTURL_ABUSE_URL = "mailto:abuse@example.com"
+    settings.SHORTURL_FOOTER_LINKS = {
+        "Imprint": "https://example.com/imprint",
+        "Report abuse": "mailto:abuse@example.com",
+    }
     assert not list(check_logo())
     operations.create(TARGET, key="known")
     for path in ("/", "/login", "/known+", "/unknown"):

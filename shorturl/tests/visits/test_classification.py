@@ -176,7 +176,7 @@ def test_the_country_of_an_address(tmp_path: Path, settings: Settings) -> None:
             address
         )
     assert geoip.problem() == ""
-    settings.PROXY_CLIENT_ADDRESS = True
+    settings.BEHIND_PROXY = True
     environ = {"REMOTE_ADDR": "200.1.1.1", "HTTP_X_FORWARDED_FOR": "200.1.1.1, 1.2.3.4"}
     assert classify_visit(environ, with_country=True).country == "DE"
 
