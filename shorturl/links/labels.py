@@ -33,6 +33,11 @@ def clean_title(title: str) -> str:
     return title
 
 
+def cut_title(title: str) -> str:
+    """Return what of a title is valid."""
+    return " ".join(FORBIDDEN.sub(" ", title).split())[:TITLE_MAX_LENGTH]
+
+
 def clean_tags(tags: str | Iterable[str]) -> list[str] | None:
     """Return the tags in lower case, each once, in their order; None for no tags.
 
@@ -58,6 +63,13 @@ def clean_tags(tags: str | Iterable[str]) -> list[str] | None:
             f"The link has {len(known):,} tags: use at most {TAGS_MAX}.", code="too_many"
         )
     return list(known) or None
+
+
+def cut_tags(tags: str) -> list[str]:
+    """Return the first tags of a text with separators, each cut to what is valid."""
+    words = [" ".join(FORBIDDEN.sub(" ", tag).split()) for tag in SEPARATOR.split(tags.lower())]
+    known = dict.fromkeys(word[:TAG_MAX_LENGTH].strip() for word in words if word)
+    return list(known)[:TAGS_MAX]
 
 
 def one_line(text: str, what: str) -> str:

@@ -109,8 +109,8 @@ def is_forbidden(character: str) -> bool:
 
 
 def name_of(character: str) -> str:
-    unnamed = f"character U+{ord(character):04X}"
-    return NAMES.get(character) or unicodedata.name(character, unnamed).lower()
+    name = NAMES.get(character) or unicodedata.name(character, "").lower()
+    return name or f"character U+{ord(character):04X}"
 
 
 def in_utc(time: datetime) -> datetime:

@@ -1,194 +1,174 @@
-"""The fields of links in files of this service, Shlink, Kutt and YOURLS; records.py reads them.
+"""Files of links as this service, Shlink, Kutt and YOURLS write them."""
 
-The names of the columns or fields tell which program has written a file:
-
-    own     COLUMNS, deleted links too
-    Shlink  CSV of the web client's button "Export" (ExportShortUrlsBtn.tsx in
-            https://github.com/shlinkio/shlink-web-component); older ones have no `shortCode`
-    YOURLS  CSV of the plugin "Import Export" (fileio/csv.php in
-            https://github.com/GautamGupta/YOURLS-Import-Export), or of the table yourls_url
-            (includes/functions-install.php in https://github.com/YOURLS/YOURLS)
-    Kutt    has no export: JSON, of links or of whole answers of its API's
-            GET /api/v2/links (docs/api/api.js in https://github.com/thedevs-network/kutt)
-"""
-
+import csv
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import IO, Any
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import CommandError
-from django.utils.dateparse import parse_datetime
+from django.utils import timezone
 
-from shorturl.limits.bans import validate_not_banned
+from shorturl.limits.bans import clean_target_url
+from shorturl.links import labels
 from shorturl.links.keys import validate_custom_key
-from shorturl.links.labels import clean_tags, clean_title
-from shorturl.links.validators import in_utc, shortened, validate_target_url
+from shorturl.links.validators import in_utc, shortened
+from shorturl.models import ShortUrl
 
-FORMATS = ("csv", "jsonl")
-TIMES = ("created_at", "deleted_at", "expires_at")
-COLUMNS = (
-    "key",
-    "target_url",
-    "title",
-    "tags",
-    "hits",
-    "max_hits",
-    "owner",
-    *TIMES,
-    "forward_query",
-)
+VALUES = ("hits", "max_hits", "forward_query", "created_at", "deleted_at", "expires_at")
+COLUMNS = ("key", "target_url", "title", "tags", "owner", *VALUES)
+# The names that each program has for columns. The first one that a file has counts.
+OWN = {name: (name,) for name in COLUMNS}
+# The CSV of the web client, in older versions without shortCode, and the CSV that Shlink imports.
 SHLINK = {
-    "target_url": "longUrl",
-    "title": "title",
-    "tags": "tags",
-    "hits": "visits",
-    "created_at": "createdAt",
+    "key": ("shortCode", "Short code", "shortUrl"),
+    "target_url": ("longUrl", "Long URL"),
+    "title": ("title", "Title"),
+    "tags": ("tags", "Tags"),
+    "hits": ("visits",),
+    "created_at": ("createdAt",),
 }
-# The columns whose names identify a program. Shlink's API and its CSV have different names for the
-# visits, so an answer of the API is refused instead of losing them.
-IDENTIFYING = ("key", "target_url", "hits")
-# The names that other programs have for COLUMNS.
-FOREIGN = [
-    {"key": "shortCode", **SHLINK},
-    {"key": "shortUrl", **SHLINK},
-    {"key": "source", "target_url": "target", "hits": "hits"},
-    {
-        "key": "keyword",
-        "target_url": "url",
-        "title": "title",
-        "hits": "clicks",
-        "created_at": "timestamp",
-    },
-    {
-        "key": "address",
-        "target_url": "target",
-        "title": "description",
-        "hits": "visit_count",
-        "created_at": "created_at",
-        "expires_at": "expire_in",
-    },
-]
-# A spreadsheet computes a cell that begins with one of these, so an apostrophe is put before it,
-# and before another apostrophe.
-COMPUTED = ("=", "+", "-", "@", "'")
-# Properties of Kutt's links that this service does not have.
-NOT_HERE = ("banned", "password")
+# The CSV of the table yourls_url, and of the plugin GautamGupta/YOURLS-Import-Export.
+YOURLS = {
+    "key": ("keyword", "source"),
+    "target_url": ("url", "target"),
+    "title": ("title",),
+    "hits": ("clicks", "hits"),
+    "created_at": ("timestamp",),
+}
+# The answers of GET /api/v2/links (docs/api/api.js of thedevs-network/kutt).
+KUTT = {
+    "key": ("address",),
+    "target_url": ("target",),
+    "title": ("description",),
+    "hits": ("visit_count",),
+    "created_at": ("created_at",),
+    "expires_at": ("expire_in",),
+    "banned": ("banned",),
+    "protected by a password": ("password",),
+}
 # How MySQL and other programs write NULL, and no date.
-NOTHING = (None, "", "NULL", "\\N")
-ZERO_DATE = re.compile("0000-00-00([ T]00:00:00.*)?")
-# The largest values. Later hits add to the hits, so these are half of what the column can have.
-MOST = {"hits": 2**62, "max_hits": 2**63 - 1}
+NULL = re.compile(r"|None|NULL|\\N|0000-00-00([ T]00:00:00.*)?")
 
-Record = Mapping[str, Any]
-
-
-def format_of(name: str, given: str | None, formats: Iterable[str] = FORMATS) -> str:
-    found = given or Path(name).suffix.removeprefix(".")
-    if found not in formats:
-        ways = " or ".join(f"--format {each}" for each in formats)
-        raise CommandError(f"The format of {name} is unknown: use {ways}.", returncode=2)
-    return found
+Link = dict[str, Any]  # the values of columns, as they are in the file
+Names = Mapping[str, tuple[str, ...]]
+Tell = Callable[[str, str], object]  # is called with the place of a link, and a reason
 
 
-def names(fields: Iterable[str]) -> Mapping[str, str]:
-    """Return the names of COLUMNS in a file with these fields; raise ValidationError."""
-    given = set(fields)
-    if {"key", "target_url"} <= given:
-        if unknown := given.difference(COLUMNS):
-            message = f"Unknown: {listed(unknown)}. The columns are {', '.join(COLUMNS)}."
-            raise ValidationError(message)
-        return dict(zip(COLUMNS, COLUMNS, strict=True))
-    for foreign in FOREIGN:
-        if {foreign[name] for name in IDENTIFYING} <= given:
-            return foreign
-    raise ValidationError(
-        f"Neither this service nor Shlink, Kutt or YOURLS writes links with {listed(given)}: "
-        "use at least the columns key and target_url."
-    )
+def csv_links(file: IO[str], refuse: Tell) -> Iterator[tuple[str, Link]]:
+    """Yield the place of each link, and the link.
+
+    The separator is the most frequent of comma, semicolon and tab in the first line. Raises
+    ValidationError for columns that no program writes.
+    """
+    first = file.readline()
+    separator = max(",;\t", key=first.count)
+    header = next(csv.reader([first.rstrip(f"\r\n{separator}")], delimiter=separator), [])
+    names = names_in(header, OWN, SHLINK, YOURLS)
+    rows = csv.reader(file, delimiter=separator, strict=True)
+    while True:
+        place = f"Line {rows.line_num + 2:,}"
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            refuse(place, f"{error}: close each quote, and write one within a field twice.")
+            continue
+        if row is None:
+            return
+        if any(row[len(header) :]) or (any(row) and len(row) < len(header)):
+            refuse(place, "The row has more or fewer fields than the first line has names.")
+        elif any(row):
+            if names is OWN:
+                row = [cell.removeprefix("'") for cell in row]
+            link = translated(dict(zip(header, row, strict=False)), names)
+            yield f"{place}, {shortened(link['key'])}", link
 
 
-def key_of(record: Record) -> str:
-    """Return the key in a record, valid or not; raise ValidationError for unknown fields."""
-    key = str(record.get(names(record)["key"]) or "")
-    if "key" in record:
-        return key
+def json_links(file: IO[str], refuse: Tell) -> Iterator[tuple[str, Link]]:
+    """Yield the place of each link, and the link; raise ValidationError as csv_links().
+
+    The file has links, lists of links, or answers of Kutt's API, one after another.
+    """
+    number = 0
     try:
-        return urlsplit(key).path.strip("/")  # of another program: an address, a path or a key
-    except ValueError:
-        return key
+        for number, record in enumerate(records_in(file.read()), 1):
+            link = translated(record, names_in(record, OWN, KUTT))
+            yield f"Link {number:,}, {shortened(link['key'])}", link
+    except (ValueError, RecursionError) as error:
+        refuse(f"After link {number:,}", f"It is not JSON: {error}.")
 
 
-def row(record: Record, owner_id: Callable[[str], int], now: datetime) -> dict[str, Any]:
-    said = {ours: record.get(theirs) for ours, theirs in names(record).items()}
-    for name in NOT_HERE:
-        if record.get(name):
-            raise ValidationError(f"The link has a {name!r}, which this service does not support.")
-    key, target_url = key_of(record), str(said["target_url"] or "")
-    validate_custom_key(key)
-    validate_target_url(target_url)
-    validate_not_banned(target_url)
-    tags = said.get("tags") or ""
-    if not isinstance(tags, str | list) or not all(isinstance(each, str) for each in tags):
-        raise ValidationError(f"tags is {quoted(tags)}: use a list of words.")
-    times = {name: moment(name, said.get(name)) for name in TIMES}
-    hits, max_hits = (number(name, said.get(name)) for name in MOST)
-    if max_hits is not None and not max(1, hits or 0) <= max_hits:
-        raise ValidationError(f"max_hits is {max_hits}: use at least 1, and the number of hits.")
+def records_in(text: str) -> Iterator[Mapping[str, Any]]:
+    decoder, position = json.JSONDecoder(), 0
+    while begin := re.compile(r"\S").search(text, position):
+        value, position = decoder.raw_decode(text, begin.start())
+        if isinstance(value, dict) and isinstance(value.get("data"), list):
+            value = value["data"]
+        for record in value if isinstance(value, list) else [value]:
+            yield record if isinstance(record, dict) else {}
+
+
+def names_in(fields: Iterable[str], *programs: Names) -> Names:
+    """Return the names of the program that writes these fields; raise ValidationError."""
+    given = set(fields)
+    for names in programs:
+        is_known = names is not OWN or given <= set(COLUMNS)
+        if is_known and given & {*names["key"]} and given & {*names["target_url"]}:
+            return names
+    listed = shortened(", ".join(map(repr, sorted(given))) or "no columns")
+    raise ValidationError(f"No program writes links with {listed}: use {', '.join(COLUMNS)}.")
+
+
+def translated(record: Mapping[str, Any], names: Names) -> Link:
+    link: Link = {
+        column: next((record[name] for name in theirs if name in record), None)
+        for column, theirs in names.items()
+    }
+    link["key"] = str(link["key"] or "")
+    if names is not OWN:  # an address, a path or a key
+        link["key"] = re.sub(r"\A\w+://[^/]*", "", link["key"]).strip("/")
+    return link
+
+
+def row_of(place: str, link: Link, tell: Tell) -> dict[str, Any]:
+    """Return the columns of a new link, but its owner; raise ValidationError.
+
+    A title or tags that do not fit are cut, and `tell` is called with the reason.
+    """
+    for reason in ("banned", "protected by a password"):
+        if link.get(reason):
+            raise ValidationError(f"{reason} at Kutt; left out.")
+    validate_custom_key(link["key"])
+    values = {name: value_of(name, link.get(name)) for name in VALUES}
+    if values["max_hits"] and values["max_hits"] < values["hits"]:
+        raise ValidationError("max_hits is less than hits: use at least the number of hits.")
+    title = str(link.get("title") or "")
+    tags = link.get("tags") or ""
+    tags = ",".join(map(str, tags)) if isinstance(tags, list) else str(tags)
+    try:
+        labels.clean_title(title)
+        labels.clean_tags(tags)
+    except ValidationError as error:
+        tell(place, f"{error.messages[0]} What fits is imported.")
     return {
-        "key": key,
-        "target_url": target_url,
-        "title": clean_title(str(said.get("title") or "")),
-        "tags": clean_tags(tags),
-        "hits": hits or 0,
-        "max_hits": max_hits,
-        "forward_query": flag("forward_query", said.get("forward_query")),
-        "owner_id": owner_id(str(said["owner"])) if said.get("owner") else None,
-        **times,
-        "created_at": times["created_at"] or now,
+        **values,
+        "key": link["key"],
+        "target_url": clean_target_url(str(link["target_url"] or ""), own_host=""),
+        "title": labels.cut_title(title),
+        "tags": labels.cut_tags(tags) or None,
+        "created_at": values["created_at"] or timezone.now(),
     }
 
 
-def number(name: str, value: object) -> int | None:
-    if value in NOTHING:
-        return None
-    if not re.fullmatch("[0-9]{1,19}", str(value)) or int(str(value)) > MOST[name]:
-        raise ValidationError(
-            f"{name} is {quoted(value)}: use a whole number, such as 42. "
-            f"The largest is {MOST[name]}."
-        )
-    return int(str(value))
-
-
-def flag(name: str, value: object) -> bool:
-    text = "" if value in NOTHING else str(value).lower()
-    if text not in ("", "false", "true"):
-        raise ValidationError(f"{name} is {quoted(value)}: use true or false.")
-    return text == "true"
-
-
-def moment(name: str, value: object) -> datetime | None:
-    """Return a time in UTC, which is also its default offset; None for no time."""
-    if value in NOTHING or ZERO_DATE.fullmatch(str(value)):
-        return None
+def value_of(name: str, value: object) -> Any:
+    """Return the value of a column as the model has it; raise ValidationError."""
+    if NULL.fullmatch(str(value)):
+        return {"hits": 0, "forward_query": False}.get(name)
     try:
-        time = parse_datetime(str(value))
-    except ValueError:
-        time = None
-    if time is None:
-        example = "2026-01-31T12:00:00Z"
-        raise ValidationError(
-            f"{name} is {quoted(value)}: use a date and a time, such as {example}."
-        )
-    return in_utc(time if time.tzinfo else time.replace(tzinfo=UTC))
-
-
-def listed(fields: Iterable[str]) -> str:
-    return shortened(", ".join(map(repr, sorted(fields))) or "no columns")
-
-
-def quoted(value: object) -> str:
-    return repr(shortened(str(value)))
+        parsed = getattr(ShortUrl, name).field.clean(str(value), None)
+    except ValidationError as error:
+        raise ValidationError(f"{name}: {error.messages[0]}") from error
+    if isinstance(parsed, datetime):  # PostgreSQL refuses some offsets
+        return in_utc(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
+    return parsed

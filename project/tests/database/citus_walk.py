@@ -166,7 +166,7 @@ def write_and_read_a_file() -> None:
             links = {each["key"]: each for each in csv.DictReader(lines)}
         assert (links["walk-first"]["hits"], links["walk-first"]["owner"]) == ("4", "walker"), links
         file.write_text(f"key,target_url,owner\nwalk-2,{TARGET},\nwalk-3,{TARGET},walker\n")
-        command("import_links", str(file), says="1 links imported, 1 existed already, 0 lines")
+        command("import_links", str(file), says="1 links imported, 1 existed already, 0 not")
 
 
 def make_a_demo() -> None:

@@ -94,7 +94,7 @@ def test_a_banned_target_is_refused_everywhere(
         assertContains(page, "which is banned here: use another target.", status_code=422)
     links = tmp_path / "links.csv"
     links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")
-    assert transferred("import_links", links)[2].startswith(f"Line 2: {REFUSED}.\n")
+    assert transferred("import_links", links)[2].startswith(f"Line 2, old: {REFUSED}.\n")
     targets = dict(ShortUrl.objects.values_list("key", "target_url"))
     assert targets == dict.fromkeys(("mine", "new"), TARGET)
 

@@ -75,7 +75,7 @@ def test_an_expiry_with_any_offset_is_stored_in_utc(
     posted = client.post("/", {**body, "key": "three", "expires": "at"})
     assert posted.status_code == 303
     assert ShortUrl.objects.values("expires_at").distinct().count() == 1
-    assert str(link_files.moment("expires_at", said)) == "2099-01-01 00:01:00+00:00"
+    assert str(link_files.value_of("expires_at", said)) == "2099-01-01 00:01:00+00:00"
 
 
 def test_a_limit_below_the_hits_counted(client: Client, headers: dict[str, str]) -> None:

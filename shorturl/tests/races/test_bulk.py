@@ -16,7 +16,7 @@ from shorturl import operations
 from shorturl.exceptions import KeysTaken, KeyTaken
 from shorturl.links import keys
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, run
+from shorturl.tests.callers import OTHER, TARGET, run, user
 
 Process = Callable[[], object]
 
@@ -37,17 +37,11 @@ def create_and_roll_back() -> None:
         transaction.set_rollback(True)
 
 
-@pytest.fixture
-def importing(tmp_path: Path) -> Callable[..., Process]:
-    """Return a function that returns a process, which imports links with some keys."""
-
-    def import_links(target_url: str, *wanted: str) -> Process:
-        file = tmp_path / f"{'-'.join(wanted)}.csv"
-        rows = [f"{key},{target_url},2022-04-29T00:00:00Z" for key in wanted]
-        file.write_text("\n".join(["key,target_url,created_at", *rows]))
-        return lambda: run("import_links", str(file))
-
-    return import_links
+def import_links(folder: Path, target_url: str, *wanted: str, owner: str = "") -> Process:
+    file = folder / f"{'-'.join(wanted)}-{owner}.csv"
+    rows = [f"{key},{target_url},2022-04-29T00:00:00Z" for key in wanted]
+    file.write_text("\n".join(["key,target_url,created_at", *rows]))
+    return partial(run, "import_links", str(file), *(["--owner", owner] if owner else []))
 
 
 def owners_of_keys(outcomes: list[Outcome]) -> None:
@@ -120,19 +114,50 @@ def test_drawn_keys_that_the_other_has_chosen(
     )
 
 
-def test_an_import_beside_a_create(
-    interleave: Interleave, importing: Callable[..., Process]
-) -> None:
+def test_an_import_beside_a_create(interleave: Interleave, tmp_path: Path) -> None:
     """An import leaves out the key that somebody else got.
 
     Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2 is
     told that its key is taken. In the other order the import names b, and has a.
     """
-    interleave(importing(TARGET, "a", "b"), create(OTHER, "b"), expected=(CommandError, KeyTaken))
+    interleave(
+        import_links(tmp_path, TARGET, "a", "b"),
+        create(OTHER, "b"),
+        expected=(CommandError, KeyTaken),
+    )
 
 
-def test_two_imports_of_the_same_keys(
-    interleave: Interleave, importing: Callable[..., Process]
-) -> None:
+def test_two_imports_of_the_same_keys(interleave: Interleave, tmp_path: Path) -> None:
     """Process 1 inserts a and b. Process 2 inserts a, and waits. Then it finds both keys taken."""
-    interleave(importing(TARGET, "a", "b"), importing(OTHER, "b", "a"), expected=CommandError)
+    interleave(
+        import_links(tmp_path, TARGET, "a", "b"),
+        import_links(tmp_path, OTHER, "b", "a"),
+        expected=CommandError,
+    )
+
+
+def test_two_imports_that_set_an_owner(interleave: Interleave, tmp_path: Path) -> None:
+    """The statement that sets an owner sees that the link has got one.
+
+    Both processes read that a has no owner. Process 1 sets its owner and commits. Process 2 changes
+    no row, as the link has an owner now.
+    """
+    operations.create(TARGET, key="a")
+    first, second = user(), user()
+    interleave(
+        import_links(tmp_path, TARGET, "a", owner=first.username),
+        import_links(tmp_path, TARGET, "a", owner=second.username),
+    )
+
+
+def test_an_import_that_sets_an_owner_beside_a_deletion(
+    interleave: Interleave, tmp_path: Path
+) -> None:
+    """Process 1 reads that a has no owner. Process 2 deletes a. The owner is set all the same."""
+    operations.create(TARGET, key="a")
+    owner = user()
+    interleave(
+        import_links(tmp_path, TARGET, "a", owner=owner.username),
+        lambda: ShortUrl.objects.filter(key="a").delete()[0],
+        expected=CommandError,
+    )
