@@ -1,7 +1,7 @@
 """GET /api/links/{key}/visits: the visits to one short URL, as JSON or CSV."""
 
 import csv
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from django.core.exceptions import ValidationError
@@ -18,7 +18,7 @@ from shorturl.limits import owners
 from shorturl.models import Dimension
 from shorturl.visits import statistics
 from shorturl.visits.ranges import DEFAULT_DAYS, MAX_BUCKETS, Bucket, range_of, read_date
-from shorturl.visits.statistics import MAX_ITEMS, Statistics
+from shorturl.visits.statistics import MAX_ITEMS, Statistics, VisitCount
 
 router = Router(tags=["links"])
 
@@ -125,7 +125,7 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     (`Accept: text/csv`, or `format=csv`) has a line for each item, and a last line of the unit
     `total` for the range.
     """
-    short_url = existing(owners.visible_to(access.caller(request)), key)
+    existing(owners.visible_to(access.caller(request)), key)
     by = query.by or (None if query.of else Bucket.DAY)
     if by == Bucket.HOUR and query.of:
         raise wrong_input(("of", "by_hour", "Visits by the hour have no values: use by=day."))
@@ -134,49 +134,38 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     except ValidationError as error:
         [(name, [wrong])] = error.error_dict.items()
         raise wrong_input((name, wrong.code or "invalid", wrong.messages[0])) from error
-    dimension = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
+    of = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
     if by:
-        visits = statistics.read(short_url, chosen, by=by, of=dimension)
-        items = [
-            Item(starts_at=p.begins, unit=p.unit, value=p.value, people=p.people, bots=p.bots)
-            for p in visits.periods
-        ]
+        visits = statistics.read(key, chosen, by=by, of=of)
     else:
-        assert dimension
-        visits = statistics.read(short_url, chosen, dimensions=[dimension], top=MAX_ITEMS + 1)
-        items = [
-            Item(starts_at=None, unit=None, value=count.value, people=count.people, bots=count.bots)
-            for count in visits.values
-        ]
-    if len(items) > MAX_ITEMS:
+        visits = statistics.read(key, chosen, values_of=[of] if of else [], top=MAX_ITEMS + 1)
+    counts = visits.periods if by else visits.values
+    if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise wrong_input(("from", "too_many", message))
-    items = of_people_or_bots(items, query.of)
+    items = [item for count in counts if (item := item_of(count, query.of))]
+    items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))
     prefers_csv = request.get_preferred_type([JSON, CSV]) == CSV
     if query.format == "csv" or (query.format is None and prefers_csv):
-        return csv_response(visits, items, query.of, short_url.key)
-    whole = chosen.first <= short_url.created_at.date()
-    return LinkVisits(
-        key=short_url.key,
-        hits=visits.hits,
-        recorded=visits.recorded if whole else None,
-        not_recorded=visits.not_recorded if whole else None,
-        first=chosen.first,
-        last=chosen.last,
-        people=visits.people,
-        bots=visits.bots,
-        items=items,
-    )
+        return csv_response(visits, items, query.of, key)
+    return {
+        **visits._asdict(),
+        "recorded": visits.recorded if visits.is_whole else None,
+        "not_recorded": visits.not_recorded,
+        "key": key,
+        "first": chosen.first,
+        "last": chosen.last,
+        "items": items,
+    }
 
 
-def of_people_or_bots(items: list[Item], of: Of | None) -> list[Item]:
-    """Return the items by the number of visits that `of` counts; those without any are left out."""
-    for item in items:
-        item.people = 0 if of == "bot" else item.people
-        item.bots = 0 if of == "browser" else item.bots
-    items = [item for item in items if item.people or item.bots]
-    first = datetime.min.replace(tzinfo=UTC)
-    return sorted(items, key=lambda item: (item.starts_at or first, -item.people - item.bots))
+def item_of(count: VisitCount, of: Of | None) -> Item | None:
+    """Return the item of the visits that `of` counts; None without any."""
+    people = 0 if of == "bot" else count.people
+    bots = 0 if of == "browser" else count.bots
+    if not people and not bots:
+        return None
+    return Item(**{**count._asdict(), "people": people, "bots": bots})
 
 
 def csv_response(visits: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:

@@ -77,6 +77,9 @@ class VisitsOfLink(models.Model):
     class Meta:
         abstract = True
 
+    def __str__(self) -> str:
+        return f"visits of {self.short_url_id}"
+
 
 class RecentVisits(VisitsOfLink):
     """The visits to a short URL that one statement has recorded, until the roll-up moves them."""
@@ -87,16 +90,19 @@ class RecentVisits(VisitsOfLink):
     class Meta:
         indexes = [models.Index(fields=["short_url"], name="shorturl_recentvisits_key_ix")]
 
-    def __str__(self) -> str:
-        return f"{len(self.kinds)} of {self.short_url_id} at {self.starts_at}"
+
+class CountedVisits(VisitsOfLink):
+    people = models.BigIntegerField(default=0, db_default=0)
+    bots = models.BigIntegerField(default=0, db_default=0)
+
+    class Meta:
+        abstract = True
 
 
-class HourlyVisits(VisitsOfLink):
+class HourlyVisits(CountedVisits):
     """How many visits a short URL had in an hour, in UTC. DailyVisits has the same visits."""
 
     hour = models.DateTimeField()
-    people = models.BigIntegerField(default=0, db_default=0)
-    bots = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [
@@ -107,11 +113,8 @@ class HourlyVisits(VisitsOfLink):
         # For the roll-up, which removes old hours.
         indexes = [models.Index(fields=["hour"], name="shorturl_hourlyvisits_hour_ix")]
 
-    def __str__(self) -> str:
-        return f"{self.people} + {self.bots} of {self.short_url_id} at {self.hour:%Y-%m-%d %H}:00"
 
-
-class DailyVisits(VisitsOfLink):
+class DailyVisits(CountedVisits):
     """How many visits with a value of a dimension a short URL had on a day, in UTC.
 
     Each dimension has each visit once. So the number of visits is the sum of one dimension, such as
@@ -122,8 +125,6 @@ class DailyVisits(VisitsOfLink):
     day = models.DateField()
     dimension = models.CharField(max_length=8, choices=Dimension)
     value = models.CharField(max_length=253)
-    people = models.BigIntegerField(default=0, db_default=0)
-    bots = models.BigIntegerField(default=0, db_default=0)
 
     class Meta:
         constraints = [
@@ -139,6 +140,3 @@ class DailyVisits(VisitsOfLink):
                 fields=["day"], name="shorturl_dailyvisits_day_ix", condition=~Q(day__day=1)
             )
         ]
-
-    def __str__(self) -> str:
-        return f"{self.people} + {self.bots} of {self.short_url_id} on {self.day}: {self.value}"

@@ -1,28 +1,22 @@
 """The form of the range of visits on the page of a short URL."""
 
-from datetime import date
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 
-from shorturl.visits.ranges import Bucket, range_of, read_date
+from shorturl.visits.ranges import Bucket, range_of
 
-
-class DateField(forms.CharField):
-    widget = forms.TextInput(attrs={"type": "date"})
-
-    def clean(self, value: Any) -> date | None:
-        text = super().clean(value)
-        return read_date(text) if text else None
+DAY = forms.DateInput({"type": "date"})
 
 
 class RangeForm(forms.Form):
-    first = DateField(label="From", required=False)
-    last = DateField(label="To", required=False)
+    """The parameters `from`, `to` and `by`; valid, it has a `range` of at most MAX_BUCKETS."""
+
+    first = forms.DateField(label="From", required=False, widget=DAY)
+    last = forms.DateField(label="To", required=False, widget=DAY)
     by = forms.ChoiceField(
         label="By",
-        required=False,
         choices=[(unit.value, unit.value) for unit in Bucket],
         error_messages={"invalid_choice": "Choose hour, day or month."},
     )
@@ -31,13 +25,10 @@ class RangeForm(forms.Form):
         return {"first": "from", "last": "to"}.get(field_name, field_name)
 
     def clean(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        if self.errors:
-            return given
-        by = Bucket(given["by"] or Bucket.DAY)
-        try:
-            chosen = range_of(given["first"], given["last"], by)
-        except ValidationError as error:
-            self.add_error("first" if "from" in error.error_dict else "by", error.messages[0])
-            return given
-        return {"range": chosen, "by": by}
+        values = self.cleaned_data
+        if not self.errors:
+            try:
+                values["range"] = range_of(values["first"], values["last"], Bucket(values["by"]))
+            except ValidationError as error:
+                self.add_error("first" if "from" in error.error_dict else "by", error.messages[0])
+        return values

@@ -1,5 +1,6 @@
 """The visits on the page of a short URL: a chart of a range, and tables of its dimensions."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, timedelta
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from django.utils import timezone
 from shorturl.models import Dimension, ShortUrl
 from shorturl.pages.range_form import RangeForm
 from shorturl.visits import statistics
-from shorturl.visits.chart import Chart
+from shorturl.visits.chart import Bar, Chart
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range, range_of
 from shorturl.visits.statistics import Statistics
 
@@ -29,69 +30,75 @@ TITLES = {
 }
 
 
+class Preset(NamedTuple):
+    """A range that the page links to, or shows."""
+
+    name: str
+    days: Range
+    by: Bucket
+
+    @property
+    def query(self) -> str:
+        return urlencode({"from": self.days.first, "to": self.days.last, "by": self.by})
+
+
 class ValueLine(NamedTuple):
     value: str
     visits: int
     percent: float  # of all visits
 
 
-class ValueTable(NamedTuple):
-    title: str
-    lines: list[ValueLine]
-
-
-class Preset(NamedTuple):
-    name: str
-    chosen: Range
-    by: Bucket
-
-    @property
-    def query(self) -> str:
-        return urlencode({"from": self.chosen.first, "to": self.chosen.last, "by": self.by})
-
-
 def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HTTPStatus]:
     """Return the context and the status of the page; for an invalid range there is no chart."""
     usual = range_of(None, None, Bucket.DAY)
-    neither = not given.get("from") and not given.get("to")
-    data = {"from": str(usual.first), "to": str(usual.last)} if neither else given.dict()
-    form = RangeForm({**data, "by": given.get("by") or Bucket.DAY})
-    valid = form.is_valid()
-    chosen: Range = form.cleaned_data["range"] if valid else usual
-    by: Bucket = form.cleaned_data["by"] if valid else Bucket.DAY
-    visits = statistics.read(short_url, chosen, by=by, dimensions=list(Dimension), top=TOP)
+    data = {name: value for name, value in given.items() if value}
+    if "from" not in data and "to" not in data:
+        data.update({"from": str(usual.first), "to": str(usual.last)})
+    data.setdefault("by", Bucket.DAY)
+    form = RangeForm(data)
+    is_valid = form.is_valid()
+    days: Range = form.cleaned_data["range"] if is_valid else usual
+    by = Bucket(form.cleaned_data["by"]) if is_valid else Bucket.DAY
+    visits = statistics.read(short_url.key, days, by=by, values_of=list(Dimension), top=TOP)
+    periods = {period.starts_at: period for period in visits.periods if period.unit == by}
+    bars = [
+        Bar(at, periods[at].people, periods[at].bots) if at in periods else Bar(at)
+        for at in days.buckets(by)
+    ]
+    longer: Counter[Bucket] = Counter()
+    for period in visits.periods:
+        if period.unit and period.unit != by:
+            longer[period.unit] += period.people + period.bots
     context = {
         "form": form,
         "statistics": visits,
-        "whole": chosen.first <= short_url.created_at.date(),
         "recording": bool(settings.SHORTURL_VISITS),
         "presets": list(presets(short_url, usual.last)),
-        "shown": Preset(range_name(chosen), chosen, by),
-        "chart": Chart(visits.series(chosen, by)),
+        "shown": Preset(range_name(days), days, by),
+        "chart": Chart(bars) if periods else None,
         "date_format": FORMATS[by],
-        "longer": [
-            (unit, number) for unit in Bucket if unit != by and (number := visits.kept_by(unit))
-        ],
+        "longer": longer.items(),
         "tables": list(tables(visits)),
     }
-    return context, HTTPStatus.OK if valid else HTTPStatus.UNPROCESSABLE_ENTITY
+    return context, HTTPStatus.OK if is_valid else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
-def tables(visits: Statistics) -> Iterator[ValueTable]:
+def tables(visits: Statistics) -> Iterator[tuple[str, list[ValueLine]]]:
     """Yield the tables of visits by people that have known values, and last the table of bots."""
     for dimension, title in TITLES.items():
-        counts = {count.value: count.people for count in visits.values_of(dimension)}
-        if any(value for value, people in counts.items() if people):
+        counts = {c.value: c.people for c in visits.values if c.dimension == dimension and c.people}
+        if any(counts):
             unsaid = "none: typed in, or not sent" if title == "Referrers" else "unknown"
-            yield ValueTable(title, lines(counts, visits.people, unsaid))
+            yield title, value_lines(counts, visits.people, unsaid)
     if visits.bots:
-        counts = {count.value: count.bots for count in visits.values_of(Dimension.BROWSER)}
-        yield ValueTable("Bots", lines(counts, visits.bots, "unknown"))
+        counts = {c.value: c.bots for c in visits.values if c.dimension == "browser" and c.bots}
+        yield "Bots", value_lines(counts, visits.bots, "unknown")
 
 
-def lines(counts: dict[str, int], total: int, unsaid: str) -> list[ValueLine]:
-    first = sorted(filter(counts.get, counts), key=lambda value: (-counts[value], value))[:TOP]
-    named = {value or unsaid: counts[value] for value in first}
+def value_lines(counts: dict[str | None, int], total: int, unsaid: str) -> list[ValueLine]:
+    """Return a line for each of the TOP values; `unsaid` names the value that is empty."""
+    first = sorted((-number, value or "") for value, number in counts.items())[:TOP]
+    named = {value or unsaid: -number for number, value in first}
     if others := total - sum(named.values()):
         named["all others"] = others
     return [
@@ -101,24 +108,23 @@ def lines(counts: dict[str, int], total: int, unsaid: str) -> list[ValueLine]:
 
 def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
     """Yield the common ranges that end today."""
-    year = today.replace(year=today.year - 1, day=1)
+    a_year_ago = today.replace(year=today.year - 1, day=1) + timedelta(days=31)
     created = min(short_url.created_at.date(), today)
     for name, first, by in [
         ("2 days", today - timedelta(days=1), Bucket.HOUR),
         ("30 days", today - timedelta(days=29), Bucket.DAY),
         ("90 days", today - timedelta(days=89), Bucket.DAY),
-        ("A year", (year + timedelta(days=31)).replace(day=1), Bucket.MONTH),
+        ("A year", a_year_ago.replace(day=1), Bucket.MONTH),
         ("All", created.replace(day=1), Bucket.MONTH),
     ]:
-        chosen = Range(first, today)
-        if chosen.number(by) <= MAX_BUCKETS:
-            yield Preset(name, chosen, by)
+        if Range(first, today).number(by) <= MAX_BUCKETS:
+            yield Preset(name, Range(first, today), by)
 
 
-def range_name(chosen: Range) -> str:
-    """Return the heading of a range: "Last 30 days", or its days."""
-    days = chosen.number(Bucket.DAY)
-    if chosen.last == timezone.now().date():
-        return "Today" if days == 1 else f"Last {days:,} days"
-    first, last = (f"{day.day} {day:%b} {day.year}" for day in (chosen.first, chosen.last))
-    return first if days == 1 else f"{first} – {last}"
+def range_name(days: Range) -> str:
+    """Return the heading of a range: "Last 30 days", or its first and its last day."""
+    number = days.number(Bucket.DAY)
+    if days.last == timezone.now().date():
+        return "Today" if number == 1 else f"Last {number:,} days"
+    first, last = (f"{day.day} {day:%b} {day.year}" for day in (days.first, days.last))
+    return first if number == 1 else f"{first} – {last}"

@@ -1,31 +1,19 @@
-"""A bar chart over time; templates/shorturl/chart.html draws it as SVG.
+"""A bar chart over time; templates/shorturl/chart.html draws it as SVG."""
 
-Lengths are percentages or the chart's own units, so the bars fill the width and the labels keep
-their size. The style sheet sets the colours, and hides some labels in a narrow window.
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from typing import NamedTuple
 
-TICKS_MAX = 8  # labels below the chart; more of them would touch
-MONTHS_MAX = 13  # labels of months, which are short
-LINES_MAX = 5  # horizontal lines
+MAX_TICKS = 8  # labels below the chart; more of them would touch
+MAX_MONTHS = 13  # labels of months, which are short
+MAX_LINES = 5  # horizontal lines
 
 
-class Count(NamedTuple):
+class Bar(NamedTuple):
     at: datetime  # in UTC: the start of an hour, a day or a month
-    people: int
-    bots: int
-
-
-class TimeBar(NamedTuple):  # in the chart's units; bots are above people
-    of: Count
-    x: int
-    people_y: int
-    bots_y: int
+    people: int = 0
+    bots: int = 0
 
 
 class Tick(NamedTuple):
@@ -34,55 +22,45 @@ class Tick(NamedTuple):
     minor: bool = False  # hidden in a narrow window
 
 
-def every(
-    hours: int = 0, days: int = 0, months: int = 0, years: int = 0
-) -> Callable[[datetime], bool]:
-    """Return a test for times at this interval."""
-    if hours:
-        return lambda at: at.hour % hours == 0
-    if days == 7:
-        return lambda at: at.hour == 0 and at.weekday() == 0
-    if days:
-        return lambda at: at.hour == 0 and at.toordinal() % days == 0
-    if months:
-        return lambda at: (at.day, at.hour) == (1, 0) and (at.month - 1) % months == 0
-    return lambda at: (at.month, at.day, at.hour) == (1, 1, 0) and at.year % years == 0
+def is_labelled(at: datetime, unit: str, step: int) -> bool:
+    """Return whether a time gets a label when each `step`-th hour, day, month or year does."""
+    match unit:
+        case "hour":
+            return at.hour % step == 0
+        case "day":
+            return at.hour == 0 and (at.weekday() if step == 7 else at.toordinal() % step) == 0
+        case "month":
+            return (at.day, at.hour) == (1, 0) and (at.month - 1) % step == 0
+    return (at.month, at.day, at.hour) == (1, 1, 0) and at.year % step == 0
 
 
-# Intervals with the number of labels that fit. The first with at most that many labels is used.
-STEPS = [
-    *((every(hours=hours), TICKS_MAX) for hours in (3, 6, 12)),
-    *((every(days=days), TICKS_MAX) for days in (1, 2, 7)),
+# The first interval with few enough labels is used; the first time is labelled if none has any.
+LONG_INTERVALS = [
+    ("month", 1, MAX_MONTHS),
+    ("month", 3, MAX_TICKS),
+    *(("year", years, MAX_TICKS) for years in (1, 2, 5, 10, 20, 50)),
 ]
-LONG_STEPS = [
-    (every(months=1), MONTHS_MAX),
-    (every(months=3), TICKS_MAX),
-    *((every(years=years), TICKS_MAX) for years in (1, 2, 5, 10, 20, 50)),
+INTERVALS = [
+    *(("hour", hours, MAX_TICKS) for hours in (3, 6, 12)),
+    *(("day", days, MAX_TICKS) for days in (1, 2, 7)),
+    *LONG_INTERVALS,
 ]
 
 
 @dataclass(frozen=True)
 class Chart:
-    counts: Sequence[Count]  # at least one, of the same unit and in order
+    bars: Sequence[Bar]  # at least one, of the same unit and in order
 
-    @cached_property
+    @property
     def top(self) -> int:
         """The value of the highest line, at the upper edge."""
-        most = max(count.people + count.bots for count in self.counts)
-        step = line_step(most)
-        return max(-(-most // step) * step, 1)
-
-    @cached_property
-    def bars(self) -> list[TimeBar]:
-        return [
-            TimeBar(each, x, self.top - each.people, self.top - each.people - each.bots)
-            for x, each in enumerate(self.counts)
-            if each.people or each.bots
-        ]
+        highest = max(bar.people + bar.bots for bar in self.bars)
+        step = line_step(highest)
+        return max(-(-highest // step) * step, 1)
 
     @property
     def bar_width(self) -> float:
-        return 0.8 if len(self.counts) <= 100 else 1
+        return 0.8 if len(self.bars) <= 100 else 1
 
     @property
     def lines(self) -> list[Tick]:
@@ -91,26 +69,24 @@ class Chart:
 
     @property
     def ticks(self) -> list[Tick]:
-        times = [count.at for count in self.counts]
-        steps = LONG_STEPS if are_months(times) else STEPS + LONG_STEPS
-        few = (at for test, most in steps if 0 < len(at := list(filter(test, times))) <= most)
-        chosen = set(next(few, times[:1]))
-        places = [(at, 100 * (x + 0.5) / len(times)) for x, at in enumerate(times) if at in chosen]
-        shown = 2 if len(places) <= TICKS_MAX else 3  # a narrow window shows every second or third
+        times = [bar.at for bar in self.bars]
+        for unit, step, maximum in LONG_INTERVALS if are_months(times) else INTERVALS:
+            chosen = [x for x, at in enumerate(times) if is_labelled(at, unit, step)]
+            if 0 < len(chosen) <= maximum:
+                break
+        else:
+            chosen = [0]
+        shown = 2 if len(chosen) <= MAX_TICKS else 3  # a narrow window shows every second or third
         return [
-            Tick(label(at, times), round(place, 2), minor=bool(number % shown))
-            for number, (at, place) in enumerate(places)
+            Tick(label(times[x], times), round(100 * (x + 0.5) / len(times), 2), number % shown > 0)
+            for number, x in enumerate(chosen)
         ]
 
 
-def line_step(most: int) -> int:
-    """Return the least of 1, 2, 5, 10, 20, 50 … that has at most LINES_MAX steps up to `most`."""
-    power = 1
-    while True:  # ends, because `power` grows
-        for digit in (1, 2, 5):
-            if digit * power * LINES_MAX >= most:
-                return digit * power
-        power *= 10
+def line_step(highest: int) -> int:
+    """Return the least of 1, 2, 5, 10, 20 … that has at most MAX_LINES steps up to `highest`."""
+    steps = (digit * int(10**power) for power in range(20) for digit in (1, 2, 5))
+    return next(step for step in steps if step * MAX_LINES >= highest)
 
 
 def short(value: int) -> str:

@@ -22,30 +22,21 @@ from shorturl.models import (
     daily_since,
     hourly_since,
 )
-from shorturl.visits.chart import Count
 from shorturl.visits.ranges import Bucket, Range
 
 MAX_ITEMS = 10_000  # some 2 MB of JSON
 
 
-class Period(NamedTuple):
-    """The visits of an hour, a day or a month; with a value those that have it.
+class VisitCount(NamedTuple):
+    """The visits of an hour, a day or a month, those with a value of a dimension, or of both.
 
     The `unit` is longer than the requested one if visits are kept only by a longer one.
     """
 
-    unit: Bucket
-    begins: datetime
-    value: str | None
-    people: int
-    bots: int
-
-
-class ValueCount(NamedTuple):
-    """The visits of a range that have a value."""
-
+    unit: Bucket | None
+    starts_at: datetime | None
     dimension: Dimension
-    value: str
+    value: str | None
     people: int
     bots: int
 
@@ -55,28 +46,16 @@ class Statistics(NamedTuple):
 
     hits: int
     recorded: int
+    is_whole: bool  # whether the range begins no later than the link
     people: int
     bots: int
-    periods: list[Period]
-    values: list[ValueCount]
+    periods: list[VisitCount]
+    values: list[VisitCount]
 
     @property
-    def not_recorded(self) -> int:
-        return self.hits - self.recorded
-
-    def values_of(self, dimension: Dimension) -> list[ValueCount]:
-        return [count for count in self.values if count.dimension == dimension]
-
-    def series(self, chosen: Range, by: Bucket) -> list[Count]:
-        """Return the visits of each hour, day or month of the range."""
-        periods = {period.begins: period for period in self.periods if period.unit == by}
-        none = Period(by, chosen.begins, None, 0, 0)
-        counts = [(begins, periods.get(begins, none)) for begins in chosen.buckets(by)]
-        return [Count(begins, period.people, period.bots) for begins, period in counts]
-
-    def kept_by(self, unit: Bucket) -> int:
-        """Return how many visits of the range are in periods of this unit."""
-        return sum(period.people + period.bots for period in self.periods if period.unit == unit)
+    def not_recorded(self) -> int | None:
+        """Hits without a visit; None if the range leaves out a part of them."""
+        return self.hits - self.recorded if self.is_whole else None
 
 
 # `days` has the visits of all times by the dimensions, `hours` those of the range that are shown by
@@ -95,16 +74,16 @@ STATEMENT = sql.SQL("""
         UNION ALL SELECT hour, people, bots FROM recent_visits WHERE dimension = 'device'
     ), parts AS (
         SELECT CASE WHEN day < %(daily_since)s THEN 'month' ELSE %(by_days)s END AS unit,
-            day::timestamp AT TIME ZONE 'UTC' AS at, value, people, bots
-        FROM days WHERE dimension = coalesce(%(of)s, 'device')
+            day::timestamp AT TIME ZONE 'UTC' AS at, dimension, value, people, bots
+        FROM days WHERE dimension = %(period_dimension)s
             AND day BETWEEN %(first)s AND %(last)s AND day < %(hourly_since)s
-        UNION ALL SELECT 'hour', hour, NULL, people, bots
+        UNION ALL SELECT 'hour', hour, 'device', NULL, people, bots
         FROM hours WHERE hour BETWEEN %(begins)s AND %(ends)s AND hour >= %(hourly_since)s
     ), periods AS (
-        SELECT unit, date_trunc(unit, at, 'UTC') AS begins,
-            CASE WHEN %(of)s IS NOT NULL THEN value END AS value,
+        SELECT unit, date_trunc(unit, at, 'UTC') AS starts_at, dimension,
+            CASE WHEN %(with_values)s THEN value END AS value,
             sum(people)::bigint AS people, sum(bots)::bigint AS bots
-        FROM parts GROUP BY 1, 2, 3 LIMIT %(max_items)s
+        FROM parts GROUP BY 1, 2, 3, 4 LIMIT %(max_items)s
     ), ranked AS (
         SELECT dimension, value, sum(people)::bigint AS people, sum(bots)::bigint AS bots,
             row_number() OVER (PARTITION BY dimension ORDER BY sum(people) DESC, value) AS nth,
@@ -115,12 +94,13 @@ STATEMENT = sql.SQL("""
         SELECT coalesce(sum(people), 0)::bigint AS people, coalesce(sum(bots), 0)::bigint AS bots
         FROM days WHERE dimension = 'device' AND day BETWEEN %(first)s AND %(last)s
     )
-    SELECT hits, range.people, range.bots,
+    SELECT hits,
         (SELECT coalesce(sum(people + bots), 0)::bigint FROM days WHERE dimension = 'device'),
-        ARRAY(SELECT json_build_array(unit, begins, value, people, bots) FROM periods
-            ORDER BY begins, people + bots DESC, value),
-        ARRAY(SELECT json_build_array(dimension, value, people, bots) FROM ranked
-            WHERE least(nth, nth_bot) <= %(top)s ORDER BY people + bots DESC, value)
+        created_at::date >= %(first)s, range.people, range.bots,
+        ARRAY(SELECT json_build_array(unit, starts_at, dimension, value, people, bots)
+            FROM periods ORDER BY starts_at, people + bots DESC, value),
+        ARRAY(SELECT json_build_array(NULL, NULL, dimension, value, people, bots)
+            FROM ranked WHERE least(nth, nth_bot) <= %(top)s ORDER BY people + bots DESC, value)
     FROM {links}, range WHERE key = %(key)s
 """).format(
     recent=sql.Identifier(RecentVisits._meta.db_table),
@@ -132,23 +112,23 @@ STATEMENT = sql.SQL("""
 
 
 def read(
-    short_url: ShortUrl,
+    key: str,
     chosen: Range,
     *,
     by: Bucket = Bucket.MONTH,
     of: Dimension | None = None,
-    dimensions: Sequence[Dimension] = (),
+    values_of: Sequence[Dimension] = (),
     top: int = 0,
 ) -> Statistics:
     """Return the statistics of the visits to a short URL within a range.
 
     `periods` has each hour, day or month with visits; with `of`, which hours do not have, each of
-    its values. `values` has the first values of the dimensions, by people and by bots: `top` of
-    each. More than MAX_ITEMS periods mean that some were left out.
+    its values. `values` has the first values of each dimension of `values_of`, by people and by
+    bots: `top` of each. More than MAX_ITEMS periods mean that some were left out.
     """
     today = timezone.now().date()
     values: dict[str, Any] = {
-        "key": short_url.key,
+        "key": key,
         "first": chosen.first,
         "last": chosen.last,
         "begins": chosen.begins,
@@ -156,22 +136,22 @@ def read(
         "daily_since": daily_since(today),
         "hourly_since": hourly_since(today) if by == Bucket.HOUR else date.max,
         "by_days": Bucket.MONTH.value if by == Bucket.MONTH else Bucket.DAY.value,
-        "of": of.value if of else None,
-        "dimensions": [dimension.value for dimension in dimensions],
+        "period_dimension": (of or Dimension.DEVICE).value,
+        "with_values": of is not None,
+        "dimensions": [dimension.value for dimension in values_of],
         "top": top,
         "max_items": MAX_ITEMS + 1,
     }
     with connection.cursor() as cursor:
         cursor.execute(STATEMENT, values)
-        hits, people, bots, recorded, periods, counts = cursor.fetchone()
-    return Statistics(
-        hits,
-        recorded,
-        people,
-        bots,
-        [
-            Period(Bucket(unit), datetime.fromisoformat(begins), *numbers)
-            for unit, begins, *numbers in periods
-        ],
-        [ValueCount(Dimension(dimension), *numbers) for dimension, *numbers in counts],
-    )
+        *numbers, periods, counts = cursor.fetchone()
+    groups = [[visit_count(row) for row in rows] for rows in (periods, counts)]
+    return Statistics(*numbers, *groups)
+
+
+def visit_count(row: Sequence[Any]) -> VisitCount:
+    unit, starts_at, dimension, *others = row
+    if unit is None:
+        return VisitCount(None, None, Dimension(dimension), *others)
+    begins = datetime.fromisoformat(starts_at)
+    return VisitCount(Bucket(unit), begins, Dimension(dimension), *others)

@@ -18,7 +18,7 @@ from shorturl import operations
 from shorturl.models import RecentVisits, ShortUrl, Visit
 from shorturl.models.visits import daily_since
 from shorturl.tests.callers import bearer, fields, text, user
-from shorturl.visits.chart import Chart, Count, line_step
+from shorturl.visits.chart import Bar, Chart, line_step
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range
 from shorturl.visits.roll_up import roll_up_visits
 from shorturl.visits.statistics import STATEMENT
@@ -270,7 +270,7 @@ def test_the_page_links_common_ranges(client: Client, short_url: ShortUrl) -> No
 
 def chart(unit: Bucket, first: str, last: str) -> Chart:
     days = Range(*(datetime.fromisoformat(each).date() for each in (first, last)))
-    return Chart([Count(at, 1, 1) for at in days.buckets(unit)])
+    return Chart([Bar(at, 1, 1) for at in days.buckets(unit)])
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, lab
 def test_the_chart_has_round_numbers_at_its_side() -> None:
     now = timezone.now()
     for most in (0, 1, 2, 7, 99, 12_345, 10**15):
-        lines = Chart([Count(now, most, 0), Count(now + timedelta(hours=1), 0, 0)]).lines
+        lines = Chart([Bar(now, most, 0), Bar(now + timedelta(hours=1))]).lines
         assert 2 <= len(lines) <= 6
         assert (lines[0].place, lines[-1].place) == (100, 0)
     assert list(map(line_step, (0, 5, 6, 51, 501))) == [1, 1, 2, 20, 200]
