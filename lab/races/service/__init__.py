@@ -1,16 +1,8 @@
-"""The races of what the service runs: its own functions, each beside what can meet it.
+"""The races of the service's hits: its own functions, each beside what can meet it."""
 
-The rows of these operations are no strategies to choose from but functions of the product, as they
-stand.
-"""
-
-from lab.races.service import event_races, hit_races
+from lab.races.service import hit_races
 from lab.races.service.race_definition import Operation
 
-OPERATIONS: dict[str, Operation] = {
-    f"service_{name}": Operation(f"What the service runs: {what}", module.STRATEGIES, module.RACES)
-    for name, what, module in (
-        ("hits", "hits", hit_races),
-        ("events", "events", event_races),
-    )
+OPERATIONS = {
+    "service_hits": Operation("What the service runs: hits", hit_races.STRATEGIES, hit_races.RACES)
 }

@@ -5,12 +5,6 @@ import pytest
 from lab.races.service import OPERATIONS
 from lab.races.service.race_definition import Race
 
-# These are explored with the other tests, too.
-QUICK = {
-    "deliveries_at_once",
-    "expiries_told_at_once", "expiry_beside_an_edit",
-}  # fmt: skip
-
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
@@ -18,7 +12,7 @@ QUICK = {
     [
         pytest.param(
             race, name, id=f"{race.name}/{name}",
-            marks=[] if race.name in QUICK else pytest.mark.exhaustive,
+            marks=pytest.mark.exhaustive,
         )
         for operation in OPERATIONS.values()
         for race in operation.races

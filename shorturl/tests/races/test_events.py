@@ -1,0 +1,173 @@
+"""Events beside each other: each reaches its receiver once and in order, or still waits."""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+
+import pytest
+from django.db import connection
+
+from pginterleave import Outcome
+from pginterleave.pytest_plugin import Interleave
+from shorturl import operations
+from shorturl.events import delivering
+from shorturl.events.subscribing import subscribe, unsubscribe
+from shorturl.models import LinkEvent, ShortUrl, Subscription
+from shorturl.tests.callers import OTHER, TARGET
+
+URL = "https://receiver.example/"
+SUBSCRIBED, EXPIRED = datetime(2022, 4, 28, tzinfo=UTC), datetime(2022, 4, 29, tzinfo=UTC)
+FUTURE = datetime(2200, 1, 1, tzinfo=UTC)
+# Attempts before: the pause after the next one is longer than an exploration.
+MANY_ATTEMPTS = 10
+NUMBER = "SELECT nextval(pg_get_serial_sequence('shorturl_subscription', 'id'))"
+Sent = tuple[int, int]  # a number in the order of all deliveries, and the event's id
+
+
+class Killed(Exception):
+    """Ends a process."""
+
+
+class Sending(threading.local):  # each process has a thread
+    """What the process has sent, and the error that it meets instead."""
+
+    sent: list[Sent]
+    error: type[Exception] | None
+
+
+sending = Sending()
+
+
+def tell(receiver: Subscription, event: LinkEvent) -> None:
+    """Note the event in place of a request; no rollback gives the number back."""
+    if sending.error:
+        raise sending.error
+    with connection.cursor() as cursor:
+        cursor.execute(NUMBER)
+        sending.sent.append((cursor.fetchone()[0], event.pk))
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivering, "tell", tell)
+
+
+@pytest.fixture
+def receiver(interleave: Interleave) -> Subscription:
+    subscribe(URL)
+    Subscription.objects.update(created_at=SUBSCRIBED)
+    return Subscription.objects.get()
+
+
+def deliver(
+    receiver: Subscription, *, times: int = 1, error: type[Exception] | None = None
+) -> list[Sent]:
+    """Deliver so many events, and return what was sent; with an `error` nothing is."""
+    sending.sent, sending.error = [], error
+    with suppress(Killed):
+        for _ in range(times):
+            delivering.deliver_next(receiver)
+    return sending.sent
+
+
+def once_in_order(outcomes: list[Outcome]) -> None:
+    """Compare the events that were sent, and then those that wait, with all there were."""
+    deliveries = sorted(delivery for outcome in outcomes for delivery in outcome.returned)
+    sent = [event for _, event in deliveries]
+    waiting = LinkEvent.objects.exclude(id__in=sent).order_by("id").values_list("id", flat=True)
+    events = [*sent, *waiting]
+    assert events == sorted(set(events))
+    assert len(events) == 2
+
+
+def two_events(receiver: Subscription) -> None:
+    """Create a link and edit it."""
+    operations.create(TARGET, key="a")
+    edit()
+    LinkEvent.objects.update(attempts=MANY_ATTEMPTS)
+
+
+def edit() -> None:
+    operations.change(ShortUrl.objects.filter(key="a"), target_url=OTHER)
+
+
+def types() -> list[str]:
+    return list(LinkEvent.objects.order_by("id").values_list("type", flat=True))
+
+
+@pytest.mark.parametrize("error", [None, delivering.NotDelivered, Killed])
+def test_two_deliverers(
+    interleave: Interleave, receiver: Subscription, error: type[Exception] | None
+) -> None:
+    """Process 1 claims the first event. Process 2 skips it, and the link's next event with it.
+
+    Whether process 1 sends the event, cannot reach the receiver, which postpones the event, or is
+    killed after its claim: the second event is not sent before the first one.
+    """
+    two_events(receiver)
+    interleave(
+        partial(deliver, receiver, error=error),
+        partial(deliver, receiver),
+        invariant=once_in_order,
+    )
+
+
+def test_a_delivery_beside_an_edit(interleave: Interleave, receiver: Subscription) -> None:
+    """Process 1 edits the link; a trigger writes the event in the transaction of the edit.
+
+    Process 2 looks for events before, during and after it.
+    """
+    operations.create(TARGET, key="a")
+
+    def sent_once_in_order(outcomes: list[Outcome]) -> None:
+        once_in_order(outcomes[1:])
+
+    interleave(edit, partial(deliver, receiver, times=2), invariant=sent_once_in_order)
+
+
+def test_a_delivery_beside_the_removal_of_its_receiver(
+    interleave: Interleave, receiver: Subscription
+) -> None:
+    """Process 1 claims the event. Process 2 removes the receiver with its events and triggers."""
+    operations.create(TARGET, key="a")
+
+    def nothing_is_left(outcomes: list[Outcome]) -> None:
+        delivery, removal = outcomes
+        assert removal.returned
+        assert not Subscription.objects.exists()
+        assert not types()
+        assert len(delivery.returned) <= 1
+
+    interleave(partial(deliver, receiver), partial(unsubscribe, URL), invariant=nothing_is_left)
+
+
+def put_off() -> bool:
+    return operations.change(ShortUrl.objects.filter(key="a"), expires_at=FUTURE)
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (delivering.tell_expiries, ["link.expired"]),
+        (put_off, ["link.edited", "link.expired link.edited"]),
+    ],
+)
+def test_an_expiry_is_told_once(
+    interleave: Interleave,
+    receiver: Subscription,
+    other: Callable[[], object],
+    expected: list[str],
+) -> None:
+    """Process 1 tells of the links that have expired. Process 2 does so too, or puts it off.
+
+    The statement checks the expiry on the row's newest version, so nobody is told of an end that
+    was put off before.
+    """
+    operations.create(TARGET, key="a", expires_at=EXPIRED)
+
+    def is_told_once(outcomes: list[Outcome]) -> None:
+        assert " ".join(types()) in [f"link.created {events}" for events in expected]
+
+    interleave(delivering.tell_expiries, other, invariant=is_told_once)
