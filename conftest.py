@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.core.management.commands import flush
 from django.db import connection
-from django.test import override_settings
+from django.test import Client, override_settings
 
 PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
 KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
@@ -95,9 +95,7 @@ def no_explorer_behind_a_pooler() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def no_bans(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ban nothing, and never read the bans: the statement would be an extra one in some tests."""
-    from shorturl.limits import bans
-
-    monkeypatch.setattr(bans, "known", bans.Known(frozenset(), float("inf")))
+@pytest.fixture
+def client() -> Client:
+    """Return the client of a person: by default it has no User-Agent, as a bot."""
+    return Client(headers={"user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0"})

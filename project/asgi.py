@@ -4,6 +4,4 @@ import os
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
-from project.serving.application import Service
-
-application = Service()
+from project.serving.redirects import application as application

@@ -187,19 +187,19 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     *(["project.observability.metrics.count_responses"] if SHORTURL_METRICS_TOKEN else []),
     "project.observability.request_id.echo_request_id",
-    "project.serving.unavailable.DatabaseUnavailableMiddleware",
-    "project.serving.middleware.head",
-    "project.serving.middleware.bare_redirects",
+    "project.unavailable.DatabaseUnavailableMiddleware",
+    "project.middleware.head",
+    "project.middleware.bare_redirects",
     "project.observability.health.probes",
     "django.middleware.security.SecurityMiddleware",
-    "project.serving.middleware.content_security_policy",
+    "project.middleware.content_security_policy",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "project.serving.middleware.no_store",
-    "project.serving.middleware.body_limit",
+    "project.middleware.no_store",
+    "project.middleware.host_limit",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "shorturl.api.error_responses.methods_in_json",
-    "project.serving.middleware.redirects_and_calls",
+    "project.middleware.redirects_and_calls",
     # Only for pages, and calls with a session:
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -278,11 +278,11 @@ _hashed = "project.static_files.Storage"
 _storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else _hashed
 STORAGES = {"staticfiles": {"BACKEND": _storage}}
 
-# The longest body that a form or an API call needs is some 24 kB: a target URL of 2,000 characters
-# of four bytes each, every byte percent-encoded. The 2 MB are for bulk creation. Copies of such a
-# body are in PostgreSQL and in each thread that has one. Django's own default is 2.5 MB.
-SHORTURL_BODY_MAX = 64 * 1024
-DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+# Bytes of a body. Long files of links are imported by command.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
+# No form has a file. One that is longer than a body is thrown away, and not written to the disk.
+FILE_UPLOAD_HANDLERS = ["django.core.files.uploadhandler.MemoryFileUploadHandler"]
+FILE_UPLOAD_MAX_MEMORY_SIZE = DATA_UPLOAD_MAX_MEMORY_SIZE
 
 # --- Security ------------------------------------------------------------------------------------
 

@@ -32,4 +32,4 @@ urlpatterns = [
 ]
 
 handler400 = "shorturl.pages.views.bad_request"
-handler500 = "project.serving.unavailable.server_error"
+handler500 = "project.unavailable.server_error"

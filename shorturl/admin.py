@@ -21,8 +21,8 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.csrf import csrf_protect
 
 from shorturl import operations
-from shorturl.exceptions import LimitTooLow
-from shorturl.limits import bans, owners
+from shorturl.exceptions import LimitTooLow, TargetBanned
+from shorturl.limits import owners
 from shorturl.links.validators import shortened
 from shorturl.models import ApiToken, LinkState, ShortUrl, ShortUrlQuerySet
 from shorturl.pages.forms import LinkForm
@@ -117,7 +117,7 @@ class ShortUrlAdmin(CheckedAdmin):
 
     @admin.display
     def state(self, short_url: ShortUrl) -> str:
-        return bans.state_of(short_url)
+        return short_url.state
 
     @admin.display(description="target URL", ordering="target_url")
     def target(self, short_url: ShortUrl) -> str:
@@ -146,7 +146,7 @@ class ShortUrlAdmin(CheckedAdmin):
             links = ShortUrl.objects.filter(pk=obj.pk, deleted_at=None)
             if changes and not operations.change(links, **changes):
                 raise BadRequest(f"/{obj.key} was deleted meanwhile, and is not changed.")
-        except LimitTooLow as error:  # because of hits counted since the form was shown
+        except (LimitTooLow, TargetBanned) as error:  # which the form could not know
             raise BadRequest(str(error)) from error
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:

@@ -52,14 +52,28 @@ class Gone(ShortUrlError):
         super().__init__(f"The short URL {key!r} {'has' if state == 'expired' else 'is'} {state}.")
 
 
-class Banned(ShortUrlError):
-    """The target of a short URL is in a banned domain."""
+class NotForPrograms(ShortUrlError):
+    """A bot has requested a short URL with a limit, of which only people use something up."""
 
-    state = "banned"
+    def __init__(self, key: str) -> None:
+        super().__init__(f"The short URL {key!r} has a limit, and is not for programs.")
 
-    def __init__(self, key: str, domain: str) -> None:
-        self.key, self.domain = key, domain
-        super().__init__(f"The short URL {key!r} leads to {domain}, which is banned here.")
+
+class TargetBanned(ShortUrlError):
+    """A target is in a banned domain."""
+
+    def __init__(self, target_url: str, domain: str) -> None:
+        super().__init__(
+            f"{target_url!r} leads to {domain}, which is banned here: use another target."
+        )
+
+
+class TargetsBanned(ShortUrlError):
+    """Targets of a bulk create are in banned domains; `errors` has a TargetBanned by index."""
+
+    def __init__(self, errors: Mapping[int, TargetBanned]) -> None:
+        self.errors = errors
+        super().__init__(" ".join(map(str, errors.values())))
 
 
 class LimitTooLow(ShortUrlError):

@@ -4,24 +4,27 @@ Each runs one strategy. A hit is counted in following.py, and a quota spent in l
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from shorturl import bulk
+from shorturl import bans, bulk
 from shorturl.exceptions import (
     KeyReused,
     KeySpaceExhausted,
     KeysTaken,
     KeyTaken,
     LimitTooLow,
+    TargetBanned,
+    TargetsBanned,
 )
 from shorturl.links import keys
 from shorturl.links.keys import violates
-from shorturl.links.validators import validate_target_url
+from shorturl.links.validators import shortened, validate_target_url
 from shorturl.models import LIMIT_CONSTRAINT, IdempotencyRecord, ShortUrl, ShortUrlQuerySet
 from shorturl.outages import missing_node
 from shorturl.strategies.creating import on_conflict
@@ -49,21 +52,24 @@ def create(
     The link leads to its target `max_hits` times and until `expires_at`. `title` and `tags` are as
     links/labels.py returns them. With `forward_query` it adds the query of the short URL.
 
-    Raises ValidationError for an invalid target URL or custom key, KeyTaken for a custom
-    key that is or was in use, and KeySpaceExhausted when no random key was free.
+    Raises ValidationError for an invalid target URL or custom key, TargetBanned, KeyTaken for a
+    custom key that is or was in use, and KeySpaceExhausted when no random key was free.
     """
     validate_target_url(target_url)
+    if key is not None:
+        keys.validate_custom_key(key)
     values: dict[str, Any] = {"owner_id": owner_id, "max_hits": max_hits, "expires_at": expires_at}
     values |= {"title": title, "tags": tags, "forward_query": forward_query}
-    if key is None:
-        return create_at_random(target_url, **values)
-    keys.validate_custom_key(key)
-    # A custom key is the only candidate, so a taken one is not retried. The constraint decides
-    # which of two concurrent requests gets it.
-    try:
-        return on_conflict.create(target_url, keys=[key], **values)
-    except KeySpaceExhausted as error:
-        raise KeyTaken(key, deleted=bool(deleted([key]))) from error
+    with in_transaction():
+        bans.refuse_banned([target_url])
+        if key is None:
+            return create_at_random(target_url, **values)
+        # A custom key is the only candidate, so a taken one is not retried. The constraint decides
+        # which of two concurrent requests gets it.
+        try:
+            return on_conflict.create(target_url, keys=[key], **values)
+        except KeySpaceExhausted as error:
+            raise KeyTaken(key, deleted=bool(deleted([key]))) from error
 
 
 def create_at_random(target_url: str, **values: Any) -> ShortUrl:
@@ -81,18 +87,32 @@ def create_at_random(target_url: str, **values: Any) -> ShortUrl:
 def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> list[ShortUrl]:
     """Return a new link for each row, or create none. The rows have the arguments of create().
 
-    Raises ValidationError for an invalid target URL or custom key, KeysTaken for custom keys that
-    are or were in use, and KeySpaceExhausted.
+    Raises ValidationError for an invalid target URL or custom key, TargetsBanned, KeysTaken for
+    custom keys that are or were in use, and KeySpaceExhausted.
     """
     for row in rows:
         validate_target_url(row["target_url"])
         if row["key"] is not None:
             keys.validate_custom_key(row["key"])
     try:
-        return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
+        with in_transaction():
+            banned = bans.banned_targets({row["target_url"] for row in rows})
+            errors = {
+                index: TargetBanned(shortened(row["target_url"]), banned[row["target_url"]])
+                for index, row in enumerate(rows)
+                if row["target_url"] in banned
+            }
+            if errors:
+                raise TargetsBanned(errors)
+            return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
     except KeysTaken as error:
         taken = {index: refused.key for index, refused in error.errors.items()}
         raise KeysTaken(taken, deleted(taken.values())) from error
+
+
+def in_transaction() -> AbstractContextManager[None]:
+    """Open a transaction, unless there is one: its COMMIT does, and a savepoint takes time."""
+    return nullcontext() if connection.in_atomic_block else transaction.atomic()
 
 
 def deleted(taken: Iterable[str]) -> set[str]:
@@ -118,10 +138,16 @@ def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
 def change(links: ShortUrlQuerySet, **values: Any) -> bool:
     """Change the short URL in `links`, which has at most one; return whether there was one.
 
-    Hits may be counted at the same time. Raises LimitTooLow for a limit below the hits.
+    Hits may be counted at the same time. Raises LimitTooLow for a limit below the hits,
+    and TargetBanned also for a new expiry of a link to a banned domain, which a ban has set.
     """
     try:
         with transaction.atomic():  # an error leaves the caller's usable
+            if "target_url" in values:
+                bans.refuse_banned([values["target_url"]])
+            elif "expires_at" in values:
+                locked = links.select_for_update(no_key=True)
+                bans.refuse_banned(locked.values_list("target_url", flat=True))
             return bool(links.update(**values))
     except IntegrityError as error:
         if not violates(error, LIMIT_CONSTRAINT):

@@ -128,7 +128,11 @@ def record(request: HttpRequest, strategy: Strategy, key: str) -> HttpResponse:
 
 
 def redirect(key: str, function: Callable[[str], ShortUrl]) -> HttpResponse:
-    short_url = following.counted_by(function, key)
+    try:
+        short_url = function(key)
+    except ShortUrl.DoesNotExist:
+        following.look_up(key)  # which says why
+        raise
     response = HttpResponseRedirect(location(short_url.target_url))
     hits = vars(short_url).get("hits")  # None if the strategy has not fetched it
     if isinstance(hits, int):  # and not an expression, which only the database evaluates

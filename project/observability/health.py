@@ -16,9 +16,7 @@ from django.views.decorators.http import require_safe
 
 from project.database import deadlines
 from project.database.database_checks import missing_migrations
-from project.serving.unavailable import RETRY_AFTER
-from shorturl import following
-from shorturl.limits import bans
+from project.unavailable import RETRY_AFTER
 
 READY_WITHIN = 2.0  # seconds in which the database has to answer
 
@@ -52,16 +50,21 @@ def readyz(request: HttpRequest) -> HttpResponse:
             read_only = cursor.fetchone() == ("on",)
             missing = missing_migrations()
     except Error as error:
-        if settings.DATABASE_CITUS and bans.known.since > 0:  # the nodes answer redirects
-            return JsonResponse({"status": "ready for redirects alone"})
         return not_ready(request, "the database does not answer; the log says why", error)
     if read_only:
         return not_ready(request, "the database is read-only")
     if missing:
         return not_ready(request, f"migrations are not applied: {missing}")
-    if following.failing():
+    if redirects_fail():
         return not_ready(request, "the last redirects failed; the log says why")
     return JsonResponse({"status": "ready"})
+
+
+def redirects_fail() -> bool:
+    """Return whether the hits of this process are not counted, as with a full disk."""
+    from project.asgi import application  # which imports this module by way of Django's middleware
+
+    return application.counter is not None and application.counter.is_failing()
 
 
 def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:

@@ -6,10 +6,11 @@ label values, so clients cannot add any.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from secrets import compare_digest
 from typing import Any
 
+import psycopg2
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -73,6 +74,21 @@ def time_statement(execute: Callable[..., Any], *arguments: Any) -> Any:
     except DatabaseError as error:
         outcome = getattr(error.__cause__, "pgcode", None) or "lost"
         raise
+    finally:
+        STATEMENT_SECONDS.labels(outcome).observe(time.perf_counter() - began)
+
+
+async def time_fetch(fetch: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
+    """Fetch the rows of a statement on the event loop, and observe as time_statement() does."""
+    began, outcome = time.perf_counter(), "lost"
+    try:
+        rows = await fetch(*arguments)
+        outcome = "ok"
+    except psycopg2.Error as error:
+        outcome = error.pgcode or outcome
+        raise
+    else:
+        return rows
     finally:
         STATEMENT_SECONDS.labels(outcome).observe(time.perf_counter() - began)
 

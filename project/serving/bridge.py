@@ -1,109 +1,190 @@
-"""Pass requests from the event loop to Django in a bounded number of threads.
+"""The way from the event loop to Django, in a bounded number of threads.
 
-A thread gets a request when its whole body has arrived, and the event loop sends the answer. So no
+A request gets a thread when its whole body has arrived, and the event loop sends the answer. So no
 slow client occupies a thread. A request is refused when no thread becomes free in time.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from http import HTTPStatus
 from io import BytesIO
-from typing import Any
-from wsgiref.util import FileWrapper
+from typing import Any, NamedTuple
 
 from a2wsgi.wsgi import build_environ
+from csp.utils import build_policy
+from django.conf import settings
+from django.http import HttpRequest
 
-from project.serving.bodies import BUSY, UNKNOWN, Body, Message, Receive, Refused, Room
-from project.serving.responses import Response, response_of
+from shorturl.pages.error_response import error_response
 
-QUEUE_PER_THREAD = 8  # requests that may wait for each thread
+MAX_WAITING_REQUESTS = 8  # for each thread
+MAX_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+MAX_BODIES_BYTES = 64 * 1024 * 1024  # of all bodies that a worker has at a time
+BODY_TIMEOUT = 5.0  # seconds for a body to arrive
+# Seconds for a client to receive each part of an answer. The kernel ends a connection without
+# progress, but not while the client goes on sending requests.
+SEND_TIMEOUT = 10.0
+PART_BYTES = 64 * 1024
+RETRY_AFTER = "1"  # seconds
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class Response(NamedTuple):
+    """A response in the types of ASGI."""
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: bytes = b""
+
+
+class Refused(Exception):
+    """The request is not passed to Django. The arguments are the status and the detail."""
+
+
+class ClientGone(Exception):
+    """The client has closed the connection before its whole request arrived."""
+
+
+BUSY = HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at the moment."
 NO_HOST = HTTPStatus.BAD_REQUEST, "Send the Host header, which HTTP/1.1 requires."
+TOO_LONG = (
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    f"The body is too large: send at most {MAX_BODY_BYTES:,} bytes.",
+)
+TOO_SLOW = (
+    HTTPStatus.REQUEST_TIMEOUT,
+    f"The body did not arrive within {BODY_TIMEOUT:.0f} seconds.",
+)
 
 
 class Bridge:
     """Has a WSGI application answer in `threads` threads.
 
-    A body of more than `most_bytes(path)` is not received: the application refuses it by its
-    length. `admission` is asked about the sender of a long body. A request is refused when it has
-    waited `patience` seconds for a thread, or when too many others wait.
+    A request waits at most `queue_timeout` seconds for a thread.
     """
 
-    def __init__(
-        self,
-        application: Any,
-        *,
-        admission: Any,
-        threads: int,
-        patience: float,
-        most_bytes: Callable[[str], int],
-    ) -> None:
-        self.application, self.admission = application, admission
-        self.patience, self.most_bytes = patience, most_bytes
+    def __init__(self, application: Any, *, threads: int, queue_timeout: float) -> None:
+        self.application, self.queue_timeout = application, queue_timeout
         self.threads = ThreadPoolExecutor(threads, "django")
-        self.free = asyncio.Semaphore(threads)
-        self.waiting = threads * QUEUE_PER_THREAD  # requests that may still wait
-        self.room = Room()
+        self.free_threads = asyncio.Semaphore(threads)
+        self.free_places = threads * MAX_WAITING_REQUESTS  # for requests that wait for a thread
+        self.bodies_bytes = 0
 
-    async def answer(self, scope: Message, receive: Receive, **more: object) -> Response:
-        """Return the answer to a request, with `more` in its environ.
-
-        The body is in the scope afterwards, as it may not have been received. Raises Refused or
-        ClientGone.
-        """
+    async def answer(self, scope: Message, receive: Receive) -> Response:
+        """Return the application's response to a request; raise Refused or ClientGone."""
         environ: Any = build_environ(scope, None)  # type: ignore[arg-type]
         del environ["asgi.scope"]
-        environ |= more
-        body = scope["body"] = Body(environ, receive, self.room)
+        if scope["http_version"] == "1.1" and "HTTP_HOST" not in environ:
+            raise Refused(*NO_HOST)
+        body = bytearray()
         try:
-            if scope["http_version"] == "1.1" and "HTTP_HOST" not in environ:
-                raise Refused(*NO_HOST)
-            most = self.most_bytes(scope["path"])
-            if body.length <= most:
-                await body.arrive(min(most, UNKNOWN))
-                if body.more and most > UNKNOWN:
-                    refusal = await self.asked(self.admission, without_body(environ))
-                    if refusal.status != HTTPStatus.UNPROCESSABLE_ENTITY:
-                        return refusal
-                    await body.arrive(most)
+            await self.receive_body(body, environ, receive)
             if environ.pop("HTTP_TRANSFER_ENCODING", None):
-                environ["CONTENT_LENGTH"] = str(len(body.data))
-            environ["wsgi.input"], environ["wsgi.file_wrapper"] = BytesIO(body.data), FileWrapper
-            return await self.asked(self.application, environ)
+                environ["CONTENT_LENGTH"] = str(len(body))
+            environ["wsgi.input"] = BytesIO(body)
+            return await self.run(environ)
         finally:
-            body.release()
+            self.bodies_bytes -= len(body)
 
-    async def asked(self, application: Any, environ: dict[str, Any]) -> Response:
-        """Return the answer of an application in a thread; raise Refused without a free one."""
-        await self.turn()
-        asked = partial(response_of, application, environ)
-        answered = asyncio.get_running_loop().run_in_executor(self.threads, asked)
-        # The client may go, but the thread becomes free only when it is done.
-        answered.add_done_callback(lambda _: self.free.release())
-        return await asyncio.shield(answered)
+    async def receive_body(
+        self, body: bytearray, environ: dict[str, Any], receive: Receive
+    ) -> None:
+        """Add the body of a request to `body`, until all of it has arrived.
 
-    async def turn(self) -> None:
-        """Wait until a thread is free; raise Refused when that takes too long."""
-        if not self.waiting:
-            raise Refused(*BUSY)
-        self.waiting -= 1
+        A body that is refused is received, too: the kernel resets a connection that is closed
+        before all is read, and the client may lose the answer.
+        """
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        refusal = TOO_LONG if length > MAX_BODY_BYTES else None
+        more = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
         try:
-            async with asyncio.timeout(self.patience):
-                await self.free.acquire()
+            async with asyncio.timeout(BODY_TIMEOUT):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    part, more = message.get("body", b""), message.get("more_body", False)
+                    if len(body) + len(part) > MAX_BODY_BYTES:
+                        refusal = TOO_LONG
+                    elif self.bodies_bytes + len(part) > MAX_BODIES_BYTES:
+                        refusal = BUSY
+                    elif refusal is None:
+                        body += part
+                        self.bodies_bytes += len(part)
+        except TimeoutError as error:
+            raise Refused(*(refusal or TOO_SLOW)) from error
+        if refusal:
+            raise Refused(*refusal)
+
+    async def run(self, environ: dict[str, Any]) -> Response:
+        """Return the application's response in a thread; raise Refused without a free one."""
+        if not self.free_places:
+            raise Refused(*BUSY)
+        self.free_places -= 1
+        try:
+            async with asyncio.timeout(self.queue_timeout):
+                await self.free_threads.acquire()
         except TimeoutError as error:
             raise Refused(*BUSY) from error
         finally:
-            self.waiting += 1
+            self.free_places += 1
+        loop = asyncio.get_running_loop()
+        answer = loop.run_in_executor(self.threads, call, self.application, environ)
+        # The client may go, but the thread becomes free only when it is done.
+        answer.add_done_callback(lambda _: self.free_threads.release())
+        return await asyncio.shield(answer)
 
 
-def without_body(environ: dict[str, Any]) -> dict[str, Any]:
-    """Return the environ of the same bulk of links without a link.
+def call(application: Callable[..., Iterable[bytes]], environ: dict[str, Any]) -> Response:
+    """Return the response of a WSGI application."""
+    status, headers = 0, list[tuple[bytes, bytes]]()
 
-    Django answers it with a 422 if it would read the body, and with the refusal if it would not:
-    the token, the session and the host are checked before.
+    def start_response(line: str, named: list[tuple[str, str]], *_: Any) -> None:
+        nonlocal status
+        status = int(line[:3])
+        headers.extend((name.lower().encode(), value.encode("latin-1")) for name, value in named)
+
+    response: Any = application(environ, start_response)
+    try:
+        body = b"".join(response)
+    finally:
+        response.close()
+    if body and b"content-length" not in dict(headers):
+        headers.append((b"content-length", b"%d" % len(body)))
+    return Response(status, headers, body)
+
+
+def refusal(scope: Message, status: HTTPStatus, detail: str) -> Response:
+    """Return the answer to a request that Django does not get: a page, or JSON under /api."""
+    request = HttpRequest()
+    request.path_info = scope["path"]
+    response = error_response(
+        request, status, detail, busy=status == HTTPStatus.SERVICE_UNAVAILABLE
+    )
+    response["Cache-Control"] = "no-store"
+    response["Content-Security-Policy"] = build_policy()
+    response["Content-Length"] = str(len(response.content))
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        response["Retry-After"] = RETRY_AFTER
+    if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+        response["Connection"] = "close"
+    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
+    return Response(status, headers, b"" if scope["method"] == "HEAD" else response.content)
+
+
+async def send_response(response: Response, send: Send) -> None:
+    """Send a response; raise TimeoutError when the client does not receive a part of it.
+
+    gunicorn closes the connection of half a response.
     """
-    dropped = ("HTTP_IDEMPOTENCY_KEY", "HTTP_TRANSFER_ENCODING")
-    kept = {name: value for name, value in environ.items() if name not in dropped}
-    empty = {"CONTENT_LENGTH": "0", "CONTENT_TYPE": "application/x-ndjson"}
-    return {**kept, **empty, "wsgi.input": BytesIO()}
+    start = {"status": response.status, "headers": response.headers}
+    await send({"type": "http.response.start", **start})
+    for begin in range(0, len(response.body) or 1, PART_BYTES):
+        end = begin + PART_BYTES
+        async with asyncio.timeout(SEND_TIMEOUT):
+            more = {"more_body": end < len(response.body)}
+            await send({"type": "http.response.body", "body": response.body[begin:end], **more})

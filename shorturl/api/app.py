@@ -29,7 +29,7 @@ keys at random.
 
 **Errors** are JSON, always of the same shape. `detail` is a sentence for people. Where an input is
 invalid, `errors` names each `field`, with a `code` for programs and a `message`. `Retry-After` of a
-503 says how many seconds to wait. With `X-Processed: no` the request had no effect.
+503 says how many seconds to wait. After any of them, the request may have had an effect.
 """
 
 

@@ -48,6 +48,7 @@ REFUSALS = {
         " Send this request with another key.",
     ),
     exceptions.LimitTooLow: (HTTPStatus.UNPROCESSABLE_ENTITY, "max_hits", "too_low", ""),
+    exceptions.TargetBanned: (HTTPStatus.UNPROCESSABLE_ENTITY, "target_url", "banned", ""),
     exceptions.MoreThanQuota: (HTTPStatus.UNPROCESSABLE_ENTITY, "links", "over_quota", ""),
 }
 Fault = tuple[str, str, str]  # a field, a code for programs, and a message
@@ -135,6 +136,14 @@ def keys_taken(request: HttpRequest, error: exceptions.KeysTaken) -> HttpRespons
     return wrong_input(*faults, status=HTTPStatus.CONFLICT).response()
 
 
+def targets_banned(request: HttpRequest, error: exceptions.TargetsBanned) -> HttpResponse:
+    faults = [
+        (f"links.{index}.target_url", "banned", str(banned))
+        for index, banned in error.errors.items()
+    ]
+    return wrong_input(*faults).response()
+
+
 def quota_used_up(request: HttpRequest, error: exceptions.TooManyCreates) -> HttpResponse:
     return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers).response()
 
@@ -166,6 +175,7 @@ HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
     HttpError: known_error,
     ValidationError: invalid,
     exceptions.KeysTaken: keys_taken,
+    exceptions.TargetsBanned: targets_banned,
     exceptions.TooManyCreates: quota_used_up,
     exceptions.KeySpaceExhausted: try_again,
     exceptions.Contended: try_again,

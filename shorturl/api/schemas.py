@@ -18,9 +18,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from shorturl.bulk import MAX_LINKS
-from shorturl.limits import bans
 from shorturl.links import keys, labels
-from shorturl.links.validators import LOCATION_MAX_LENGTH, TARGET_URL_MAX_LENGTH, validate_expiry
+from shorturl.links.validators import (
+    LOCATION_MAX_LENGTH,
+    TARGET_URL_MAX_LENGTH,
+    clean_target_url,
+    validate_expiry,
+)
 from shorturl.models import ShortUrl
 from shorturl.pages.views import address
 
@@ -56,7 +60,7 @@ def clean_key(key: str) -> str:
 def check_target_url(target_url: str, info: ValidationInfo) -> str:
     host = info.context["request"].get_host()  # type: ignore[index]  # ninja sets it
     try:
-        return bans.clean_target_url(target_url, host)
+        return clean_target_url(target_url, host)
     except ValidationError as error:
         raise custom_error(error) from error
 
@@ -185,8 +189,7 @@ class PageQuery(BaseModel):
     )
     state: Literal["live", "expired", "used up"] | None = Field(
         None,
-        description="Those in this state. One whose target is banned is among the `live` ones, "
-        "and shown as `banned`: find it by its domain, with `q`.",
+        description="Those in this state.",
     )
 
 
@@ -205,7 +208,7 @@ class Link(BaseModel):
     title: str = Field(examples=["Spring catalogue"])
     tags: list[str] = Field(examples=[["catalogue", "spring"]])
     forward_query: bool = Field(description="Whether it adds the query of the short URL.")
-    state: Literal["live", "expired", "used up", "banned"]
+    state: Literal["live", "expired", "used up"]
 
     @classmethod
     def of(cls, short_url: ShortUrl, request: HttpRequest, *, shows_target: bool = True) -> "Link":
@@ -220,7 +223,7 @@ class Link(BaseModel):
             title=short_url.title,
             tags=short_url.tags or [],
             forward_query=short_url.forward_query,
-            state=bans.state_of(short_url),  # type: ignore[arg-type]  # no deleted one is shown
+            state=short_url.state,  # type: ignore[arg-type]  # no deleted one is shown
         )
 
 

@@ -91,6 +91,16 @@ def validate_target_url(target_url: str, own_host: str = "") -> None:
         )
 
 
+def clean_target_url(target_url: str, own_host: str) -> str:
+    """Return a target URL with its scheme; raise ValidationError unless a link may lead there.
+
+    `own_host` is the Host of the request, to which no link may lead.
+    """
+    target_url = with_scheme(target_url)
+    validate_target_url(target_url, own_host)
+    return target_url
+
+
 def validate_url(url: str) -> None:
     """Raise ValidationError unless the URL has a host that a browser finds."""
     try:
@@ -160,10 +170,10 @@ def location(target_url: str) -> str:
 def with_query(target_url: str, query: str) -> str:
     """Return a target URL with a query added to its own.
 
-    `query` is as in the WSGI environ. The target is returned without it if it makes no valid target
-    URL, such as one that is too long.
+    `query` is as in the WSGI environ; its backslashes are percent-encoded. The target is returned
+    without it if it makes no valid target URL, such as one that is too long.
     """
-    query = query.encode("latin-1").decode(errors="replace")
+    query = query.encode("latin-1").decode(errors="replace").replace("\\", "%5C")
     before, mark, fragment = target_url.partition("#")
     separator = "" if before.endswith(("?", "&")) else "&" if "?" in before else "?"
     joined = f"{before}{separator}{query}{mark}{fragment}"

@@ -13,11 +13,10 @@ from django.forms.widgets import Script
 from django.utils import timezone
 
 from shorturl import operations
-from shorturl.exceptions import KeySpaceExhausted, KeyTaken, TooManyCreates
+from shorturl.exceptions import KeySpaceExhausted, KeyTaken, TargetBanned, TooManyCreates
 from shorturl.limits import quotas
-from shorturl.limits.bans import clean_target_url
 from shorturl.links import keys, labels
-from shorturl.links.validators import validate_expiry
+from shorturl.links.validators import clean_target_url, validate_expiry
 from shorturl.models import OWNER_CONSTRAINT, LinkState, ShortUrl
 
 REMOVED = "Your account was removed meanwhile; nothing was created."
@@ -176,6 +175,7 @@ REFUSALS: dict[type[Exception], tuple[str | None, HTTPStatus, str]] = {
         HTTPStatus.SERVICE_UNAVAILABLE,
         " Choose a custom key, or try again later.",
     ),
+    TargetBanned: ("target_url", HTTPStatus.UNPROCESSABLE_ENTITY, ""),
     TooManyCreates: (None, HTTPStatus.TOO_MANY_REQUESTS, ""),
 }
 
@@ -220,7 +220,7 @@ class CreateForm(EditForm):
             return False
         try:
             self.link, self.is_new = self._create(spender, owner_id)
-        except (KeyTaken, KeySpaceExhausted, TooManyCreates) as error:
+        except (KeyTaken, KeySpaceExhausted, TargetBanned, TooManyCreates) as error:
             field, self.status, advice = REFUSALS[type(error)]
             self.headers = getattr(error, "headers", {})
             self.add_error(field, f"{error}{advice}")

@@ -20,8 +20,8 @@ from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods
 
 from shorturl import operations
-from shorturl.exceptions import LimitTooLow
-from shorturl.limits import bans, quotas
+from shorturl.exceptions import LimitTooLow, TargetBanned
+from shorturl.limits import quotas
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.pages.forms import ORDERS, CreateForm, EditForm, FilterForm
 from shorturl.pages.views import address, refuse_other_encodings, see_other
@@ -76,8 +76,6 @@ def list_links(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
     links = mine(request).matching(filters).with_state()
     _, order = ORDERS[filters["order"]]
     page = Paginator(links.order_by(order, "-id"), PER_PAGE).get_page(request.GET.get("page"))
-    for short_url in page:
-        short_url.state = bans.state_of(short_url)
     return {
         "page": page,
         "is_filtered": any(filters[name] for name in ("q", "tags", "state")),
@@ -112,6 +110,8 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
                 return see_other("my_links")
             except LimitTooLow as error:
                 form.add_error("max_hits", str(error))
+            except TargetBanned as error:
+                form.add_error("target_url", str(error))
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     form.focus_first_error()
     return render(request, "shorturl/edit_link.html", {"form": form, "key": key}, status=status)

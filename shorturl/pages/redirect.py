@@ -1,12 +1,13 @@
 """The redirect, its preview, and the answers of links that lead nowhere."""
 
 import logging
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
 from http import HTTPStatus
 
-from django.core.exceptions import DisallowedRedirect, ValidationError
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -16,28 +17,63 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from shorturl import following
-from shorturl.exceptions import Banned, Contended, Gone, RowLocked
-from shorturl.limits import bans
-from shorturl.links.validators import location, target_host, with_query
+from shorturl.exceptions import Contended, Gone, NotForPrograms, RowLocked
+from shorturl.links import validators
 from shorturl.models import ShortUrl
 from shorturl.pages.error_response import error_response
 
 # Browsers send one of them when they load a page that the user has not asked for yet.
 PREFETCH = ("Sec-Purpose", "Purpose", "X-Moz")
+NO_TARGET = "The target of this short URL is no web address."
+MAX_LOCATIONS = 4_000  # remembered: encoding takes longer than the rest of a redirect
 logger = logging.getLogger(__name__)
 
 
-def follow(request: HttpRequest, key: str) -> ShortUrl:
-    """Count a hit, unless the server has counted it before Django; raise its error."""
-    if following.FOUND not in request.META:
-        return following.follow(key, following.hit_of(request.META))
-    outcome = request.META[following.FOUND]
-    if outcome is None:
-        raise following.why_not_counted(key)
-    if isinstance(outcome, Exception):
-        raise outcome
-    _, _, target_url, _ = outcome
-    return ShortUrl(key=key, target_url=target_url)
+def redirect_headers(
+    target_url: str, *, forward_query: bool, query: str, secure: bool
+) -> dict[str, str]:
+    """Return the headers of the 302 that leads to a target. The body is empty.
+
+    `query` is that of the short URL, as in the WSGI environ; the target gets it with
+    `forward_query`. `secure` is whether the request came by HTTPS. Raises ValidationError for a
+    target that is no web address, which neither a form nor the API has written.
+    """
+    if forward_query and query:  # which are too many to remember
+        location = location_of.__wrapped__(validators.with_query(target_url, query))
+    else:
+        location = location_of(target_url)
+    headers = {
+        "Location": location,
+        # A redirect from a cache would be a hit that is not counted.
+        "Cache-Control": "private, no-store",
+        "Content-Length": "0",
+        "Referrer-Policy": str(settings.SECURE_REFERRER_POLICY),
+    }
+    if secure and settings.SECURE_HSTS_SECONDS:
+        headers["Strict-Transport-Security"] = hsts()
+    return headers
+
+
+@lru_cache(MAX_LOCATIONS)
+def location_of(target_url: str) -> str:
+    location = validators.location(target_url)
+    if not location.lower().startswith(("https://", "http://")):
+        raise ValidationError("The target is no web address.")
+    return location
+
+
+def hsts() -> str:
+    """Return the header by which browsers use HTTPS alone, as Django's SecurityMiddleware does."""
+    words = [f"max-age={settings.SECURE_HSTS_SECONDS}"]
+    if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS:
+        words.append("includeSubDomains")
+    if settings.SECURE_HSTS_PRELOAD:
+        words.append("preload")
+    return "; ".join(words)
+
+
+def is_prefetch(headers: Mapping[str, str]) -> bool:
+    return any("prefetch" in headers.get(name, "").lower() for name in PREFETCH)
 
 
 def answers_dead_ends(
@@ -49,23 +85,17 @@ def answers_dead_ends(
             return view(request, key)
         except ShortUrl.DoesNotExist as error:
             raise Http404 from error
-        except (Gone, Banned) as error:
+        except Gone as error:
             return dead_end(request, error)
         except (Contended, RowLocked):
             detail = "Too many requests follow this short URL at the same moment."
             busy = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
             busy["Retry-After"] = "1"
             return busy
-        except ValidationError as error:  # the row was written by neither a form nor the API
-            raise DisallowedRedirect(f"The target of {key!r} is not a URL.") from error
+        except ValidationError:
+            return error_response(request, HTTPStatus.BAD_REQUEST, NO_TARGET)
 
     return answered
-
-
-def check_ban(short_url: ShortUrl) -> None:
-    """Raise Banned for a target in a banned domain, ValidationError for one that is not a URL."""
-    if domain := bans.banned(short_url.target_url, bans.known.domains):
-        raise Banned(short_url.key, domain)
 
 
 @csrf_exempt
@@ -74,22 +104,27 @@ def check_ban(short_url: ShortUrl) -> None:
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit.
 
-    HEAD does not count. For a link with a limit it does not show the target: a client that has the
-    target has used the link. A hit on a banned target counts, because counting reads the target.
+    HEAD does not count. Neither HEAD nor a bot gets the target of a link with a limit: a client
+    that has the target has used the link.
     """
-    if any("prefetch" in request.headers.get(name, "").lower() for name in PREFETCH):
+    if is_prefetch(request.headers):
         return no_prefetch(request)
-    short_url = follow(request, key) if request.method == "GET" else following.look_up(key)
-    check_ban(short_url)
-    target_url, query = short_url.target_url, request.META.get("QUERY_STRING", "")
-    if query and following.forwards_query(key):
-        target_url = with_query(target_url, query)
-    response = HttpResponseRedirect(location(target_url))
+    if request.method == "HEAD":
+        short_url = following.look_up(key)
+    else:
+        try:
+            short_url = following.follow(key, following.classify(request.META))
+        except NotForPrograms:
+            return preview_of(request, following.look_up(key))
+    headers = redirect_headers(
+        short_url.target_url,
+        forward_query=short_url.forward_query,
+        query=request.META.get("QUERY_STRING", ""),
+        secure=request.is_secure(),
+    )
     if request.method == "HEAD" and short_url.max_hits:
-        del response["Location"]
-    # A redirect from a cache would be a hit that is not counted.
-    response["Cache-Control"] = "private, no-store"
-    return response
+        del headers["Location"]
+    return HttpResponse(status=HTTPStatus.FOUND, headers=headers)
 
 
 def no_prefetch(request: HttpRequest) -> HttpResponse:
@@ -113,30 +148,32 @@ def without_punctuation(request: HttpRequest, key: str) -> HttpResponse:
     """
     following.look_up(key)
     query = request.META.get("QUERY_STRING", "")
-    return HttpResponseRedirect(reverse("resolve", args=[key]) + (query and f"?{query}"))
+    path = reverse("resolve", args=[key]) + (query and f"?{query}")
+    return HttpResponse(status=HTTPStatus.FOUND, headers={"Location": path})
 
 
 @csrf_exempt
 @require_safe
 @answers_dead_ends
 def preview(request: HttpRequest, key: str) -> HttpResponse:
-    short_url = following.look_up(key)
-    check_ban(short_url)
-    context = {"short_url": short_url, "host": target_host(short_url.target_url)}
+    return preview_of(request, following.look_up(key))
+
+
+def preview_of(request: HttpRequest, short_url: ShortUrl) -> HttpResponse:
+    """Return the page that says where a link leads; with a limit it names the host alone."""
+    context = {"short_url": short_url, "host": validators.target_host(short_url.target_url)}
     return render(request, "shorturl/preview.html", context)
 
 
-def dead_end(request: HttpRequest, error: Gone | Banned) -> HttpResponse:
-    """Return a page or JSON: 410 for an expired or used-up link, 403 for a banned target."""
+def dead_end(request: HttpRequest, error: Gone) -> HttpResponse:
+    """Return the 410 of an expired or used-up link, as a page or in JSON."""
     response: HttpResponse
-    status, page = HTTPStatus.FORBIDDEN, "shorturl/banned.html"
-    if isinstance(error, Gone):
-        status, page = HTTPStatus.GONE, "410.html"
     if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
-        response = JsonResponse({"detail": str(error), "state": error.state}, status=status)
+        content = {"detail": str(error), "state": error.state}
+        response = JsonResponse(content, status=HTTPStatus.GONE)
     else:
-        response = HttpResponse(render_to_string(page, {"error": error}), status=status)
-    # A limit can be raised, an expiry moved and a ban lifted.
-    response["Cache-Control"] = "private, no-store"
+        page = render_to_string("410.html", {"error": error})
+        response = HttpResponse(page, status=HTTPStatus.GONE)
+    response["Cache-Control"] = "private, no-store"  # a limit can be raised, and an expiry moved
     patch_vary_headers(response, ["Accept"])
     return response

@@ -22,7 +22,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from shorturl.limits import bans, owners, quotas
+from shorturl.limits import owners, quotas
 from shorturl.links.validators import location, target_host
 from shorturl.pages import visit_pages
 from shorturl.pages.error_response import error_response
@@ -105,7 +105,6 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         "target_href": location(short_url.target_url),
         "host": target_host(short_url.target_url),
         "may_see_target": owners.may_see_target(request.user, short_url),
-        "banned": bans.ban_of(short_url.target_url),
         **visits,
     }
     return render(request, "shorturl/stats.html", context, status=status)
@@ -126,17 +125,13 @@ def address(request: HttpRequest, key: str) -> str:
     return request.build_absolute_uri(get_script_prefix()) + key
 
 
-def longest_body(path: str) -> int:
-    bulk = path == BULK_PATH
-    return settings.DATA_UPLOAD_MAX_MEMORY_SIZE if bulk else settings.SHORTURL_BODY_MAX
-
-
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that cannot be read, as the project's handler400."""
     status, detail = HTTPStatus.BAD_REQUEST, "The request could not be read."
     if isinstance(exception, RequestDataTooBig):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        detail = f"The body is too large: send at most {longest_body(request.path_info):,} bytes."
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        detail = f"The body is too large: send at most {most:,} bytes."
     elif isinstance(exception, (TooManyFieldsSent, TooManyFilesSent)):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         detail = "The request has too many fields: send only the fields of the form."

@@ -81,7 +81,6 @@ def test_a_started_service_has_imported_no_wrong_strategy() -> None:
         "delivering.update_skip_locked",
         "idempotency.advisory_lock",
         "recording_visits.combined",
-        "resolving.combined",
         "reusing.advisory_lock",
         "rolling_up.batches",
         "spending.reservation",

@@ -10,10 +10,9 @@ from typing import IO, Any
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from shorturl.limits.bans import clean_target_url
 from shorturl.links import labels
 from shorturl.links.keys import validate_custom_key
-from shorturl.links.validators import in_utc, shortened
+from shorturl.links.validators import clean_target_url, in_utc, shortened
 from shorturl.models import ShortUrl
 
 VALUES = ("hits", "max_hits", "forward_query", "created_at", "deleted_at", "expires_at")

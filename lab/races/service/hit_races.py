@@ -1,11 +1,13 @@
 """The races of the service's hits: each acknowledged hit is counted and has its visit."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from lab.races.resolving import EXPIRED, NEW, both_keys
 from lab.races.service.functions import row
@@ -14,19 +16,37 @@ from lab.races.visits import VISIT, both_counts, both_rows, no_visits
 from pginterleave import Outcome
 from shorturl import following, operations
 from shorturl.exceptions import Gone
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, Visit
+from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.table import Strategy, table
 
 HITS = {"a": 2, "b": 1}  # of each process
 USES = 2 * HITS["a"] - 1  # one too few for two processes
 Acknowledged = Counter[str]
 
+
+def count_several(hits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper) -> set[str]:
+    """Count hits of several keys by one statement; return the keys that are counted."""
+    return {*combined.count(hits, cursor, keep=settings.SHORTURL_VISITS)}
+
+
+def count_key(key: str, hits: Sequence[Visit], cursor: CursorWrapper) -> int:
+    """Count the hits of a key, together or one by one until no use is left; return how many."""
+    keep = settings.SHORTURL_VISITS
+    if combined.count_one(key, hits, cursor, keep=keep):
+        return len(hits)
+    for number, hit in enumerate(hits):
+        if len(hits) == 1 or not combined.count_one(key, [hit], cursor, keep=keep):
+            return number
+    return len(hits)
+
+
 STRATEGIES = table(
     row(
-        following.count_several,
+        count_several,
         "one statement for several keys; count_key() for those that were locked",
     ),
-    row(following.count_key, "one statement for the hits of a key, or for each of the last ones"),
+    row(count_key, "one statement for the hits of a key, or for each of the last ones"),
     row(following.follow, "one statement for each hit"),
 )
 # follow() counts each hit alone, as `combined` does in the races of visits.
@@ -40,8 +60,7 @@ def too_few_uses(strategy: Strategy) -> None:
 
 def hits(strategy: Strategy, process: int) -> Acknowledged:
     """Count the hits of both keys as the service does; return the acknowledged ones."""
-    hit = VISIT if settings.SHORTURL_VISITS else None
-    wanted = {key: [hit] * HITS[key] for key in both_keys(process)}
+    wanted = {key: [VISIT] * HITS[key] for key in both_keys(process)}
     found = Acknowledged()
     if strategy.function is following.follow:
         for key, of_key in wanted.items():
@@ -53,11 +72,11 @@ def hits(strategy: Strategy, process: int) -> Acknowledged:
                 found[key] += 1
         return found
     with connection.cursor() as cursor:
-        if strategy.function is following.count_several:
-            counted = following.count_several(wanted, cursor)
+        if strategy.function is count_several:
+            counted = count_several(wanted, cursor)
             found.update({key: len(wanted.pop(key)) for key in counted})
         for key, of_key in wanted.items():
-            found[key] += len(following.count_key(key, of_key, cursor))
+            found[key] += count_key(key, of_key, cursor)
     return found
 
 
@@ -134,9 +153,9 @@ _race = partial(
     operation="service_hits",
     strategies=STRATEGIES,
     signature=(
-        "count_several(hits: Mapping[str, Sequence[Visit | None]], cursor) -> dict[str, Counted], "
-        "count_key(key: str, hits: Sequence[Visit | None], cursor) -> list[Counted], "
-        "follow(key: str, hit: Visit | None) -> ShortUrl"
+        "count_several(hits: Mapping[str, Sequence[Visit]], cursor) -> set[str], "
+        "count_key(key: str, hits: Sequence[Visit], cursor) -> int, "
+        "follow(key: str, visit: Visit) -> ShortUrl"
     ),
     setup=no_visits,
     processes=each(hits),

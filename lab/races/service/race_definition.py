@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from threading import Thread
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from lab.exceptions import NotFound
 from pginterleave import Exploration, Options, Outcome, Schedule, explore, run_schedule
-from shorturl.limits import bans
 from shorturl.strategies.creating import timestamp_key
 from shorturl.strategies.resolving import in_memory, slotted_counter
 from shorturl.strategies.table import Strategy
@@ -43,15 +41,13 @@ def worst_case() -> Iterator[None]:
     """Within the block, replace clock, timer and random numbers, so that the worst case happens.
 
     All processes read the same time and draw the same slot, and no timer fires. The strategies'
-    modules are patched, so no strategy needs a parameter for this. No process reads the banned
-    domains, which it would do after some time.
+    modules are patched, so no strategy needs a parameter for this.
     """
     with (
         patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
         patch.object(in_memory, "Timer", lambda *_: Thread()),  # which does nothing
         patch.object(in_memory, "HITS", in_memory.Hits()),  # lost with the process
         patch.object(slotted_counter, "randrange", lambda _: 0),
-        patch.object(bans, "known", bans.Known(frozenset(), since=inf)),
     ):
         yield
 

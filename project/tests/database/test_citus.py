@@ -1,8 +1,5 @@
-"""Support of Citus, without a cluster; with CITUS_URL on_citus.py runs on that cluster."""
+"""Support of Citus, without a cluster."""
 
-import os
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -13,31 +10,10 @@ from pytest_django import Settings
 
 from project.database import citus, citus_checks, shards
 from project.database.citus_checks import check_citus
-from project.tests.conftest import ROOT
-from project.tests.database import citus_walk, on_citus
 from project.tests.database.citus_ways import TABLES
 from shorturl.strategies.table import STRATEGIES
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.mark.skipif("CITUS_URL" not in os.environ, reason="CITUS_URL names no cluster")
-def test_on_a_cluster() -> None:
-    cluster = {
-        "DATABASE_URL": os.environ["CITUS_URL"],
-        "DATABASE_CITUS": "on",
-        "DATABASE_STATEMENT_TIMEOUT": "60",
-        "PGOPTIONS": "-c lock_timeout=60s",
-        "SHORTURL_LOCAL": "on",
-    }
-    command = [sys.executable, "-m", "pytest", on_citus.__file__]
-    subprocess.run(command, cwd=ROOT, env={"PATH": os.environ["PATH"], **cluster}, check=True)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_walk_through_the_service_without_a_cluster(settings: Settings) -> None:
-    settings.LOCAL, settings.DATABASE_CITUS = True, True
-    citus_walk.walk()
 
 
 # --- manage.py distribute ------------------------------------------------------------------------

@@ -1,13 +1,10 @@
 """/healthz and /readyz. test_unavailable.py stops and starts the database."""
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import connection
 from django.test import Client
-
-from shorturl.limits import bans
 
 
 @pytest.mark.django_db
@@ -54,17 +51,3 @@ def test_readyz_names_missing_migrations(client: Client) -> None:
         "status": "not ready",
         "reason": "migrations are not applied: sessions.0001_initial",
     }
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize(("on_citus", "status"), [(True, 200), (False, 503)])
-def test_on_a_cluster_redirects_go_on_without_the_coordinator(
-    client: Client, settings: Any, on_citus: bool, status: int
-) -> None:
-    settings.DATABASE_CITUS = on_citus
-    bans.refresh()
-    with transaction.atomic():
-        with suppress(DatabaseError), connection.cursor() as cursor:
-            cursor.execute("SELECT 1 / 0")  # until the ROLLBACK each statement is an error
-        assert client.get("/readyz").status_code == status
-        transaction.set_rollback(True)

@@ -58,7 +58,7 @@ def test_only_a_call_with_a_session_passes_the_middleware_of_pages(
     client: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     passed: list[str] = []
-    last = settings.MIDDLEWARE.index("project.serving.middleware.redirects_and_calls")
+    last = settings.MIDDLEWARE.index("project.middleware.redirects_and_calls")
     for name in ("csp.middleware.CSPMiddleware", *settings.MIDDLEWARE[last + 1 :]):
         middleware = import_string(name)
         call = middleware.__call__

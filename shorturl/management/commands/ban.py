@@ -6,7 +6,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
-from shorturl.limits.bans import HOLDS
+from shorturl import bans
 from shorturl.links.validators import target_host, validate_url
 from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import BannedDomain
@@ -17,7 +17,7 @@ class Command(DatabaseCommand):
 
     help = (
         "Ban domains with their subdomains: no link may be made to them, and the links that lead "
-        f"there answer 403. Every process of the service applies it within {HOLDS:.0f} seconds."
+        "there expire at once. When a ban is lifted, these stay expired."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -35,11 +35,12 @@ class Command(DatabaseCommand):
             return
         names = sorted({domain_of(domain) for domain in domains})
         if not lift:
-            bans = [BannedDomain(domain=name) for name in names]
-            BannedDomain.objects.bulk_create(bans, ignore_conflicts=True)
-        elif not BannedDomain.objects.filter(domain__in=names).delete()[0]:
+            expired = bans.ban(names)
+            self.stderr.write(f"Banned: {', '.join(names)}. Links that expire now: {expired:,}.")
+        elif bans.lift(names):
+            self.stderr.write(f"Lifted: {', '.join(names)}.")
+        else:
             raise CommandError(f"Not banned: {', '.join(names)}. See `manage.py ban --list`.")
-        self.stderr.write(f"{'Lifted' if lift else 'Banned'}: {', '.join(names)}.")
 
 
 def domain_of(name: str) -> str:

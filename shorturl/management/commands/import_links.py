@@ -11,10 +11,11 @@ from typing import IO, Any
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from shorturl import bulk
+from shorturl import bans, bulk
+from shorturl.exceptions import TargetBanned
 from shorturl.links.validators import shortened
 from shorturl.management.database_command import database_error, user_of
 from shorturl.models import ShortUrl
@@ -77,7 +78,9 @@ class Command(BaseCommand):
             cursor.execute(f"ANALYZE {connection.ops.quote_name(ShortUrl._meta.db_table)}")
 
     def insert(self, batch: Batch) -> None:
-        made = bulk.insert([row for _, row in batch.values()]) if batch else {}
+        with transaction.atomic():
+            self.refuse_banned(batch)
+            made = bulk.insert([row for _, row in batch.values()]) if batch else {}
         self.made += len(made)
         existing = ShortUrl.objects.in_bulk(batch.keys() - made.keys(), field_name="key")
         for key, link in existing.items():
@@ -92,6 +95,14 @@ class Command(BaseCommand):
                 if row["owner_id"] and not link.owner_id:
                     without_owner = ShortUrl.objects.filter(key=key, owner=None)
                     self.owned += without_owner.update(owner_id=row["owner_id"])
+
+    def refuse_banned(self, batch: Batch) -> None:
+        """Remove the links to banned domains from the batch."""
+        banned = bans.banned_targets({row["target_url"] for _, row in batch.values()})
+        for key, (place, row) in list(batch.items()):
+            if domain := banned.get(row["target_url"]):
+                self.refuse(place, str(TargetBanned(shortened(row["target_url"]), domain)))
+                del batch[key]
 
     def owner_of(self, link: Link) -> int | None:
         if not (name := link.get("owner")):

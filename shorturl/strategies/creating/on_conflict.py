@@ -2,7 +2,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db import connection
-from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.exceptions import KeySpaceExhausted
 from shorturl.models import ShortUrl
@@ -11,17 +10,27 @@ VERDICT = "right"
 SHOWS = "INSERT … ON CONFLICT DO NOTHING: one statement, no exception"
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
-COMMA = sql.SQL(", ")
-NAMES = {
-    "table": sql.Identifier(ShortUrl._meta.db_table),
-    "columns": COMMA.join(map(sql.Identifier, COLUMNS)),
+# What a caller may give beside key and target URL, with the values of a caller who does not.
+DEFAULTS: dict[str, Any] = {
+    "owner_id": None,
+    "max_hits": None,
+    "expires_at": None,
+    "title": "",
+    "tags": None,
+    "forward_query": False,
 }
-INSERT = sql.SQL("""
+quote = connection.ops.quote_name
+# A text, as the driver would take longer to compose it than PostgreSQL takes to insert.
+INSERT = """
     INSERT INTO {table} ({given}) VALUES ({places})
     ON CONFLICT (key) DO NOTHING
     RETURNING {columns}
-""")
-COMPOSED: dict[tuple[str, ...], str] = {}  # by the given columns: composing takes a while
+""".format(  # noqa: S608 - Django quotes the names
+    table=quote(ShortUrl._meta.db_table),
+    given=", ".join(map(quote, ["key", "target_url", *DEFAULTS])),
+    places=", ".join(["%s"] * (2 + len(DEFAULTS))),
+    columns=", ".join(map(quote, COLUMNS)),
+)
 
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
@@ -46,21 +55,16 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
 
     What your model needs: a unique constraint on the key alone. For a constraint with a condition,
     as with a soft delete, write ON CONFLICT (key) WHERE … with the same condition. Django's
-    `default` and `auto_now_add` do not apply. So every other NOT NULL column needs a `db_default`,
-    or a value from the caller: create(…, id=uuid4(), hits=0, created_at=now()).
+    `default` and `auto_now_add` do not apply. So every NOT NULL column needs a `db_default`, or a
+    place in DEFAULTS and a value from the caller, such as id=uuid4().
 
     When to use it: by default. It bypasses save() and its signals; where those matter, use
     `savepoint`.
     """
-    given = ("key", "target_url", *values)
-    if given not in COMPOSED:
-        places = COMMA.join([sql.Placeholder()] * len(given))
-        insert = INSERT.format(**NAMES, given=COMMA.join(map(sql.Identifier, given)), places=places)
-        connection.ensure_connection()  # it quotes the names
-        COMPOSED[given] = insert.as_string(connection.connection)
+    given = [values.get(name, default) for name, default in DEFAULTS.items()]
     for key in keys:
         with connection.cursor() as cursor:
-            cursor.execute(COMPOSED[given], [key, target_url, *values.values()])
+            cursor.execute(INSERT, [key, target_url, *given])
             row = cursor.fetchone()
         if row is not None:
             return ShortUrl.from_db(connection.alias, COLUMNS, row)

@@ -1,6 +1,9 @@
+"""The strategy that the service runs: it counts hits of several links, and of bots, too."""
+
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
@@ -12,14 +15,15 @@ VERDICT = "right"
 SHOWS = "one statement for all visits that wait, and a row for each key, added up later"
 
 # Each further column takes time; Django reads it on first access.
-COLUMNS = ["id", "key", "target_url", "hits"]
-Row = tuple[int, str, str, int]
+COLUMNS = ["id", "key", "target_url", "hits", "forward_query"]
+Row = tuple[int, str, str, int, bool]
 NAMES = {
     "links": sql.Identifier(ShortUrl._meta.db_table),
     "recent": sql.Identifier(RecentVisits._meta.db_table),
     "columns": sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
 }
-ONE = sql.SQL("""
+# `uses` is NULL if a bot is among the visits: then a link with a limit is not counted.
+COUNT_KEY = sql.SQL("""
     WITH followed AS (
         UPDATE {links} SET hits = hits + %s
         WHERE key = %s AND deleted_at IS NULL
@@ -29,47 +33,51 @@ ONE = sql.SQL("""
     ), recorded AS (
         INSERT INTO {recent} (key, starts_at, kinds)
         SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+        WHERE kinds IS NOT NULL
     )
     SELECT {columns} FROM followed
 """).format(**NAMES)
-SEVERAL = sql.SQL("""
+COUNT_KEYS = sql.SQL("""
     WITH wanted AS (
-        SELECT key, %s::jsonb -> (position - 1)::integer AS kinds
-        FROM unnest(%s::text[]) WITH ORDINALITY AS wanted (key, position)
+        SELECT key, number, uses, %s::jsonb -> (position - 1)::integer AS kinds
+        FROM unnest(%s::text[], %s::bigint[], %s::bigint[])
+            WITH ORDINALITY AS wanted (key, number, uses, position)
     ), locked AS (
-        SELECT id AS locked_id, kinds FROM {links} JOIN wanted USING (key)
+        SELECT id AS locked_id, number, kinds FROM {links} JOIN wanted USING (key)
         WHERE deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
-            AND (max_hits IS NULL OR hits <= max_hits - jsonb_array_length(kinds))
+            AND (max_hits IS NULL OR hits <= max_hits - uses)
         ORDER BY key FOR NO KEY UPDATE OF {links} SKIP LOCKED
     ), followed AS (
-        UPDATE {links} SET hits = hits + jsonb_array_length(kinds)
-        FROM locked WHERE id = locked_id
+        UPDATE {links} SET hits = hits + number FROM locked WHERE id = locked_id
         RETURNING {columns}, kinds
     ), recorded AS (
         INSERT INTO {recent} (key, starts_at, kinds)
         SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+        WHERE kinds IS NOT NULL
     )
     SELECT {columns} FROM followed
 """).format(**NAMES)
 
 
-def record(key: str, visit: Visit) -> ShortUrl:
-    """Record a visit as the service does, which runs on count_one() and count() for several.
+def record(key: str, visit: Visit, *, keep: bool = True) -> ShortUrl:
+    """Record a visit by the statement that records several to a link.
 
     What it does: counts the visit as `combined` in `resolving` does, and inserts a row that has it
     as JSON. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without one, and
-    records nothing.
+    for a bot's visit to a link with a limit; then it records nothing. Without `keep` it only
+    counts.
 
     SQL:
         WITH followed AS (
             UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND …
-            RETURNING id, key, target_url, hits, …::jsonb AS kinds
+            RETURNING id, key, target_url, hits, forward_query, …::jsonb AS kinds
         ), recorded AS (
             INSERT INTO shorturl_recentvisits (key, starts_at, kinds)
             SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
+            WHERE kinds IS NOT NULL
         )
-        SELECT id, key, target_url, hits FROM followed
+        SELECT id, key, target_url, hits, forward_query FROM followed
 
     Why nothing can go wrong: one statement adds as many visits as hits, or nothing, as in `upsert`.
     Statements of one link wait for its row lock. The INSERT conflicts with no other row. The
@@ -83,41 +91,60 @@ def record(key: str, visit: Visit) -> ShortUrl:
     runs the roll-up.
     """
     with connection.cursor() as cursor:
-        row = count_one(key, [visit], cursor)
+        row = count_one(key, [visit], cursor, keep=keep)
     if row is None:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
     return ShortUrl.from_db(connection.alias, COLUMNS, row)
 
 
-def count_one(key: str, visits: Sequence[Visit], cursor: CursorWrapper) -> Row | None:
+def count_one(
+    key: str, visits: Sequence[Visit], cursor: CursorWrapper, *, keep: bool = True
+) -> Row | None:
     """Count and record several visits to one key in one statement, as record() does with one.
 
     It returns the columns of the link, with the number of the last hit. It returns None, and
-    records nothing, when no live short URL has the key, or when fewer uses than visits are left.
+    records nothing, when no live short URL has the key, when fewer uses than visits are left, or
+    when the link has a limit and a bot is among the visits.
     """
-    hits = len(visits)
-    cursor.execute(ONE, [hits, key, hits, as_json(visits)])
+    cursor.execute(COUNT_KEY, key_values(key, visits, keep=keep))
     row: Row | None = cursor.fetchone()
     return row
 
 
-def count(visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper) -> dict[str, Row]:
+def count(
+    visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper, *, keep: bool = True
+) -> dict[str, Row]:
     """Count and record visits to several keys in one statement, which waits for no link.
 
     It returns the columns of each counted link by its key, with the number of the last hit. A key
-    is not counted, and is missing in the result, when it is not live, has too few uses left, or its
-    row is locked by another transaction. For these call count_one(), which waits for the row.
+    is missing in the result when count_one() would not count it, or when another transaction has
+    locked its row. For these call count_one(), which waits for the row.
 
     It inserts a row of visits for each counted key. The JSON has an array of visits for each key,
-    in the order of the keys; its length is the number of hits.
+    in the order of the keys.
 
     Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
     deadlock. The UPDATE changes only rows that it has locked, and the same statement inserts their
     visits.
     """
-    kinds = f"[{','.join(map(as_json, visits.values()))}]"
-    cursor.execute(SEVERAL, [kinds, list(visits)])
+    cursor.execute(COUNT_KEYS, keys_values(visits, keep=keep))
     return {row[1]: row for row in cursor.fetchall()}
+
+
+def key_values(key: str, visits: Sequence[Visit], *, keep: bool = True) -> list[Any]:
+    """Return the values of COUNT_KEY."""
+    return [len(visits), key, uses_of(visits), as_json(visits) if keep else None]
+
+
+def keys_values(visits: Mapping[str, Sequence[Visit]], *, keep: bool = True) -> list[Any]:
+    """Return the values of COUNT_KEYS."""
+    kinds = f"[{','.join(map(as_json, visits.values()))}]" if keep else None
+    return [kinds, list(visits), [*map(len, visits.values())], [*map(uses_of, visits.values())]]
+
+
+def uses_of(visits: Sequence[Visit]) -> int | None:
+    """Return how many uses of a link with a limit the visits take; None if it is not for them."""
+    return None if any(visit.is_bot for visit in visits) else len(visits)
 
 
 def as_json(visits: Sequence[Visit]) -> str:

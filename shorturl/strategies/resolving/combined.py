@@ -55,7 +55,7 @@ def resolve(key: str) -> ShortUrl:
 
     What it costs: one round trip, one row version and one COMMIT for many hits. A hit waits until
     the statement before its own ends. A caller has to combine the hits, as
-    project/serving/waiting_hits.py does.
+    project/serving/hit_counter.py does.
 
     When to use it: where many hits arrive at the same time.
     """

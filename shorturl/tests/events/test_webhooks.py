@@ -40,6 +40,9 @@ def told(key: str = "a") -> list[str]:
     return list(LinkEvent.objects.filter(key=key).order_by("id").values_list("type", flat=True))
 
 
+PERSON = Visit(is_bot=False)
+
+
 def links() -> Any:
     return ShortUrl.objects.filter(key="a")
 
@@ -52,21 +55,21 @@ def triggers() -> int:
 
 def test_each_change_writes_its_event_while_there_is_a_subscription() -> None:
     operations.create(TARGET, key="before", max_hits=1)
-    following.follow("before", Visit())
+    following.follow("before", PERSON)
     assert (LinkEvent.objects.count(), triggers()) == (0, 0)
     subscribe(URL)
     operations.create(TARGET, key="a", max_hits=2)
     operations.change(links(), target_url=f"{TARGET}new")
     operations.change(links(), target_url=f"{TARGET}new")  # changes nothing
     edited, used_up = "link.edited", "link.used_up"
-    following.follow("a", Visit())
+    following.follow("a", PERSON)
     with transaction.atomic():  # an edit can use a link up, and a rollback leaves no event
         operations.change(links(), max_hits=1)
         assert told() == ["link.created", edited, edited, used_up]
         transaction.set_rollback(True)
-    following.follow("a", Visit())
+    following.follow("a", PERSON)
     operations.change(links(), max_hits=3)
-    following.follow("a", None)
+    following.follow("a", PERSON)
     links().delete()
     assert told() == ["link.created", edited, used_up, edited, used_up, "link.deleted"]
     assert LinkEvent.objects.filter(type=used_up).latest("id").data["max_hits"] == 3

@@ -1,41 +1,30 @@
-"""Banned domains: manage.py ban, refused targets, the answer of a redirect; and the preview."""
+"""Banned domains: manage.py ban, refused targets, links that expire; and the preview."""
 
-from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
-from django.db import connection
 from django.test import Client
+from django.utils import timezone
 from pytest_django.asserts import assertContains, assertNotContains
 
-from shorturl import following, operations
-from shorturl.limits import bans
+from shorturl import bans, operations
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import TARGET, bulk, change, create, fields, run, text
+from shorturl.tests.callers import TARGET, bulk, change, create, fields, run
 from shorturl.tests.transfer.test_link_files import transferred
 
 BANNED = "https://www.banned.example/secret"
 REFUSED = f"'{BANNED}' leads to banned.example, which is banned here: use another target"
 
 pytestmark = pytest.mark.django_db(transaction=True)
-Ban = Callable[..., tuple[str, str]]
+ban = partial(run, "ban")
 
 
-@pytest.fixture
-def ban(monkeypatch: pytest.MonkeyPatch) -> Ban:
-    """Return `manage.py ban`; no list of bans is cached."""
-    monkeypatch.setattr(bans, "HOLDS", -1)
-    monkeypatch.setattr(bans, "known", bans.Known(frozenset(), 0))
-    return partial(run, "ban")
-
-
-def test_the_command_bans_lifts_and_lists(ban: Ban) -> None:
-    said = "Banned: banned.example, xn--bcher-kva.example.\n"
+def test_the_command_bans_lifts_and_lists() -> None:
+    said = "Banned: banned.example, xn--bcher-kva.example. Links that expire now: 0.\n"
     assert ban("Banned.Example.", "bücher.example") == ("", said)
     ban("banned.example")  # once more changes nothing
     assert ban("--lift", "bücher.example") == ("", "Lifted: xn--bcher-kva.example.\n")
@@ -52,30 +41,38 @@ def test_the_command_bans_lifts_and_lists(ban: Ban) -> None:
         (["--lift", "a.example"], "Not banned: a.example. See `manage.py ban --list`."),
     ],
 )
-def test_the_command_says_what_would_be_right(ban: Ban, arguments: list[str], said: str) -> None:
+def test_the_command_says_what_would_be_right(arguments: list[str], said: str) -> None:
     with pytest.raises(CommandError, match=said):
         ban(*arguments)
 
 
-def test_the_host_is_parsed_as_a_browser_does() -> None:
-    domains = frozenset({"banned.example", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"})
-    for target_url, is_banned in {
-        "https://banned.example": True,
-        "http://a.b.BANNED.example.:8080/x?y#z": True,
-        "https://Bücher.example/": True,
-        "https://192.0.2.1/": True,
-        "https://[2001:DB8::1]/": True,
-        "https://not-banned.example/": False,
-        "https://banned.example.org/": False,
-        "https://example/banned.example": False,
-        "https://192.0.2.2/": False,
-    }.items():
-        assert bool(bans.banned(target_url, domains)) is is_banned, target_url
-        assert (following.location_unless(domains, target_url) is None) is is_banned, target_url
+@pytest.mark.parametrize(
+    ("target_url", "is_banned"),
+    [
+        ("https://banned.example", True),
+        ("http://a.b.BANNED.example.:8080/x?y#z", True),
+        ("https://Bücher.example/", True),
+        ("https://192.0.2.1/", True),
+        ("https://[2001:DB8::1]/", True),
+        ("https://not-banned.example/", False),
+        ("https://banned.example.org/", False),
+        ("https://example/banned.example", False),
+        ("https://192.0.2.2/", False),
+        ("no web address", False),
+    ],
+)
+def test_the_host_is_parsed_as_a_browser_does(target_url: str, is_banned: bool) -> None:
+    """Links that exist expire, and no link is made."""
+    ShortUrl.objects.create(key="a", target_url=target_url)
+    domains = ["banned.example", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"]
+    assert bans.ban(domains) == is_banned
+    assert bans.ban(domains) == 0
+    assert ShortUrl.objects.live().exists() is not is_banned
+    assert bool(bans.banned_targets([target_url])) is is_banned
 
 
 def test_a_banned_target_is_refused_everywhere(
-    ban: Ban, client: Client, headers: dict[str, str], tmp_path: Path
+    client: Client, headers: dict[str, str], tmp_path: Path
 ) -> None:
     client.force_login(User.objects.create_user("somebody"))
     create(client, {"target_url": TARGET, "key": "mine"})
@@ -99,69 +96,31 @@ def test_a_banned_target_is_refused_everywhere(
     assert targets == dict.fromkeys(("mine", "new"), TARGET)
 
 
-def test_a_link_created_during_the_ban_leads_nowhere(ban: Ban, client: Client) -> None:
-    """The ban is committed between the check and the INSERT, so the redirect checks again."""
-    bans.validate_not_banned(BANNED)
-    ban("banned.example")
-    operations.create(BANNED, key="late")
-    assertContains(client.get("/late"), "leads to a banned domain", status_code=403)
-    answer = client.get("/late", headers={"accept": "application/json"})
-    assert (answer.status_code, answer.json()["state"]) == (403, "banned")
-    assert answer["Cache-Control"] == "private, no-store"
-    assert client.head("/late").status_code == client.get("/late+").status_code == 403
-    operator = User.objects.create_superuser("operator")
-    client.force_login(operator)
-    assertContains(client.get("/late/stats"), "banned.example is banned")
-    ShortUrl.objects.update(owner=operator)
-    assert " hits banned " in text(client.get("/links?state=live"))
-    assertContains(client.get("/admin/shorturl/shorturl/"), '<td class="field-state">banned</td>')
-    assert client.get("/api/links/late").json()["state"] == "banned"
-    (listed,) = client.get("/api/links?state=live&q=banned.example").json()["items"]
-    assert listed["state"] == "banned"
-    assert client.get("/api/links?state=banned").status_code == 422
-    ShortUrl.objects.update(expires_at="2026-01-01T00:00Z")
-    assert client.get("/api/links/late").json()["state"] == "expired"  # as the redirect answers
-    ShortUrl.objects.update(expires_at=None, target_url="no URL")
-    assert client.get("/api/links/late").json()["state"] == "live"
-    ShortUrl.objects.update(target_url=BANNED)
+def test_links_to_a_banned_domain_expire_and_stay_so(
+    client: Client, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bans, "LINKS_AT_A_TIME", 2)
+    for number in range(5):
+        operations.create(BANNED, key=f"k{number}")
+    operations.create(TARGET, key="other")
+    operations.create(BANNED, key="later", expires_at=timezone.now() + timedelta(days=1))
+    operations.create(BANNED, key="gone").delete()
+    used_up = ShortUrl.objects.create(key="used", target_url=BANNED, hits=1, max_hits=1)
+    _, said = ban("banned.example")
+    assert said == "Banned: banned.example. Links that expire now: 7.\n"
+    assert [link.key for link in ShortUrl.objects.live()] == ["other"]
+    assertContains(client.get("/k1"), "This short URL has expired", status_code=410)
+    assert client.get("/api/links/k1").json()["state"] == "expired"
+    for key in ("k1", used_up.key):
+        for values in ({"expires_at": None}, {"expires_at": "2100-01-01T00:00Z", "max_hits": 9}):
+            answer = change(client, key, values, headers=headers)
+            assert (answer.status_code, fields(answer)) == (422, {"target_url": "banned"})
+    assert change(client, "used", {"max_hits": 9}, headers=headers).status_code == 200
+    assert client.get("/used").status_code == 410
     ban("--lift", "banned.example")
-    assert client.get("/api/links/late").json()["state"] == "live"
-    assert client.get("/late")["Location"] == BANNED
-    assert ShortUrl.objects.get().hits == 3  # an answer with the target counts a hit
-
-
-def test_the_bans_are_read_again_when_the_cache_is_old(ban: Ban) -> None:
-    ban("banned.example")
-    bans.refresh()
-    first = bans.known
-    with pytest.raises(ValidationError, match="which is banned here"):
-        bans.validate_not_banned(BANNED)
-    assert bans.known.domains is first.domains  # the key of the cache of location()
-    ban("--lift", "banned.example")
-    bans.HOLDS = 60
-    bans.refresh()
-    assert bans.known.domains
-    bans.HOLDS = -1
-    bans.refresh()
-    assert not bans.known.domains
-
-
-def test_an_older_read_does_not_replace_a_newer_one(ban: Ban) -> None:
-    """A ban is committed and read after an earlier read has begun and before it ends."""
-    begun: list[str] = []
-
-    def meanwhile(execute: Any, sql: str, *arguments: Any) -> Any:
-        found = execute(sql, *arguments)
-        if not begun:
-            begun.append(sql)
-            ban("banned.example")
-            bans.refresh()
-        return found
-
-    with connection.execute_wrapper(meanwhile):
-        bans.refresh()
-    assert "banneddomain" in begun[0]
-    assert bans.known.domains == {"banned.example"}
+    assert client.get("/k1").status_code == 410
+    assert change(client, "k1", {"expires_at": None}, headers=headers).status_code == 200
+    assert client.get("/k1")["Location"] == BANNED
 
 
 def test_the_preview_shows_where_a_link_leads_and_counts_nothing(client: Client) -> None:

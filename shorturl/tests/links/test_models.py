@@ -8,7 +8,7 @@ from pytest_django import Settings
 
 from shorturl import following, operations
 from shorturl.exceptions import KeyTaken
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, Visit
 
 TARGET = "https://example.com/"
 
@@ -18,8 +18,8 @@ def test_create_and_resolve_are_one_statement_each_after_a_check(settings: Setti
     settings.SHORTURL_KEY_LENGTH = 9
     with CaptureQueriesContext(connection) as sent:
         short_url = operations.create(TARGET)
-        assert following.follow(short_url.key, None).hits == 1
-    assert [query["sql"].split()[0] for query in sent] == ["INSERT", "UPDATE"]
+        assert following.follow(short_url.key, Visit(is_bot=False)).hits == 1
+    assert [query["sql"].split()[0] for query in sent] == ["SELECT", "INSERT", "WITH"]
     assert (len(short_url.key), short_url.target_url, short_url.hits) == (9, TARGET, 0)
     with pytest.raises(ValidationError, match="start it with http"):
         operations.create("javascript:alert(1)")
@@ -74,6 +74,6 @@ def test_hits_are_counted_in_place() -> None:
     )
     all_before, in_place_before = updates()
     for number in range(50):
-        following.follow(f"k{number}", None)
+        following.follow(f"k{number}", Visit(is_bot=False))
     all_after, in_place_after = updates()
     assert (all_after - all_before, in_place_after - in_place_before) == (50, 50)

@@ -138,7 +138,7 @@ def test_a_deleted_link_is_read_only(admin_client: Client, link: ShortUrl) -> No
 
 def test_a_link_that_is_deleted_while_it_is_edited(admin_client: Client, link: ShortUrl) -> None:
     def delete_first(execute: Any, sql: str, *rest: Any) -> Any:
-        if sql.startswith('UPDATE "shorturl_shorturl" SET "target_url"'):
+        if str(sql).startswith('UPDATE "shorturl_shorturl" SET "target_url"'):
             link.delete()
         return execute(sql, *rest)
 

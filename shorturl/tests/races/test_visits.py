@@ -23,6 +23,7 @@ from shorturl.models import (
     Visit,
     daily_since,
 )
+from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.rolling_up import batches
 from shorturl.tests.callers import TARGET, closing_connection
 from shorturl.visits import statistics
@@ -50,9 +51,9 @@ def follow(visit: Visit = NEWS, key: str = "a") -> Callable[[], int]:
 def follow_both(*keys: str) -> None:
     """Count a hit of each key as the event loop does: by one statement, or by one for a key."""
     with connection.cursor() as cursor:
-        counted = following.count_several({key: [NEWS] for key in keys}, cursor)
+        counted = combined.count({key: [NEWS] for key in keys}, cursor)
         for key in keys:
-            assert key in counted or following.count_key(key, [NEWS], cursor)
+            assert key in counted or combined.count_one(key, [NEWS], cursor)
 
 
 def read_visits() -> tuple[int, ...]:

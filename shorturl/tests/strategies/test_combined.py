@@ -6,13 +6,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, transaction
-from django.db.backends.utils import CursorWrapper
-from pytest_django import Settings
+from django.db import transaction
 
-from shorturl import following
-from shorturl.exceptions import RowLocked
-from shorturl.models import CLOCK, Counted, ShortUrl, Visit
+from shorturl.models import CLOCK, Counted, ShortUrl
 from shorturl.strategies.resolving import combined
 from shorturl.tests.callers import closing_connection, with_cursor
 
@@ -66,44 +62,13 @@ def test_one_statement_counts_several_keys_and_omits_those_not_live() -> None:
     assert counters() == {"a": 3, "b": 3, "deleted": 0, "expired": 0, "used": 7}
 
 
-def test_count_skips_a_locked_row_and_resolve_waits_for_it() -> None:
+def test_count_skips_a_locked_row() -> None:
     make(a=0, b=0)
     with transaction.atomic():
         ShortUrl.objects.select_for_update().get(key="a")
         counted = in_another_session(lambda: with_cursor(combined.count, {"a": 1, "b": 1}))
         assert list(counted) == ["b"]
-
-        def impatient() -> None:
-            with connection.cursor() as cursor:
-                cursor.execute("SET lock_timeout = '10ms'")
-            with pytest.raises(RowLocked):
-                with_cursor(following.count_key, "a", [Visit()])
-
-        in_another_session(impatient)
     assert counters() == {"a": 0, "b": 1}
-
-
-@pytest.mark.parametrize("visits", [True, False])
-def test_hits_are_counted_up_to_the_limit(visits: bool, settings: Any) -> None:
-    settings.SHORTURL_VISITS = visits
-    visit = Visit(browser="Firefox")
-    make(hot=0)
-    ShortUrl.objects.update(max_hits=3)
-    assert [row[3] for row in with_cursor(following.count_key, "hot", [visit] * 2)] == [2, 2]
-    assert [row[2:] for row in with_cursor(following.count_key, "hot", [visit] * 3)] == [
-        ("https://hot.example/", 3)
-    ]
-    assert with_cursor(following.count_key, "hot", [visit]) == []
-    assert with_cursor(following.count_key, "none", [visit] * 2) == []
-    assert counters() == {"hot": 3}
-
-
-def test_an_error_other_than_a_lock_timeout_is_raised() -> None:
-    def fail(*_: object) -> None:
-        raise OperationalError("gone")
-
-    with connection.execute_wrapper(fail), pytest.raises(OperationalError, match="gone"):
-        with_cursor(following.count_key, "hot", [Visit()])
 
 
 def test_statements_that_name_keys_in_opposite_orders_do_not_deadlock() -> None:
@@ -120,23 +85,3 @@ def test_statements_that_name_keys_in_opposite_orders_do_not_deadlock() -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(closing_connection, [partial(follow, number) for number in range(2)]))
     assert sum(counters().values()) == 2 * 100 * len(keys) - sum(left)
-
-
-def test_counted_hits_are_answered_although_a_later_one_fails(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings
-) -> None:
-    """One hit is counted, and then the database is unavailable."""
-    settings.SHORTURL_VISITS = False
-    ShortUrl.objects.create(key="two", target_url="https://two.example/", max_hits=2)
-    calls = []
-
-    def fails_later(key: str, hits: int, cursor: CursorWrapper) -> Counted | None:
-        calls.append(hits)
-        if len(calls) > 2:
-            raise OperationalError("server closed the connection unexpectedly")
-        return count_one(key, hits, cursor)
-
-    count_one = combined.count_one
-    monkeypatch.setattr(combined, "count_one", fails_later)
-    assert [row[3] for row in with_cursor(following.count_key, "two", [Visit()] * 3)] == [1]
-    assert calls == [3, 1, 1]

@@ -53,7 +53,7 @@ def test_returns_the_new_short_url_with_all_values_of_the_insert(
 ) -> None:
     """The INSERT sets the owner, so the link never exists without it."""
     owner = User.objects.create(username="owner")
-    for values in ({}, {"owner_id": owner.pk, "hits": 3}):
+    for values in ({}, {"owner_id": owner.pk, "max_hits": 3}):
         ShortUrl.objects.all().erase()
         with CaptureQueriesContext(connection) as sent:
             short_url = strategy.function(MINE, keys=["free"], **values)
@@ -61,7 +61,10 @@ def test_returns_the_new_short_url_with_all_values_of_the_insert(
         for this in (short_url, stored):
             assert (this.pk, this.created_at) == (stored.pk, stored.created_at)
             assert (this.target_url, this.deleted_at) == (MINE, None)
-            assert (this.owner_id, this.hits) == (values.get("owner_id"), values.get("hits", 0))
+            assert (this.owner_id, this.max_hits) == (
+                values.get("owner_id"),
+                values.get("max_hits"),
+            )
             assert (this.key == "free") is (strategy.name not in DRAW_NO_KEYS)
         assert not [query for query in sent if "UPDATE" in query["sql"]]
 

@@ -11,7 +11,7 @@ from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import following, operations
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, Visit
 from shorturl.strategies.table import STRATEGIES, Strategy
 from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, user
 
@@ -35,7 +35,7 @@ def test_the_callers_own_live_link(client: Client, headers: dict[str, str], owne
     operations.create(TARGET)
     first = create(client, BODY, headers=headers)
     assert (first.status_code, ShortUrl.objects.count()) == (201, 3)
-    following.follow(first.json()["key"], None)
+    following.follow(first.json()["key"], Visit(is_bot=False))
     again = create(client, BODY, headers=headers)
     assert (again.status_code, again["Location"]) == (200, first["Location"])
     assert again.json() == {**first.json(), "hits": 1}

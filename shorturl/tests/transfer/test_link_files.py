@@ -17,7 +17,7 @@ from django.db.backends.utils import CursorWrapper
 from shorturl import bulk, following
 from shorturl.bulk import MAX_LINKS
 from shorturl.management.commands import export_links
-from shorturl.models import ShortUrl
+from shorturl.models import ShortUrl, Visit
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -70,7 +70,7 @@ def test_export_and_import(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert stored() == before
     assert (before["k4"]["hits"], before["k3"]["deleted_at"] is None) == (4, False)
 
-    following.follow("k5", None)
+    following.follow("k5", Visit(is_bot=False))
     after = stored()
     again = "0 links imported, 21 existed already, 0 not imported.\n"
     assert transferred("import_links", path) == (0, again, "")
@@ -199,7 +199,7 @@ def test_an_interrupted_import_can_be_repeated(
         code, _, errors = transferred("import_links", path)
     said = "The database: server closed the connection. 2,000 links imported, 0 existed already"
     assert (code, errors.startswith(said)) == (2, True)
-    following.follow("k00000", None)
+    following.follow("k00000", Visit(is_bot=False))
     assert ShortUrl.objects.count() == 2 * MAX_LINKS
     again = "1,500 links imported, 2,000 existed already, 0 not imported.\n"
     assert transferred("import_links", path) == (0, again, "")

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.core.management.base import CommandError
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 from django.db.models import F
 from django.utils import timezone
 
-from project.database.prepared import PreparedCursor
 from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.models.visits import daily_since, hourly_since
 from shorturl.strategies.recording_visits import combined
@@ -194,14 +192,11 @@ def test_what_is_due_is_found_by_an_index() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("cursor_of", [BaseDatabaseWrapper.cursor, PreparedCursor])
-def test_any_text_is_stored_unchanged(
-    cursor_of: Callable[[BaseDatabaseWrapper], CursorWrapper],
-) -> None:
-    """Visits are sent as JSON, also in EXECUTE."""
+def test_any_text_is_stored_unchanged() -> None:
+    """Visits are sent as JSON."""
     only_link("a")
     odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
-    combined.count_one("a", [odd, BOT, odd], cursor_of(connections[DEFAULT_DB_ALIAS]))
+    with_cursor(combined.count_one, "a", [odd, BOT, odd])
     assert [Visit(*visit) for visit in RecentVisits.objects.get().kinds] == [odd, BOT, odd]
     roll_up_visits()
     for dimension in Dimension:

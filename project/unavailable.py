@@ -18,10 +18,6 @@ from shorturl.outages import is_busy, is_outage, missing_node
 from shorturl.pages.error_response import error_response
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
-# A header of the answer to a request that was refused before a statement was sent for it. A client
-# may repeat the request, and a load test knows that it was not counted. deploy/haproxy.cfg has it.
-PROCESSED, NO = "X-Processed", "no"
-NOT_SENT = "shorturl.not_sent"  # in the WSGI environ: no statement was sent for the hit
 
 logger = logging.getLogger(__name__)
 
@@ -101,14 +97,4 @@ def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
         request=request,
         logger=logger.getChild(type(error.__cause__ or error).__name__),
     )
-    return response
-
-
-def refused(request: HttpRequest, status: HTTPStatus, detail: str) -> HttpResponse:
-    """Return the answer to a request that was refused unread, as JSON or as a page."""
-    busy = status == HTTPStatus.SERVICE_UNAVAILABLE
-    response = error_response(request, status, detail, busy=busy)
-    response[PROCESSED] = NO
-    if busy:
-        response["Retry-After"] = "1"
     return response

@@ -1,4 +1,4 @@
-"""Middleware: common headers, the limit of a body, and a short way for redirects and API calls."""
+"""Middleware: common headers, and a short way for redirects and API calls."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -7,16 +7,17 @@ from typing import Any
 from csp.middleware import CSPMiddleware
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.urls import resolve
 
-from project.serving.unavailable import NO, NOT_SENT, PROCESSED, refused, unavailable
+from project.unavailable import unavailable
 from shorturl.links.keys import key_of
+from shorturl.links.validators import HOST_MAX_LENGTH
 from shorturl.outages import is_outage
 from shorturl.pages import redirect, views
 
-REFUSAL = "shorturl.refusal"  # in the WSGI environ: the status and the detail of a refusal
+MAX_HOST_LENGTH = HOST_MAX_LENGTH + len(".:65535")
 # They tell a browser how to treat a document. A redirect has none, and each takes time.
 OF_DOCUMENTS = (
     "Content-Security-Policy",
@@ -81,18 +82,12 @@ def no_store(get_response: View) -> View:
     return middleware
 
 
-def body_limit(get_response: View) -> View:
-    """Refuse a body that is too long for the path with a 413, unread.
-
-    Django applies DATA_UPLOAD_MAX_MEMORY_SIZE to the fields of a form, but not to files. No form
-    here takes a file, and Django would write one of any size to the disk.
-    """
+def host_limit(get_response: View) -> View:
+    """Refuse a Host header that is longer than a name and a port."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        # Django reads as much as this header says, and nothing without it.
-        length = request.META.get("CONTENT_LENGTH") or "0"
-        if length.isdecimal() and int(length) > views.longest_body(request.path_info):
-            return views.bad_request(request, RequestDataTooBig())
+        if len(request.META.get("HTTP_HOST", "")) > MAX_HOST_LENGTH:
+            raise DisallowedHost("The Host header is too long.")
         return get_response(request)
 
     return middleware
@@ -106,8 +101,6 @@ def redirects_and_calls(get_response: View) -> View:
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if REFUSAL in request.META:
-            return refused(request, *request.META[REFUSAL])
         key = key_of(request.path_info)
         if key is None and not is_call(request):
             # pginterleave: alone - what Django's own views write: rows of one session, new rows
@@ -124,8 +117,6 @@ def redirects_and_calls(get_response: View) -> View:
             if not is_outage(error):  # for pages, process_exception() does this
                 raise
             response = unavailable(request, error)
-        if NOT_SENT in request.META:
-            response[PROCESSED] = NO
         return response
 
     return middleware

@@ -1,0 +1,325 @@
+"""Which hits wait, which statement counts them, and their results; the tests end the statements."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from project.serving import hit_counter
+from project.serving.hit_counter import MAX_FAILURES, MAX_KEY_STATEMENTS, HitCounter
+from shorturl.exceptions import RowLocked
+
+LONG = 10.0  # seconds, many times the longest test
+ROUNDS = 6  # of the event loop: more than any step takes
+
+
+class Visit(NamedTuple):
+    number: int
+    is_bot: bool = False
+
+
+class Statements:
+    """The statements of a HitCounter, which wait until the test ends them.
+
+    Statements for several keys leave out the keys in `locked`. `uses` has what is left of a link
+    with a limit, which bots do not use.
+    """
+
+    def __init__(self, queue_timeout: float) -> None:
+        self.sent: list[Any] = []
+        self.under_way: list[asyncio.Future[None]] = []
+        self.locked: set[str] = set()
+        self.uses: dict[str, int] = {}
+        self.counter = HitCounter(self.count_keys, self.count_key, queue_timeout=queue_timeout)
+
+    async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, str]:
+        await self.end_of({key: numbers(of_key) for key, of_key in visits.items()})
+        return {key: key for key in visits if key not in self.locked}
+
+    async def count_key(self, key: str, visits: Sequence[Visit]) -> str | None:
+        await self.end_of((key, numbers(visits)))
+        if key in self.uses:
+            if len(visits) > self.uses[key] or any(visit.is_bot for visit in visits):
+                return None
+            self.uses[key] -= len(visits)
+        return key
+
+    async def end_of(self, statement: object) -> None:
+        self.sent.append(statement)
+        self.under_way.append(asyncio.get_running_loop().create_future())
+        await self.under_way[-1]
+
+    async def add(self, *keys: str, bots: bool = False) -> "list[asyncio.Task[Any]]":
+        """Add a hit of each key, and wait until all possible statements are sent."""
+        tasks = [
+            asyncio.create_task(self.counter.count(key, Visit(number, bots)))
+            for number, key in enumerate(keys)
+        ]
+        await self.rounds()
+        return tasks
+
+    async def end(self, number: int = 1, error: Exception | None = None) -> None:
+        """End the statements that were sent first."""
+        for _ in range(number):
+            statement = self.under_way.pop(0)
+            statement.set_exception(error) if error else statement.set_result(None)
+        await self.rounds()
+
+    async def end_all(self) -> None:
+        while self.counter.tasks:
+            await self.end(len(self.under_way))
+
+    async def rounds(self) -> None:
+        for _ in range(ROUNDS):
+            await asyncio.sleep(0)
+
+
+Test = Callable[[Statements], Coroutine[Any, Any, None]]
+
+
+def numbers(visits: Sequence[Visit]) -> list[int]:
+    return [visit.number for visit in visits]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a test on an event loop; afterwards no hit waits, and no key is remembered."""
+
+    async def whole(test: Test, queue_timeout: float) -> None:
+        statements = Statements(queue_timeout)
+        await test(statements)
+        counter = statements.counter
+        while counter.tasks:  # until the run's time limit
+            for gathering in counter.gatherings.values():
+                gathering.end()
+            await asyncio.sleep(0)
+        assert not statements.under_way
+        assert not counter.waiting | counter.single
+
+    def run_test(test: Test, *, gather: float = 0, queue_timeout: float = LONG) -> None:
+        monkeypatch.setattr(hit_counter, "GATHER_SECONDS", gather)
+        asyncio.run(asyncio.wait_for(whole(test, queue_timeout), LONG))
+
+    return run_test
+
+
+def test_the_next_statement_counts_all_hits_that_came_meanwhile(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        first = await statements.add("a", "d")
+        rest = await statements.add("a", "b", "a", "c", "b")
+        await statements.end()
+        assert await asyncio.gather(*first) == ["a", "d"]
+        assert not any(task.done() for task in rest)
+        await statements.end()
+        assert await asyncio.gather(*rest) == ["a", "b", "a", "c", "b"]
+        assert statements.sent == [{"a": [0], "d": [1]}, {"a": [0, 2], "b": [1, 4], "c": [3]}]
+
+    run(test)
+
+
+@pytest.mark.parametrize("keys", ["aaa", "aba", "abc"])
+def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(run: Any, keys: str) -> None:
+    async def test(statements: Statements) -> None:
+        await statements.add(*keys)
+        again = await statements.add("a")
+        await statements.end()
+        again += await statements.add(keys[1])
+        assert len(statements.sent) == 1
+        again += await statements.add(keys[2])
+        assert len(statements.sent) == 2
+        await statements.end()
+        assert await asyncio.gather(*again) == ["a", *keys[1:]]
+
+    run(test, gather=LONG)
+
+
+def test_but_not_longer_than_some_milliseconds(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        await statements.add("a", "b")
+        await statements.end()
+        await statements.add("a")
+        while len(statements.sent) == 1:  # until the run's time limit
+            await asyncio.sleep(0)
+        await statements.end()
+
+    run(test, gather=0.01)
+
+
+def test_a_key_that_waits_while_nothing_is_under_way_has_its_own_statement(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        tasks = await statements.add("a", "a")
+        tasks += await statements.add("b", "a")
+        assert statements.sent == [("a", [0, 1]), {"b": [0]}]
+        await statements.end(2)
+        assert statements.sent[2:] == [("a", [1])]
+        await statements.end()
+        assert await asyncio.gather(*tasks) == ["a", "a", "b", "a"]
+
+    run(test)
+
+
+def test_a_statement_has_a_limited_number_of_keys(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(statements: Statements) -> None:
+        tasks = await statements.add("a", "b", "c", "d", "e")
+        await statements.end()
+        await statements.end()
+        assert statements.sent == [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]
+        await asyncio.gather(*tasks)
+
+    monkeypatch.setattr(hit_counter, "MAX_KEYS", 3)
+    run(test)
+
+
+def test_a_locked_row_delays_no_other_key(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        statements.locked = {"a"}
+        locked, free = await statements.add("a", "b")
+        await statements.end()
+        assert await free == "b"
+        assert statements.sent[1:] == [("a", [0])]
+        behind, other = await statements.add("a", "c")
+        assert statements.sent[2:] == [{"c": [1]}]
+        await statements.end(2)
+        await statements.end()
+        assert [await task for task in (locked, other, behind)] == ["a", "c", "a"]
+
+    run(test)
+
+
+def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS + 1)]
+        statements.locked = {*keys}
+        tasks = await statements.add(*keys)
+        await statements.end()
+        assert len(statements.sent) == 1 + MAX_KEY_STATEMENTS
+        tasks += await statements.add("free")
+        assert statements.sent[-1] == {"free": [0]}
+        await statements.end_all()
+        assert await asyncio.gather(*tasks) == [*keys, "free"]
+
+    run(test)
+
+
+def test_a_key_with_many_hits_gives_its_statement_away_when_others_wait(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        tasks = await statements.add("hot")
+        keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS)]
+        statements.locked = {*keys}
+        tasks += await statements.add(*keys)
+        tasks += await statements.add("hot")
+        await statements.end(2)
+        assert ("k3", [3]) not in statements.sent
+        await statements.end()
+        assert ("k3", [3]) in statements.sent
+        await statements.end_all()
+        assert await asyncio.gather(*tasks) == ["hot", *keys, "hot"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(("bots", "sent"), [(False, [[0, 1, 2], [0], [1], [2]]), (True, [[0, 1]])])
+def test_hits_beyond_the_last_use_are_not_counted(run: Any, bots: bool, sent: list[Any]) -> None:
+    """Bots use nothing: they are not counted, and people one by one."""
+
+    async def test(statements: Statements) -> None:
+        statements.uses = {"a": 2}
+        tasks = await statements.add(*"aaa"[: len(sent[0])], bots=bots)
+        await statements.end_all()
+        counted = [] if bots else ["a", "a"]
+        assert await asyncio.gather(*tasks) == (counted + [None] * 3)[: len(tasks)]
+        assert statements.sent == [("a", each) for each in sent]
+
+    run(test)
+
+
+def test_a_bot_among_people_uses_nothing_up(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        statements.uses = {"a": 2}
+        first = await statements.add("a")
+        tasks = await statements.add("a", bots=True) + await statements.add("a")
+        await statements.end_all()
+        assert await asyncio.gather(*first, *tasks) == ["a", None, "a"]
+
+    run(test)
+
+
+def test_counted_hits_are_answered_although_a_later_one_fails(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        statements.uses = {"a": 2}
+        tasks = await statements.add("a", "a", "a")
+        await statements.end()
+        await statements.end()
+        await statements.end(error=ZeroDivisionError())
+        assert await tasks[0] == "a"
+        for task in tasks[1:]:
+            with pytest.raises(ZeroDivisionError):
+                await task
+
+    run(test)
+
+
+@pytest.mark.parametrize(("error", "fails"), [(ZeroDivisionError(), True), (RowLocked("a"), False)])
+def test_an_error_is_set_for_all_hits_of_the_statement(
+    run: Any, error: Exception, fails: bool
+) -> None:
+    """Several in a row mean that redirects fail; a locked row does not."""
+
+    async def test(statements: Statements) -> None:
+        for keys in ("ab", "a", "ab"):
+            assert not statements.counter.is_failing()
+            tasks = await statements.add(*keys)
+            await statements.end(error=error)
+            assert {*await asyncio.gather(*tasks, return_exceptions=True)} == {error}
+        assert MAX_FAILURES == 3
+        assert statements.counter.is_failing() is fails
+        (again,) = await statements.add("a")
+        await statements.end()
+        assert await again == "a"
+        assert not statements.counter.is_failing()
+
+    run(test)
+
+
+def test_a_hit_that_waits_for_too_long_is_refused_and_not_sent(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        sent = await statements.add("a", "b")
+        for task in await statements.add("a", "c"):
+            with pytest.raises(TimeoutError):
+                await task
+        await statements.end()
+        assert await asyncio.gather(*sent) == ["a", "b"]  # what was sent is waited for
+        assert statements.sent == [{"a": [0], "b": [1]}]
+
+    run(test, queue_timeout=0.01)
+
+
+def test_a_hit_of_a_locked_row_is_refused_too_when_no_statement_is_free(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS + 1)]
+        statements.locked = {*keys}
+        *sent, last = await statements.add(*keys)
+        await statements.end()
+        with pytest.raises(TimeoutError):
+            await last
+        await statements.end(MAX_KEY_STATEMENTS)
+        assert await asyncio.gather(*sent) == keys[:-1]
+
+    run(test, queue_timeout=0.01)
+
+
+def test_a_hit_whose_client_has_left_is_not_sent(run: Any) -> None:
+    async def test(statements: Statements) -> None:
+        sent, other = await statements.add("a", "c")
+        left, behind, stays = await statements.add("b", "a", "b")
+        for task in (left, behind, sent):  # for the last one it is too late
+            task.cancel()
+        await statements.end()
+        await statements.end()
+        assert [await other, await stays] == ["c", "b"]
+        assert statements.sent == [{"a": [0], "c": [1]}, ("b", [2])]
+
+    run(test)

@@ -1,0 +1,90 @@
+"""Banned domains: no link is made to one, and a ban makes the links expire that lead there.
+
+A redirect does not ask about bans. A create, or a change of a target, asks in its own transaction,
+and so locks the table of bans until its COMMIT. A ban waits for these locks before it is committed,
+and looks for links afterwards. So either the create sees the ban, or the ban sees the link.
+"""
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from django.core.exceptions import ValidationError
+from django.db import connection, transaction
+from django.db.backends.postgresql.psycopg_any import sql
+from django.db.models import Q
+
+from shorturl.exceptions import TargetBanned
+from shorturl.links.validators import shortened, target_host
+from shorturl.models import CLOCK, BannedDomain, ShortUrl
+
+LINKS_AT_A_TIME = 10_000  # that a ban looks at
+# A hit compares the expiry with the time at which its statement began. This may be before the ban's
+# UPDATE, which may still get the row first. No statement takes so long: see statement_timeout.
+BEFORE_HITS_UNDER_WAY = timedelta(minutes=1)
+TABLE = sql.Identifier(BannedDomain._meta.db_table)
+# FOR KEY SHARE locks the table, too, in a mode that only the LOCK below waits for.
+FIND = sql.SQL("SELECT domain FROM {} WHERE domain = ANY (%s) FOR KEY SHARE").format(TABLE)
+LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(TABLE)
+
+
+def ban(domains: Collection[str]) -> int:
+    """Ban domains in ASCII, with their subdomains; return how many links expire because of it.
+
+    When it returns, no link to them is followed, and none can be made. It reads all live links.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(LOCK)
+        new = [BannedDomain(domain=domain) for domain in domains]
+        BannedDomain.objects.bulk_create(new, ignore_conflicts=True)
+    return expire_links(frozenset(domains))
+
+
+def lift(domains: Collection[str]) -> int:
+    """Lift bans; return how many there were. Links that have expired stay so."""
+    return BannedDomain.objects.filter(domain__in=domains).delete()[0]
+
+
+def expire_links(domains: frozenset[str]) -> int:
+    """Make the links to the domains expire that have not expired; return their number."""
+    # Used-up ones, too: their limit can be raised.
+    links = ShortUrl.objects.filter(Q(expires_at=None) | Q(expires_at__gt=CLOCK), deleted_at=None)
+    expired, last = 0, 0
+    while True:
+        rows = links.filter(id__gt=last).order_by("id").values_list("id", "target_url")
+        batch = list(rows[:LINKS_AT_A_TIME])
+        if not batch:
+            return expired
+        last, _ = batch[-1]
+        targets = {target for _, target in batch if not domains.isdisjoint(domains_of(target))}
+        if targets:
+            # By target, too: a link may have another one by now.
+            banned = links.filter(id__in=[row[0] for row in batch], target_url__in=targets)
+            expired += banned.update(expires_at=CLOCK - BEFORE_HITS_UNDER_WAY)
+
+
+def refuse_banned(target_urls: Collection[str]) -> None:
+    """Raise TargetBanned if a target is in a banned domain; see banned_targets()."""
+    for target_url, domain in banned_targets(target_urls).items():
+        raise TargetBanned(shortened(target_url), domain)
+
+
+def banned_targets(target_urls: Collection[str]) -> dict[str, str]:
+    """Return the targets that are in a banned domain, with that domain.
+
+    Call it in the transaction that writes the targets, before it writes them.
+    """
+    domains = {target_url: domains_of(target_url) for target_url in target_urls}
+    with connection.cursor() as cursor:
+        cursor.execute(FIND, [[*set().union(*domains.values())]])
+        banned = {domain for (domain,) in cursor.fetchall()}
+    return {url: min(of_url & banned) for url, of_url in domains.items() if of_url & banned}
+
+
+def domains_of(target_url: str) -> set[str]:
+    """Return the domains that a target is in, as bans are stored; none if it is no web address."""
+    try:
+        labels = target_host(target_url).split(".")
+    except ValidationError:  # a row that neither a form nor the API has written
+        return set()
+    return {".".join(labels[start:]) for start in range(len(labels))}
