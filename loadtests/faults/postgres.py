@@ -126,7 +126,7 @@ DAYS = "SELECT 1 FROM shorturl_dailyvisits FOR UPDATE"
 # A roll-up that waits for a lock.
 MIDWAY = """
     SELECT pid FROM pg_stat_activity
-    WHERE wait_event_type = 'Lock' AND query ~ 'added_to_days'
+    WHERE wait_event_type = 'Lock' AND query ~ 'old_days'
 """
 END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
 # Makes the visits of today old, so that they are rolled up to a month.
