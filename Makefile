@@ -11,6 +11,7 @@ help:  ## this list
 	@sed -nE 's/^([a-z]+):.*  ## (.*)/make \1\t\2/p' Makefile | expand -t 16
 
 run: .venv/installed-to-run  ## install what is needed, migrate, and serve (HOST, PORT, WORKERS, THREADS)
+	@mkdir -p .local && echo $${PORT:-$$(sed -n 's/^PORT=//p' .env 2>/dev/null | grep . || echo 8000)} >.local/served-at
 	@SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
 # If Python writes no bytecode, each of the many processes compiles all tests again.
@@ -43,22 +44,17 @@ coverage:  ## make prove and make test: every line that writes rows was explored
 	$(MAKE) test OPTIONS="$(LINES) --interleave-coverage-append --interleave-coverage-fail-under=100"
 
 races: .venv/installed  ## every strategy under load, and a table of the losses
-	$(BIN)/python -m loadtests.every_strategy
+	$(BIN)/python -m loadtests.races
 
 SCRIPT := lost_update
-ifneq (,$(filter locust,$(MAKECMDGOALS)))
-SCRIPTS := $(basename $(notdir $(shell grep -l '^Hooks' loadtests/*.py)))
-$(if $(filter $(SCRIPT),$(SCRIPTS)),,$(error SCRIPT is one of: $(SCRIPTS)))
-endif
 locust: .venv/installed-to-load  ## beside make run: a script of loadtests/ in Locust's web UI, with its ledger (SCRIPT=toctou)
-	$(BIN)/locust -f loadtests/$(SCRIPT).py \
-	    --host http://127.0.0.1:$${PORT:-8000}
+	$(BIN)/locust -f loadtests/$(SCRIPT).py
 
-faults: .venv/installed  ## injected faults under load, and the longest wait of a request; about eight minutes
+faults: .venv/installed  ## injected faults under load, and the longest wait of a request; about three minutes
 	$(BIN)/python -m loadtests.faults
 
-bench: .venv/installed  ## the speed of each right strategy, beside PostgreSQL's own benchmark; BENCH="--quick"
-	$(BIN)/python -m loadtests.bench $(BENCH)
+bench: .venv/installed  ## requests per second of the service, beside known programs; about six minutes
+	$(BIN)/python -m loadtests.bench
 
 record: .venv/installed-to-run  ## explore every race, and write what the lab shows: lab/recordings/ (RACE=lost_update)
 	$(BIN)/python manage.py race record $(RACE)

@@ -1,7 +1,6 @@
 """The tables of the lab."""
 
 from django.db import models
-from django.db.models.functions import Now
 
 
 class Notification(models.Model):
@@ -11,15 +10,3 @@ class Notification(models.Model):
 
     def __str__(self) -> str:
         return self.text
-
-
-class KeySpace(models.Model):
-    """The links of one load run: see load/key_spaces.py."""
-
-    name = models.CharField(max_length=20, unique=True)
-    key_length = models.PositiveSmallIntegerField()
-    own_visits = models.BooleanField(default=False, db_default=False)
-    created_at = models.DateTimeField(db_default=Now())
-
-    def __str__(self) -> str:
-        return self.name

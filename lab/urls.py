@@ -1,9 +1,10 @@
 """The lab's paths, below /lab/ and only if the lab is on."""
 
 from django.conf import settings
-from django.urls import path
+from django.urls import path, re_path
 
 from lab.load import views as load
+from lab.load.key_spaces import NAME
 from lab.pages import exploration_views as explorations
 from lab.pages import views as pages
 
@@ -24,14 +25,6 @@ urlpatterns = [
 
 if settings.SHORTURL_LAB_LOAD:
     urlpatterns += [
-        path("create/<str:strategy>", load.create),
-        path("answer/<str:strategy>", load.answer),
-        path("reuse/<str:strategy>", load.reuse),
-        path("record/<str:strategy>/<str:key>", load.record),
-        path("resolve/<str:strategy>/<str:key>", load.resolve),
-        path("spend/<str:strategy>", load.spend),
-        path("edit/<str:key>", load.edit),
-        path("spaces", load.spaces),
-        path("spaces/<str:name>", load.space),
-        path("spaces/<str:name>/links", load.links),
+        re_path(rf"^load/(?P<space>{NAME})$", load.key_space),
+        re_path(rf"^load/(?P<space>{NAME})/(?P<operation>\w+)/(?P<strategy>\w+)$", load.run),
     ]

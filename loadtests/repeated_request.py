@@ -1,36 +1,52 @@
 """The same request many times: a client that gets no answer soon sends its request again.
 
-What it teaches: a strategy that looks an Idempotency-Key up first, and stores it last, recognizes a
-repeated request only after the first one has ended. During the first one, the second one finds no
-key, and does the work again. Eight requests for each target have the same key. After the answer
-that the request is in progress, a user goes on to the next one.
+A strategy that looks an Idempotency-Key up first, and stores it last, recognizes a repeated request
+only after the first one has ended. During the first one, the second one finds no key, and does the
+work again.
 
-How to run it, with the service up (`make run`):
+With the service up (`make run`):
 
     locust -f loadtests/repeated_request.py --headless --strategy look_up_then_store
     locust -f loadtests/repeated_request.py --headless --strategy advisory_lock
     locust -f loadtests/repeated_request.py                 # http://127.0.0.1:8089, tab "Ledger"
 
-`manage.py race explore killed_before_the_answer` shows what a crash does to a key, and `python -m
-loadtests.faults kill_answer` kills a worker between the work and the answer.
+Eight requests for each target have the same key, which is the target. The answer that the request
+is in progress is right, too.
 """
 
-from locust import task
+import itertools
+from collections import Counter
+from http import HTTPStatus
 
-from loadtests.harness.hooks import Hooks
-from loadtests.harness.load_run import LoadRun
-from loadtests.harness.users import LedgerUser
+from locust import FastHttpUser, task
 
-SENT = 8  # times that each request is sent, half the number of users
+from loadtests.key_space import KeySpace
+from loadtests.ledger import Ledger
+from loadtests.records import Records, Verdict
 
-Hooks(LoadRun("idempotency"))
+REQUESTS = 8  # with the same key, half the number of users
+numbers = itertools.count()
+ledger = Ledger("links made again", strategy="look_up_then_store")
+space = KeySpace(ledger, "idempotency")
 
 
-class Sender(LedgerUser):
+@ledger.reconcile
+def requests_are_carried_out_once(told: Records) -> Verdict:
+    """Every target that a user got a link to has exactly one link."""
+    links = Counter(link.target_url for link in space.read())
+    missing = Counter({*told.acknowledged}) - links
+    return Verdict(counted=links, lost=(links - Counter({*links})) + missing)
+
+
+class Sender(FastHttpUser):
     """Sends one request after another. All users send the same ones."""
 
     @task
-    def send(self) -> None:
-        target_url = f"{self.given['targets']}{self.load.total // SENT}"
-        path, space = f"/lab/answer/{self.strategy}", self.given["space"]
-        self.create(path, target_url, space=space)
+    def send_request(self) -> None:
+        target_url = space.target_url(next(numbers) // REQUESTS)
+        ledger.sent[target_url] += 1
+        answer = space.run(self.client, target_url=target_url)
+        if answer.status == HTTPStatus.CREATED:
+            ledger.acknowledged[target_url] += 1
+        elif answer.is_refusal:
+            ledger.refused[target_url] += 1

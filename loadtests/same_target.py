@@ -1,34 +1,49 @@
 """Two links where one was requested: many users request a link to the same target at once.
 
-What it teaches: a strategy that selects a link, and creates one if there is none, creates a second
-one when two requests select at the same moment. No request fails, so no user notices. get_or_create
-notices later: it expects one link, so after a second one every further request for that target
-fails. Once a target has its link, there is no race for it any more. So the users go on to the next
-target after eight requests.
+A strategy that looks for a link, and creates one if there is none, creates a second one when two
+requests look at the same moment. No request fails, so no user notices. `get_or_create` notices
+later: it expects one link, so after a second one every further request for that target fails.
 
-How to run it, with the service up (`make run`):
+With the service up (`make run`):
 
     locust -f loadtests/same_target.py --headless --strategy find_then_create
     locust -f loadtests/same_target.py --headless --strategy advisory_lock
     locust -f loadtests/same_target.py                      # http://127.0.0.1:8089, tab "Ledger"
+
+Once a target has its link, there is no race for it any more. So the users go on to the next target
+after eight requests.
 """
 
-from locust import task
+import itertools
+from collections import Counter
+from http import HTTPStatus
 
-from loadtests.harness.hooks import Hooks
-from loadtests.harness.load_run import LoadRun
-from loadtests.harness.users import LedgerUser
+from locust import FastHttpUser, task
 
-ASKED = 8  # requests for each target, half the number of users
+from loadtests.key_space import KeySpace
+from loadtests.ledger import Ledger
+from loadtests.records import Records, Verdict
 
-Hooks(LoadRun("reusing"))
+REQUESTS = 8  # for each target, half the number of users
+numbers = itertools.count()
+ledger = Ledger("links too many", strategy="find_then_create")
+space = KeySpace(ledger, "reusing")
 
 
-class Asker(LedgerUser):
+@ledger.reconcile
+def each_target_has_one_link(told: Records) -> Verdict:
+    """Every target that a user got a link to has exactly one link."""
+    links = Counter(link.target_url for link in space.read())
+    missing = Counter({*told.acknowledged}) - links
+    return Verdict(counted=links, lost=(links - Counter({*links})) + missing)
+
+
+class Requester(FastHttpUser):
     """Requests a link to one target after another. All users request the same ones."""
 
     @task
-    def ask_for_one(self) -> None:
-        target_url = f"{self.given['targets']}{self.load.total // ASKED}"
-        path, space = f"/lab/reuse/{self.strategy}", self.given["space"]
-        self.create(path, target_url, space=space)
+    def request_link(self) -> None:
+        target_url = space.target_url(next(numbers) // REQUESTS)
+        ledger.sent[target_url] += 1
+        if space.run(self.client, target_url=target_url).status == HTTPStatus.CREATED:
+            ledger.acknowledged[target_url] += 1

@@ -1,5 +1,4 @@
 from django.db import migrations, models
-from django.db.models.functions import Now
 
 ID = models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")
 
@@ -11,16 +10,6 @@ class Migration(migrations.Migration):
     dependencies = []
 
     operations = [
-        migrations.CreateModel(
-            name="KeySpace",
-            fields=[
-                ("id", ID.clone()),
-                ("name", models.CharField(max_length=20, unique=True)),
-                ("key_length", models.PositiveSmallIntegerField()),
-                ("own_visits", models.BooleanField(db_default=False, default=False)),
-                ("created_at", models.DateTimeField(db_default=Now())),
-            ],
-        ),
         migrations.CreateModel(
             name="Notification",
             fields=[

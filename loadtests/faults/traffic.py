@@ -1,196 +1,192 @@
-"""The load of an experiment: users with a steady rate of requests, and a ledger of all answers.
+"""The traffic during a fault: users who follow links as people do, and their ledger.
 
-The rate is far below the capacity, so a request waits only because of the fault.
+A user sends ten requests a second, all of them far fewer than the service can answer. So a request
+waits only because of the fault.
 """
 
-import http.client
-import itertools
-import json
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import random
+import uuid
+from collections import Counter
+from http import HTTPStatus
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-from loadtests.harness.lab_api import Lab
-from loadtests.harness.ledger import NO, PROCESSED, Ledger, leaves_open
-from loadtests.harness.reconciliation import reconcile
-from loadtests.harness.result import LoadResult
+from locust import FastHttpUser, constant_pacing, task
+from locust.env import Environment
 
-FOLLOWERS = 16  # half of them follow the hot short URL, each other one a cold one
-INTERVAL = 0.1  # seconds between two requests of a user
-CLIENT_TIMEOUT = 60  # seconds, longer than any bound
-KEY_LENGTH = 3
-# Other requests: pages, the API, and a key that does not exist.
-PAGES = ("/", "/login", "/{hot}/stats", "/{hot}/qr.svg", "/api/links/{hot}", "/{space}-none")
-# So many that a roll-up compacts the visits of a link, once they are old.
-REFERRERS = [f"https://{number}.example/" for number in range(100)]
-JSON = {"Content-Type": "application/json"}
+from loadtests.key_space import BROWSER, Link
+from loadtests.records import Records, Result, Verdict
+from loadtests.servers import OwnPostgres, RunningService, wait_until
+
+CLIENT_TIMEOUT = 60.0  # seconds, longer than any limit
+AT_WORK = 100  # redirects
+UNAVAILABLE = (0, 502, 503, 504)  # of an outage, which a fault may cause; 0 is no answer
 
 
-class Answer(NamedTuple):
-    """An answer: its status or the kind of the error, its body, and its time."""
+class Kind(NamedTuple):
+    """A way to request a link."""
 
-    kind: str
-    body: bytes
-    seconds: float
-
-    @property
-    def sent(self) -> bool:
-        """Whether the request was sent."""
-        return not self.kind.startswith("not sent")
+    query: str = ""
+    headers: dict[str, str] = {}
+    method: str = "GET"
+    is_hit: bool = True
 
 
-class HttpClient:
-    """Keeps a connection to the first of `urls` that accepts one."""
+HOT = Kind()
+KINDS = {
+    "cold": Kind(),
+    "tagged": Kind("?utm_source=mail&fbclid=x"),
+    "forwarding": Kind("?utm_source=mail&page=2"),
+    "conditional": Kind(headers={"If-None-Match": "*", "If-Modified-Since": "x"}),
+    "headed": Kind(method="HEAD", is_hit=False),
+    "prefetched": Kind(headers={"Sec-Purpose": "prefetch"}, is_hit=False),
+}
 
-    def __init__(self, urls: Sequence[str]) -> None:
-        self._addresses = itertools.cycle(urlsplit(url).netloc for url in urls)
-        self._connection = self._next()
 
-    def _next(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(next(self._addresses), timeout=CLIENT_TIMEOUT)
+class User(FastHttpUser):
+    """A user of the service, who records every request."""
 
-    def ask(self, method: str, path: str, content: object = None, **headers: str) -> Answer:
-        """Send one request, once, with further `headers`, and return the answer."""
-        began, body = time.monotonic(), None if content is None else json.dumps(content)
-        try:
-            self._connection.request(method, path, body, {**JSON, **headers})
-            response = self._connection.getresponse()
-            refused = response.headers[PROCESSED] == NO
-            kind = f"{'not processed: ' if refused else ''}{response.status}"
-            answer = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            refused = isinstance(error, ConnectionRefusedError)
-            if refused:
-                self._connection = self._next()
-            kind = f"{'not sent' if refused else 'no answer'}: {type(error).__name__}"
-            answer = b""
-        return Answer(kind, answer, time.monotonic() - began)
+    abstract = True
+    wait_time = constant_pacing(0.1)  # seconds
+    network_timeout = CLIENT_TIMEOUT
+    traffic: "Traffic"  # set by Traffic
 
-    def close(self) -> None:
-        self._connection.close()
+    def send(self, method: str, path: str, name: str, *expected: int, **options: Any) -> Any:
+        """Send a request; return the response if its status is expected, else None."""
+        options |= {"name": name, "catch_response": True, "allow_redirects": False}
+        with self.client.request(method, path, **options) as response:
+            if response.status_code in expected:
+                response.success()
+                return response
+            self.traffic.unbroken = 0
+            if response.status_code not in UNAVAILABLE:
+                self.traffic.records.failed[f"{response.status_code} of {name}"] += 1
+        return None
+
+    def follow(self, key: str, name: str, kind: Kind) -> Any:
+        """Request a link; return the answer if it is right, or says that the link is used up."""
+        records, headers = self.traffic.records, {"User-Agent": BROWSER, **kind.headers}
+        records.sent[key] += kind.is_hit
+        expected = [HTTPStatus.FOUND, HTTPStatus.GONE]
+        expected += [] if kind.is_hit else [HTTPStatus.SERVICE_UNAVAILABLE]
+        path = f"/{key}{kind.query}"
+        response = self.send(kind.method, path, name, *expected, headers=headers)
+        if response is not None and response.status_code == HTTPStatus.GONE:
+            records.refused[key] += 1
+        elif response is not None and kind.is_hit:
+            records.acknowledged[key] += 1
+            self.traffic.unbroken += 1
+        return response
+
+    def create(self, **values: Any) -> str | None:
+        """Create a link; return its key if the create was acknowledged."""
+        target_url = f"https://{self.traffic.space}.invalid/{uuid.uuid4().hex}"
+        records = self.traffic.records
+        records.sent[target_url] += 1
+        content = {"target_url": target_url, **values}
+        response = self.send("POST", "/api/links", "create", HTTPStatus.CREATED, json=content)
+        if response is None:
+            return None
+        records.acknowledged[target_url] += 1
+        return str(response.json()["key"])
+
+
+class HotFollower(User):
+    """Follows the hot link."""
+
+    fixed_count = 8
+
+    @task
+    def follow_hot(self) -> None:
+        self.follow(self.traffic.keys["hot"], "hot", HOT)
+
+
+class Follower(User):
+    """Requests the other links."""
+
+    fixed_count = 8
+
+    @task
+    def follow_other(self) -> None:
+        name, kind = random.choice([*KINDS.items()])  # noqa: S311
+        response = self.follow(self.traffic.keys[name], name, kind)
+        if response and name == "forwarding" and "page=2" not in response.headers["Location"]:
+            self.traffic.records.failed["query not forwarded"] += 1
+
+
+class LimitedFollower(User):
+    """Follows a new link until it is used up, together with the others."""
+
+    fixed_count = 3
+
+    @task
+    def follow_limited(self) -> None:
+        key = self.traffic.limited or self.create(max_hits=5)
+        self.traffic.limited = key
+        response = self.follow(key, "limited", HOT) if key else None
+        if response is not None and response.status_code == HTTPStatus.GONE:
+            self.traffic.limited = None
+
+
+class Visitor(User):
+    """Creates links, opens pages, and asks whether the service is alive."""
+
+    fixed_count = 3
+
+    @task
+    def visit(self) -> None:
+        self.create()
+        hot = self.traffic.keys["hot"]
+        path = random.choice(["/", "/login", f"/{hot}/stats", f"/{hot}/qr.svg"])  # noqa: S311
+        self.send("GET", path, "page", HTTPStatus.OK)
+        self.send("GET", "/healthz", "/healthz", HTTPStatus.OK, headers={"Connection": "close"})
 
 
 class Traffic:
-    """Users of the services at `urls`, their ledger, and their longest wait.
+    """The users of a service, who begin at once, and their records.
 
-    /healthz is requested at `probed`, or at the first of `urls`. Raises LabError when no service
-    answers. Use running() to start the users.
+    `keys` has the key of the hot link and of each of KINDS, and `limited` that of a link which is
+    not used up. `unbroken` counts the redirects since a request has failed.
     """
 
-    def __init__(self, urls: Sequence[str], probed: str = "") -> None:
-        self.urls, self.probed, self._lab = urls, probed or urls[0], Lab(urls[0])
-        opened = self._lab.open_space(KEY_LENGTH)
-        self.space, self.targets = opened["space"], opened["targets"]
-        self.keys = [
-            self._lab.create(self.space, "on_conflict", f"{self.targets}seed/{number}")
-            for number in range(1 + FOLLOWERS // 2)
-        ]
-        self.hot = self.keys[0]
-        self.ledger = Ledger()
-        self.longest = self.longest_probe = 0.0  # seconds
-        self.failed_probes = 0
-        self.unbroken = 0  # redirects since a request failed
-        self.followed = 0  # requests for a redirect, answered or not
-        self._pages, self._referrers = itertools.cycle(PAGES), itertools.cycle(REFERRERS)
-        self.lock, self.stopped = threading.Lock(), threading.Event()
-        users: list[Any] = [self._probe, self._create, self._browse, *[self._follow] * FOLLOWERS]
-        self.threads = [
-            threading.Thread(target=self._repeat, args=(user, number), daemon=True)
-            for number, user in enumerate(users)
-        ]
+    def __init__(self, service: RunningService, postgres: OwnPostgres) -> None:
+        self.service, self.postgres = service, postgres
+        self.space = f"lab-{uuid.uuid4().hex[:5]}"
+        self.records, self.unbroken = Records(), 0
+        self.limited: str | None = None
+        User.traffic, User.host = self, service.url
+        users: list[Any] = [HotFollower, Follower, LimitedFollower, Visitor]
+        environment = Environment(user_classes=users, stop_timeout=CLIENT_TIMEOUT)
+        self.stats, self.runner = environment.stats, environment.create_local_runner()
+        self.first_user = Visitor(environment)
+        self.keys = {
+            name: str(self.first_user.create(forward_query=name == "forwarding"))
+            for name in ("hot", *KINDS)
+        }
+        number = sum(user.fixed_count for user in users)
+        self.runner.start(number, spawn_rate=number)
 
-    def cold_redirects(self) -> int:
-        """Return the number of redirects of all short URLs but the hot one."""
-        with self.lock:
-            return self.ledger.redirects.total() - self.ledger.redirects[self.hot]
+    def wait_until_at_work(self) -> None:
+        """Wait for redirects in a row without an error; raise TimeoutError."""
+        self.unbroken = 0
+        wait_until(lambda: self.unbroken >= AT_WORK, "the load is not answered", CLIENT_TIMEOUT)
 
-    def begin_measuring(self) -> None:
-        """Reset the longest waits."""
-        with self.lock:
-            self.longest = self.longest_probe = 0.0
-            self.failed_probes = 0
-
-    def reconciled(self) -> tuple[int, LoadResult]:
-        """Return the hits in the database, and the ledger reconciled with it."""
-        links = list(self._lab.links(self.space))
-        self._lab.close_space(self.space)
-        result = reconcile(
-            self.ledger,
-            links,
-            script="faults",
-            strategy="service",
-            operation="service",
-            verdict="right",
-            seeds=self.keys,
-            faults=True,
-        )
-        return sum(link.hits for link in links), result
-
-    def _repeat(self, task: Any, number: int) -> None:
-        shift = number % len(self.urls)
-        urls = [*self.urls[shift:], *self.urls[:shift]]
-        client = HttpClient([self.probed] if task == self._probe else urls)
-        while not self.stopped.wait(INTERVAL):
-            task(client, number)
-        client.close()
-
-    def _probe(self, client: HttpClient, number: int) -> None:
-        answer = client.ask("GET", "/healthz")
-        client.close()  # each probe has a new connection
-        with self.lock:
-            self.longest_probe = max(self.longest_probe, answer.seconds)
-            self.failed_probes += answer.kind != "200"
-
-    def _follow(self, client: HttpClient, number: int) -> None:
-        key = self.keys[max(0, number - 2 - FOLLOWERS // 2)]
-        answer = client.ask("GET", f"/{key}", Referer=next(self._referrers))
-        with self.lock:
-            self.followed += answer.sent
-            if self._is_right(answer, "302"):
-                self.ledger.redirected(key, hits=None, request="")
-                self.unbroken += 1
-            elif leaves_open(answer.kind):
-                self.ledger.unknown_redirects[key] += 1
-
-    def _create(self, client: HttpClient, number: int) -> None:
-        target_url = f"{self.targets}{time.monotonic_ns()}"
-        answer = client.ask("POST", "/api/links", {"target_url": target_url})
-        with self.lock:
-            if self._is_right(answer, "201"):
-                self.ledger.created(json.loads(answer.body)["key"], target_url)
-            elif leaves_open(answer.kind):
-                self.ledger.unknown_creates.append(target_url)
-
-    def _browse(self, client: HttpClient, number: int) -> None:
-        path = next(self._pages).format(hot=self.hot, space=self.space)
-        answer = client.ask("GET", path)
-        with self.lock:
-            if self._is_right(answer, "404" if path.endswith("-none") else "200"):
-                self.ledger.other += 1
-
-    def _is_right(self, answer: Answer, expected: str) -> bool:
-        """Record how long the answer took, and an error unless it is the expected one."""
-        self.ledger.sent += answer.sent
-        self.longest = max(self.longest, answer.seconds)
-        if answer.kind != expected:
-            self.ledger.errors[answer.kind] += 1
-            self.unbroken = 0
-        return answer.kind == expected
+    def stop(self) -> Result:
+        """Wait for the answers to all requests, and compare them with the service."""
+        self.runner.stop()
+        client, path = self.first_user.client, f"/lab/load/{self.space}"
+        links: Any = client.get(path).json()
+        client.delete(path)
+        return compare(self.records, [Link(*row) for row in links["links"]])
 
 
-@contextmanager
-def running(urls: Sequence[str], probed: str = "") -> Iterator[Traffic]:
-    """Start the users; after the block stop them, and wait for the answers to all requests."""
-    traffic = Traffic(urls, probed)
-    for thread in traffic.threads:
-        thread.start()
-    try:
-        yield traffic
-    finally:
-        traffic.stopped.set()
-        for thread in traffic.threads:
-            thread.join()
+def compare(told: Records, links: list[Link]) -> Result:
+    """Compare the records with the links: hits by key, creates by target URL.
+
+    A hit without a visit is lost, and so are a visit without a hit and a use beyond the limit.
+    """
+    hits = Counter({link.key: link.hits for link in links})
+    visits = Counter({link.key: link.visits for link in links})
+    limits = Counter({link.key: link.max_hits or link.hits for link in links})
+    counted = hits + Counter(link.target_url for link in links)
+    wrong = (hits - visits) + (visits - hits) + (hits - limits)
+    return Result(told, Verdict(counted, lost=(told.acknowledged - counted) + wrong))

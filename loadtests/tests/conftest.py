@@ -1,43 +1,62 @@
-"""Shared by the tests: a database for services, and functions that run a script."""
+"""Shared by the tests: a service, and functions that run a script."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 
-from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.serving import NO_REFUSALS, ROOT
+from loadtests.servers import NO_REFUSALS, ROOT, RunningService, own_postgres, serving
 
-LAB = {"SHORTURL_LAB": "on", **NO_REFUSALS}
 TIMEOUT = 240  # seconds, many times the longest run on an idle machine
 
 
-@pytest.fixture(scope="module")
-def database_url() -> Iterator[str]:
-    """The URL of a database that only these tests use."""
-    with own_postgres() as postgres:
-        yield postgres.url
+@pytest.fixture(scope="package")
+def service() -> Iterator[RunningService]:
+    """A service with a database that only these tests use."""
+    with own_postgres() as postgres, serving(DATABASE_URL=postgres.url, **NO_REFUSALS) as service:
+        yield service
 
 
-def command(script: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "locust", "-f", f"loadtests/{script}.py", *arguments]
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
 
 
-def ended(*command: str) -> "subprocess.CompletedProcess[str]":
+def ask(url: str, form: dict[str, Any] | None = None) -> Any:
+    """Return the JSON at `url`; None if there is no answer. Post a form if it is given."""
+    try:
+        with urlopen(url, urlencode(form).encode() if form else None, timeout=TIMEOUT) as response:
+            return json.load(response)
+    except OSError:
+        return None
+
+
+def run(*command: str) -> "subprocess.CompletedProcess[str]":
+    """Run a Python module from the project's root."""
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT
+        [sys.executable, "-m", *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
     )
 
 
-def locust(script: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a script headless with a time limit; return its result."""
-    return ended(*command(script, "--headless", "--only-summary", *arguments))
-
-
-def result(reports: Path, script: str, strategy: str) -> Any:
-    """Return the result that a script has written."""
-    return json.loads((reports / f"{script}-{strategy}.json").read_text())
+def run_script(script: str, host: str, file: Path, *options: str) -> Any:
+    """Run a script headless; return what it writes into `file`."""
+    ended = run(
+        *("locust", "-f", f"loadtests/{script}.py", "--headless", "--only-summary"),
+        *("--host", host, "--run-time", "3s", "--ledger-file", str(file), *options),
+    )
+    assert file.exists(), ended.stderr
+    result = json.loads(file.read_text())
+    assert ended.returncode == result["exit_code"], ended.stderr
+    return result

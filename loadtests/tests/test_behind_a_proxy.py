@@ -1,93 +1,140 @@
-"""The results of runs behind a proxy that repeats, drops, replaces or replays, over real HTTP.
+"""A proxy between Locust and the service makes outcomes unknown, and loses nothing.
 
-With one worker and one thread no race is possible, and no run may report one. With 4 × 4, the
-losses of a wrong strategy are still found.
+It does something to every fifth request of a script: it repeats, drops, delays or replaces it or
+its answer.
 """
 
-from concurrent.futures import ThreadPoolExecutor
+import http.client
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests.harness.serving import serving
-from loadtests.tests.conftest import LAB, locust, result
-from loadtests.tests.proxy import EVERY, Misdeed, drop, proxied, refuse, repeat, replace, replay
+from loadtests.servers import RunningService
+from loadtests.tests.conftest import run_script
 
-AT_ONCE = 3  # runs; the queue of the one thread holds all their users
-
-
-class Attack(NamedTuple):
-    """A run behind a proxy, and its expected sentence."""
-
-    strategy: str
-    misdeed: Misdeed
-    sentence: str
-    of: str = "/lab/"
-    every: int = EVERY
-    script: str = "lost_update"
+EVERY = 5
+DELAY = 7  # seconds, longer than a run waits for its last answers
 
 
-BROKE = "wrong, and the invariant was violated"
-TWICE = "took effect twice, as if a proxy had repeated them: this proves no race"
-UNKNOWN = " unknown: "
-# With one worker and one thread, where no race is possible.
-ALONE = [
-    Attack("naive", repeat, TWICE),
-    Attack("naive", replace, UNKNOWN),
-    Attack("update_returning", drop, "redirects was acknowledged", "/lab/resolve/", 1),
-    Attack("naive", refuse, UNKNOWN),
-    Attack("naive", replay, UNKNOWN),
-    Attack("naive", drop, "wrong, BUT the invariant held"),
-    Attack("check_first", repeat, TWICE, script="toctou"),
-    Attack("check_first", replace, UNKNOWN, script="toctou"),
-    Attack("check_first", replay, UNKNOWN, script="toctou"),
-    # No link is beyond the quota. The repeated request decides whether one was made twice.
-    Attack("count_then_insert", repeat, "", script="last_link"),
-    Attack("get_then_create", repeat, TWICE, script="same_hour"),
-    Attack("get_then_create", replace, UNKNOWN, script="same_hour"),
-    Attack("get_then_create", drop, "wrong, BUT the invariant held", script="same_hour"),
-]
-MANY = [
-    Attack("naive", repeat, BROKE),
-    Attack("naive", replace, BROKE),
-    Attack("check_first", replace, BROKE, script="toctou"),
-    Attack("update_returning", drop, "right, and the invariant held"),
-    Attack("update_returning", replay, UNKNOWN),
-    Attack("on_conflict", drop, "right, and the invariant held", script="toctou"),
-    Attack("count_then_insert", repeat, BROKE, script="last_link"),
-    Attack("reservation", drop, "right, and the invariant held", script="last_link"),
-    Attack("get_then_create", replace, BROKE, script="same_hour"),
-    Attack("combined", drop, "right, and the invariant held", script="same_hour"),
-]
+class Message(NamedTuple):
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
 
 
-def check(host: str, attacks: list[Attack], reports: Path, **options: str) -> None:
-    """Run the attacks, some at the same time, each in another key space."""
+class Proxy(BaseHTTPRequestHandler):
+    """Forwards each request to the server's `service`, and does its `misdeed` to some."""
 
-    def run(attack: Attack) -> Any:
-        own = reports / str(attacks.index(attack))
-        with proxied(host, attack.misdeed, of=attack.of, every=attack.every) as url:
-            asked = ["--host", url, "--strategy", attack.strategy, "--reports", str(own)]
-            given = [f"--{name}={value}" for name, value in options.items()]
-            locust(attack.script, *asked, *given)
-        return result(own, attack.script, attack.strategy)
+    protocol_version = "HTTP/1.1"
+    server: Any
 
-    with ThreadPoolExecutor(AT_ONCE) as executor:
-        results = list(executor.map(run, attacks))
-    for attack, found in zip(attacks, results, strict=True):
-        assert attack.sentence in found["sentence"], attack
-        assert found["requests"] >= EVERY  # otherwise there was no misdeed
-        assert (found["lost"] > 0) == (attack.sentence is BROKE)
+    def forward(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        is_preparation = "/creating/" in self.path and b'"key"' in body
+        is_of_script = self.path.count("/") == 5 and not is_preparation
+        is_chosen = is_of_script and next(self.server.numbers) % EVERY == 0
+        message = self.misbehave(body) if is_chosen else self.ask(body)
+        if is_of_script:
+            self.server.last = message
+        self.close_connection = message is None
+        if message is not None:
+            self.send_response_only(message.status)
+            for name, value in message.headers:
+                if name.lower() not in ("connection", "content-length", "transfer-encoding"):
+                    self.send_header(name, value)
+            self.send_header("Content-Length", str(len(message.body)))
+            self.end_headers()
+            self.wfile.write(message.body)
+
+    do_GET = do_POST = do_DELETE = forward  # noqa: N815
+
+    def ask(self, body: bytes) -> Message:
+        connection = http.client.HTTPConnection(self.server.service, timeout=30)
+        connection.request(self.command, self.path, body, dict(self.headers))
+        response = connection.getresponse()
+        message = Message(response.status, response.getheaders(), response.read())
+        connection.close()
+        return message
+
+    def misbehave(self, body: bytes) -> Message | None:
+        """Return the message that the client gets; None hangs up."""
+        misdeed, replayed = self.server.misdeed, self.server.last
+        if misdeed == "refuse":  # without asking the service
+            return Message(502, [], b"bad gateway")
+        message = self.ask(body)
+        if misdeed == "repeat the request":
+            return self.ask(body)
+        if misdeed == "repeat an answer":  # to another request
+            return replayed or message
+        if misdeed == "replace":
+            return Message(500, [], b"oops")
+        if misdeed == "delay":
+            time.sleep(DELAY)
+        return None if misdeed == "drop" else message
+
+    def log_message(self, *args: Any) -> None:
+        """Print nothing."""
 
 
-@pytest.mark.exhaustive
-def test_without_a_race_none_is_seen(database_url: str, tmp_path: Path) -> None:
-    with serving(DATABASE_URL=database_url, WORKERS="1", THREADS="1", **LAB) as service:
-        check(service.url, ALONE, tmp_path, **{"users": "2", "run-time": "1s"})
+class Server(ThreadingHTTPServer):
+    request_queue_size = 64
+
+    def handle_error(self, *args: Any) -> None:
+        """Print nothing about clients that have left."""
 
 
-@pytest.mark.exhaustive
-def test_a_race_is_seen_behind_a_proxy(database_url: str, tmp_path: Path) -> None:
-    with serving(DATABASE_URL=database_url, WORKERS="4", THREADS="4", **LAB) as service:
-        check(service.url, MANY, tmp_path, **{"users": "8", "run-time": "5s"})
+@contextmanager
+def proxied(url: str, misdeed: str) -> Iterator[str]:
+    """Yield the address of a proxy to `url`."""
+    with Server(("127.0.0.1", 0), Proxy) as server:
+        vars(server).update(
+            service=urlsplit(url).netloc, misdeed=misdeed, numbers=itertools.count(1), last=None
+        )
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+MISDEEDS = {  # whether some outcomes are unknown
+    "drop": True,
+    "delay": True,
+    "replace": True,
+    "refuse": True,
+    "repeat an answer": True,
+    "repeat the request": False,  # more is counted than was sent
+}
+
+
+@pytest.mark.parametrize("misdeed", MISDEEDS)
+@pytest.mark.parametrize(
+    ("script", "strategy"),
+    [
+        ("lost_update", "update_returning"),
+        pytest.param("toctou", "on_conflict", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_nothing_is_lost(
+    service: RunningService, tmp_path: Path, misdeed: str, script: str, strategy: str
+) -> None:
+    with proxied(service.url, misdeed) as url:
+        result = run_script(script, url, tmp_path / "ledger", "--strategy", strategy)
+    assert (result["lost"], result["failed"]) == (0, 0)
+    assert result["of"] > EVERY
+    assert (result["unknown"] > 0) is MISDEEDS[misdeed]
+    assert result["exit_code"] == (2 if misdeed == "repeat the request" else 0)
+
+
+def test_a_loss_is_found_behind_a_proxy(service: RunningService, tmp_path: Path) -> None:
+    with proxied(service.url, "drop") as url:
+        result = run_script("lost_update", url, tmp_path / "ledger", "--strategy", "naive")
+    assert result["lost"] > 0

@@ -29,18 +29,6 @@ def test_make_alone_lists_the_targets() -> None:
         }
 
 
-def test_make_locust_names_the_scripts() -> None:
-    ended = subprocess.run(
-        ["make", "locust", "SCRIPT=nosuch"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-    )
-    assert ended.returncode == 2
-    assert re.fullmatch(r".+ SCRIPT is one of: .*\blost_update\b.*\n", ended.stderr)
-
-
 def test_manage_test_says_what_runs_the_tests() -> None:
     ended = run_in(ROOT, "manage.py", "test", **LOCAL)
     assert ended.returncode == 1
@@ -117,11 +105,3 @@ def test_a_command_without_its_database_says_so(command: str) -> None:
     assert 'connection to server at "127.0.0.1", port 1 failed' in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "secret" not in ended.stderr, "the password"
-
-
-def test_locust_names_what_to_start() -> None:
-    given = "--headless", "--host=http://127.0.0.1:1"
-    ended = run_in(ROOT, "-m", "locust", "-f", "loadtests/lost_update.py", *given)
-    assert ended.returncode == 2
-    assert "start one with `make run`" in ended.stderr
-    assert "Traceback" not in ended.stderr

@@ -1,0 +1,217 @@
+"""Requests per second of the service, beside programs that do less: the table of README.md.
+
+    make bench                                       about five minutes
+    .venv/bin/python -m loadtests.bench --quick      one short round
+
+wrk follows links of 10,000 and creates new ones, with all programs in turn and in several rounds.
+The table has the medians. All of them share one PostgreSQL of their own, which is removed at the
+end. The exit code is 1 if a request was answered and not counted, or counted twice.
+"""
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from tabulate import tabulate
+
+from embedded_postgres.postgres import programs
+from loadtests.servers import NO_REFUSALS, OwnPostgres, own_postgres, serving
+
+LINKS = 10_000  # with the keys k1, k2, …
+FILL = f"""
+    INSERT INTO shorturl_shorturl (key, target_url)
+    SELECT 'k' || number, 'https://example.com/' || number
+    FROM generate_series(1, {LINKS}) AS number
+"""  # noqa: S608
+COUNTED = "SELECT sum(hits)::bigint + count(*) FROM shorturl_shorturl"
+OVERTIME = 30  # seconds in which wrk and pgbench have to end
+Load = tuple[str, int]  # what is requested, and by how many clients
+
+
+class Kind(NamedTuple):
+    """What is requested: the script of wrk, and the one of pgbench."""
+
+    lua: str
+    sql: str
+
+
+UPDATE = "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = 'k' || :n RETURNING target_url;"
+INSERT = """
+    INSERT INTO shorturl_shorturl (key, target_url) VALUES ('n' || :n, 'https://example.com/')
+    ON CONFLICT (key) DO NOTHING RETURNING id;
+"""
+KINDS = {
+    "one key": Kind('wrk.path = "/k1"', f"\\set n 1\n{UPDATE}"),
+    "random keys": Kind(
+        f"""
+        math.randomseed(os.time())
+        request = function() return wrk.format("GET", "/k" .. math.random({LINKS})) end
+        """,
+        f"\\set n random(1, {LINKS})\n{UPDATE}",
+    ),
+    "creates": Kind(
+        """
+        wrk.method, wrk.path = "POST", "/api/links"
+        wrk.headers["Content-Type"] = "application/json"
+        wrk.body = '{"target_url": "https://example.com/"}'
+        """,
+        f"\\set n random(1, 1000000000000)\n{INSERT.strip()}",
+    ),
+}
+LOADS: list[Load] = [(kind, clients) for kind in KINDS for clients in (16, 64)]
+
+
+class Subject(NamedTuple):
+    """A program that is measured: the service, or another one behind the same gunicorn."""
+
+    title: str
+    environment: dict[str, str]
+    arguments: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = tuple(KINDS)
+    counts: bool = True
+
+
+NO_VISITS = {"SHORTURL_VISITS": "off"}
+PLAIN_DJANGO = ("--worker-class=gthread", "project.wsgi:application")
+SUBJECTS = (
+    Subject("this service", NO_VISITS),
+    Subject("this service, which also records visits (the default)", {}),
+    Subject(
+        "the redirect as a plain Django view, on gunicorn's gthread",
+        NO_VISITS,
+        PLAIN_DJANGO,
+        kinds=("one key", "random keys"),
+    ),
+    Subject(
+        "one line of ASGI on the same gunicorn, which counts nothing",
+        {},
+        ("loadtests.bench:one_line",),
+        kinds=("one key",),
+        counts=False,
+    ),
+)
+PGBENCH = "pgbench, PostgreSQL's own benchmark: the same statement for each request"
+
+
+async def one_line(
+    scope: dict[str, Any], receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]
+) -> None:
+    """The ASGI application: redirect every request."""
+    location = [(b"location", b"https://example.com/"), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 302, "headers": location})
+    await send({"type": "http.response.body"})
+
+
+class Bench:
+    """The measurements: requests per second, by title and load."""
+
+    def __init__(self, postgres: OwnPostgres, directory: Path, seconds: int) -> None:
+        self.postgres, self.directory, self.seconds = postgres, directory, seconds
+        self.measured: dict[tuple[str, Load], list[float]] = {}
+        self.miscounted = 0
+
+    def execute(self, statement: str) -> int:
+        """Execute a statement in autocommit; return the number that it selects, or 0."""
+        with closing(self.postgres.connect()) as connection, connection.cursor() as cursor:
+            connection.autocommit = True
+            cursor.execute(statement)
+            return int(cursor.fetchone()[0]) if cursor.description else 0
+
+    def measure(self, subject: Subject, url: str, load: Load) -> None:
+        """Request `url` by wrk, and compare what it was told with what was counted."""
+        kind, clients = load
+        before = self.execute(COUNTED)
+        options = f"-t1 -c{clients} -d{self.seconds}s --timeout={OVERTIME}"
+        output = self.run(["wrk", *options.split(), "-s", self.write(KINDS[kind].lua), url])
+        answered = int(re.findall(r"(\d+) requests in", output)[0])
+        errors = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
+        lost = sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", output)))
+        acknowledged, counted = answered - errors, self.execute(COUNTED) - before
+        if subject.counts and not acknowledged <= counted <= answered + lost + clients:
+            print(f"MISCOUNTED: {subject.title}, {load}: {acknowledged:,} as {counted:,}")
+            self.miscounted += 1
+        self.measured.setdefault((subject.title, load), []).append(acknowledged / self.seconds)
+
+    def measure_pgbench(self, load: Load) -> None:
+        """Have as many clients of pgbench send the statement for each request."""
+        kind, clients = load
+        options = f"--no-vacuum --protocol=prepared -c {clients} -j 2 -T {self.seconds}"
+        program = [str(programs() / "pgbench"), *options.split(), "-f", self.write(KINDS[kind].sql)]
+        output = self.run(program)
+        per_second = float(re.findall(r"tps = ([\d.]+) \(without", output)[0])
+        self.measured.setdefault((PGBENCH, load), []).append(per_second)
+
+    def write(self, text: str) -> str:
+        """Write a script for wrk or pgbench; return its path."""
+        path = self.directory / "script"
+        path.write_text(text)
+        return str(path)
+
+    def run(self, command: list[str]) -> str:
+        """Run wrk or pgbench, and return what it prints; raise CalledProcessError."""
+        address = self.postgres.address
+        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
+        variables = {names[name]: str(value) for name, value in address.items()}
+        return subprocess.run(  # noqa: S603
+            command,
+            check=True,
+            capture_output=True,
+            text=True,
+            env={**os.environ, **variables},
+            timeout=self.seconds + OVERTIME,
+        ).stdout
+
+    def table(self) -> str:
+        """Return the medians in Markdown."""
+        titles = [subject.title for subject in SUBJECTS]
+        titles.insert(2, PGBENCH)
+        rows = []
+        for title in titles:
+            cells = [self.measured.get((title, load)) for load in LOADS]
+            rows.append([title, *(f"{median(cell):,.0f}" if cell else "–" for cell in cells)])
+        heads = [f"{kind}, {clients} clients" for kind, clients in LOADS]
+        alignment = ["left", *["right"] * len(LOADS)]
+        return tabulate(rows, ["", *heads], "pipe", colalign=alignment, disable_numparse=True)
+
+
+def main() -> int:
+    """Measure, print the table, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Requests per second, beside known programs.")
+    parser.add_argument("--quick", action="store_true", help="one round, a second for each load")
+    seconds, rounds = (1, 1) if parser.parse_args().quick else (3, 3)
+    machine = f"{os.cpu_count()} processors, {platform.system()} {platform.release()}"
+    about = f"{datetime.now(UTC):%Y-%m-%d}, {machine}, load average before {os.getloadavg()[0]:.1f}"
+    with ExitStack() as stack:
+        postgres = stack.enter_context(own_postgres())
+        directory = Path(stack.enter_context(TemporaryDirectory()))
+        settings = {**NO_REFUSALS, "DATABASE_URL": postgres.url}
+        urls = [
+            stack.enter_context(serving(*subject.arguments, **settings, **subject.environment)).url
+            for subject in SUBJECTS
+        ]
+        bench = Bench(postgres, directory, seconds)
+        bench.execute(FILL)
+        bench.execute("VACUUM (FREEZE, ANALYZE) shorturl_shorturl")
+        for number in range(rounds):
+            print(f"bench: round {number + 1} of {rounds}", file=sys.stderr)
+            for load in LOADS:
+                bench.measure_pgbench(load)
+                for subject, url in zip(SUBJECTS, urls, strict=True):
+                    if load[0] in subject.kinds:
+                        bench.measure(subject, url, load)
+    print(f"{bench.table()}\n\nMeasured by `make bench`: {about}.")
+    return min(1, bench.miscounted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

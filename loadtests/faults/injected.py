@@ -1,0 +1,184 @@
+"""The eight faults. Each function injects one under the traffic, and returns figures."""
+
+import os
+import random
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from loadtests.faults.traffic import Traffic
+from loadtests.servers import ROOT, wait_until
+
+# Seconds, as in docs/monitoring.md.
+LOCK_TIMEOUT, REQUEST_TIMEOUT, RECEIVE_TIMEOUT, SEND_TIMEOUT = 1.0, 13.0, 5.0, 20.0
+QUICK = 1.0  # of a request that waits for nothing
+TIMEOUT, POLL_INTERVAL, KILL_INTERVAL = 60, 0.1, 1
+FROZEN_SECONDS, BEFORE_SECONDS, LOCKED_SECONDS, OVERLOAD_SECONDS = 20, 2, 6, 5
+CONNECTIONS, CLIENTS, KILLS = 200, 64, 4
+HALF_BODY = b"POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+BIG_FILE = b"GET /static/ninja/swagger-ui.css HTTP/1.1\r\nHost: localhost\r\n\r\n"  # 177 KB
+HOT_ROW = "SELECT 1 FROM shorturl_shorturl WHERE key = %s FOR UPDATE"
+# A roll-up waits for the rows that it adds to, after it has deleted those that it moves.
+HOURS = "SELECT 1 FROM shorturl_hourlyvisits FOR UPDATE"
+MIDWAY = """
+    SELECT pg_stat_clear_snapshot(), pid FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND query ~ 'DELETE FROM'
+"""
+END = f"SELECT pg_terminate_backend(pid) FROM ({MIDWAY}) AS midway"  # noqa: S608
+
+
+class Figure(NamedTuple):
+    """A measured number, which may be `most` at most."""
+
+    what: str
+    measured: float
+    most: float
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.measured:.2f} ≤ {self.most:g} {self.unit}"
+
+
+def kill_worker(traffic: Traffic) -> list[Figure]:
+    """Kill a worker every second. gunicorn replaces each of them."""
+    number = len(traffic.service.workers)
+    for _ in range(KILLS):
+        random.choice(traffic.service.workers).kill()  # noqa: S311
+        time.sleep(KILL_INTERVAL)
+    return [Figure("workers missing", number - len(traffic.service.workers), 0, "")]
+
+
+def crash_postgres(traffic: Traffic) -> list[Figure]:
+    """Stop PostgreSQL as in a crash, and start it again."""
+    traffic.postgres.crash()
+    traffic.postgres.start()
+    return []
+
+
+def frozen_postgres(traffic: Traffic) -> list[Figure]:
+    """Stop all processes of PostgreSQL for a while by SIGSTOP."""
+    processes = traffic.postgres.processes()
+    for process in processes:
+        process.suspend()
+    try:
+        time.sleep(FROZEN_SECONDS)
+    finally:
+        for process in processes:
+            process.resume()
+    return []
+
+
+def locked_row(traffic: Traffic) -> list[Figure]:
+    """Keep the hot row locked in a transaction; compare the throughput of everything else."""
+    acknowledged, hot = traffic.records.acknowledged, traffic.keys["hot"]
+
+    def count_others(seconds: float) -> float:
+        before = acknowledged.total() - acknowledged[hot]
+        time.sleep(seconds)
+        return (acknowledged.total() - acknowledged[hot] - before) / seconds
+
+    usual = count_others(BEFORE_SECONDS)
+    with closing(traffic.postgres.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute(HOT_ROW, [hot])
+        meanwhile = count_others(LOCKED_SECONDS)
+    return [Figure("other keys slower by", 100 * (1 - meanwhile / usual), 20, "%")]
+
+
+def half_bodies(traffic: Traffic) -> list[Figure]:
+    """Send half bodies, and wait until the service has closed all connections."""
+    return slow_clients(traffic, HALF_BODY, lambda client: client.recv(4096), RECEIVE_TIMEOUT)
+
+
+def slow_readers(traffic: Traffic) -> list[Figure]:
+    """Request a file ten times a second on each connection, and read nothing."""
+    return slow_clients(traffic, BIG_FILE, lambda client: client.send(BIG_FILE), SEND_TIMEOUT)
+
+
+def slow_clients(
+    traffic: Traffic, data: bytes, use: Callable[[socket.socket], object], timeout: float
+) -> list[Figure]:
+    """Send `data` on many connections, and wait until the service has closed all of them.
+
+    `use` receives or sends on a connection that does not block.
+    """
+    url = urlsplit(traffic.service.url)
+
+    def is_open(client: socket.socket) -> bool:
+        try:
+            return bool(use(client))
+        except BlockingIOError:
+            return True
+        except ConnectionError:
+            return False
+
+    with ExitStack() as stack:
+        clients = []
+        for _ in range(CONNECTIONS):
+            clients.append(stack.enter_context(socket.create_connection((url.hostname, url.port))))
+            clients[-1].sendall(data)
+            clients[-1].setblocking(False)
+        began = time.monotonic()
+        while clients and time.monotonic() < began + TIMEOUT:
+            time.sleep(POLL_INTERVAL)
+            clients = [client for client in clients if is_open(client)]
+    return [Figure("all closed after", time.monotonic() - began, timeout + 2 * QUICK, "s")]
+
+
+def overload(traffic: Traffic) -> list[Figure]:
+    """Follow the hot link by as many clients as keep the service busy, and by ten times as many."""
+    usual = run_wrk(traffic, CLIENTS)
+    return [Figure("goodput less by", 100 * (1 - run_wrk(traffic, 10 * CLIENTS) / usual), 30, "%")]
+
+
+def run_wrk(traffic: Traffic, clients: int) -> float:
+    """Follow the hot link without pause, and record it; return the redirects per second."""
+    records, key = traffic.records, traffic.keys["hot"]
+    command = f"wrk -c{clients} -t2 -d{OVERLOAD_SECONDS} --timeout=30 {traffic.service.url}/{key}"
+    output = subprocess.run(command.split(), capture_output=True, text=True, check=True).stdout  # noqa: S603
+    answered = int(re.findall(r"(\d+) requests in", output)[0])
+    refused = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
+    failed = sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", output)))
+    records.acknowledged[key] += answered - refused
+    records.sent[key] += answered + failed + clients  # each client has a request under way
+    return (answered - refused) / OVERLOAD_SECONDS
+
+
+def kill_roll_up(traffic: Traffic) -> list[Figure]:
+    """Kill roll-ups of visits midway, half of them with their sessions, as when a machine fails."""
+    variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": traffic.postgres.url}
+    command = [sys.executable, "manage.py", "roll_up"]
+
+    def is_midway() -> bool:
+        cursor.execute(MIDWAY)
+        return bool(cursor.fetchall())
+
+    for number in range(KILLS):
+        subprocess.run(command, cwd=ROOT, env=variables, check=True)  # noqa: S603
+        traffic.wait_until_at_work()
+        with closing(traffic.postgres.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute(HOURS)
+            with subprocess.Popen(command, cwd=ROOT, env=variables) as process:  # noqa: S603
+                try:
+                    wait_until(is_midway, "the roll-up does not wait for its rows", TIMEOUT)
+                finally:
+                    process.kill()
+            if number % 2:
+                cursor.execute(END)
+    return []
+
+
+FAULTS = {
+    fault.__name__: fault
+    for fault in (
+        *(kill_worker, crash_postgres, frozen_postgres, locked_row),
+        *(half_bodies, slow_readers, overload, kill_roll_up),
+    )
+}
+# The longest waits of a request that are allowed, in seconds, besides QUICK.
+LIMITS = {"frozen_postgres": REQUEST_TIMEOUT, "locked_row": LOCK_TIMEOUT, "overload": float("inf")}

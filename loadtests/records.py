@@ -1,0 +1,67 @@
+"""The records of a load test: what clients were told, and what of it the service has counted."""
+
+from collections import Counter
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass
+class Records:
+    """What clients were told. `failed` has the errors of the service itself, by their name."""
+
+    sent: Counter[str] = field(default_factory=Counter)
+    acknowledged: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+
+    def add(self, records: dict[str, Counter[str]]) -> None:
+        for name, counter in records.items():
+            getattr(self, name).update(counter)
+
+    def take(self) -> dict[str, Counter[str]]:
+        """Return all records by the name of their field, and begin again with none."""
+        taken = deepcopy(vars(self))
+        for counter in vars(self).values():
+            counter.clear()
+        return taken
+
+
+class Verdict(NamedTuple):
+    """What the service has counted, and what is lost of it, by the names of the records."""
+
+    counted: Counter[str]
+    lost: Counter[str]
+
+
+class Result:
+    """The records compared with the verdict."""
+
+    def __init__(self, told: Records, verdict: Verdict, problem: str = "") -> None:
+        self.told, self.verdict, self.problem = told, verdict, problem
+        self.lost = verdict.lost.total()
+        self.answered = told.acknowledged.total() + told.failed.total()
+        self.unknown = told.sent.total() - told.refused.total() - self.answered
+        self.extra = (verdict.counted - (told.sent - told.refused)).total()
+        if problem or not self.answered:
+            self.exit_code, self.outcome = 2, problem or "unknown: no request was acknowledged"
+        elif self.lost or told.failed:
+            self.exit_code, self.outcome = 1, "violated"
+        elif self.extra:  # a proxy has repeated requests, or the service counts twice
+            self.exit_code, self.outcome = 2, f"unknown: {self.extra:,} more counted than sent"
+        else:
+            self.exit_code, self.outcome = 0, "held: acknowledged ≤ counted ≤ sent"
+
+    def rows(self, title: str) -> dict[str, str]:
+        """Return names and values to show; `title` names what is lost."""
+        share = f" = {self.lost / self.answered:.1%}" if self.answered else ""
+        failed = "".join(f", {number:,} {name}" for name, number in self.told.failed.items())
+        counts = {name: f"{counter.total():,}" for name, counter in vars(self.told).items()}
+        return {
+            "outcome": self.outcome,
+            title: f"{self.lost:,} of {self.answered:,}{share}",
+            **counts,
+            "failed": failed[2:] or "0",
+            "unknown outcome": f"{self.unknown:,}",
+            "counted": f"{self.verdict.counted.total():,}",
+        }

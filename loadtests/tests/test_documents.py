@@ -1,0 +1,32 @@
+"""The example of docs/load-tests.md finds the lost purchases of its shop."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from loadtests.servers import ROOT, stop, wait_until
+from loadtests.tests.conftest import TIMEOUT, ask, free_port, run
+
+
+def test_the_example_finds_lost_purchases(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "load-tests.md").read_text()
+    shop, script = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (tmp_path / "shop.py").write_text(shop)
+    (tmp_path / "shop_load.py").write_text(script)
+    url = f"http://127.0.0.1:{(port := free_port())}"
+    command = [sys.executable, "-m", "flask", "--app", "shop", "run", "--port", port]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: ask(f"{url}/sold") is not None, "the shop does not start", TIMEOUT)
+            options = ["--headless", "--only-summary", "--host", url, "--run-time", "3s"]
+            file = tmp_path / "ledger"
+            ended = run(
+                *("locust", "-f", str(tmp_path / "shop_load.py")),
+                *("--ledger-file", str(file), *options),
+            )
+        finally:
+            stop(process)
+    assert ended.returncode == 1, ended.stderr
+    assert json.loads(file.read_text())["lost"] > 0

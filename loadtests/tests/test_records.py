@@ -1,0 +1,71 @@
+"""Records compared with what the service has counted, and the records of several workers."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from loadtests.records import Records, Result, Verdict
+
+HELD, VIOLATED, UNKNOWN = 0, 1, 2
+
+
+def compare(counted: int, **told: Any) -> Result:
+    """Compare the requests of one key with the number that the service has counted."""
+    failed = Counter(told.pop("failed", ()))
+    counters = {name: Counter(key=number) for name, number in told.items()}
+    records, count = Records(failed=failed, **counters), Counter(key=counted)
+    return Result(records, Verdict(count, records.acknowledged - count))
+
+
+@pytest.mark.parametrize(
+    ("told", "counted", "exit_code", "lost", "unknown"),
+    [
+        ({"sent": 3, "acknowledged": 3}, 3, HELD, 0, 0),
+        ({"sent": 3, "acknowledged": 3}, 2, VIOLATED, 1, 0),
+        ({"sent": 3, "acknowledged": 2}, 2, HELD, 0, 1),
+        ({"sent": 3, "acknowledged": 2}, 3, HELD, 0, 1),
+        ({"sent": 3, "acknowledged": 2}, 1, VIOLATED, 1, 1),  # the unknown one hides no loss
+        ({"sent": 3, "acknowledged": 3}, 4, UNKNOWN, 0, 0),  # as if a proxy had repeated one
+        ({"sent": 3, "acknowledged": 2, "refused": 1}, 2, HELD, 0, 0),
+        ({"sent": 3, "acknowledged": 2, "refused": 1}, 3, UNKNOWN, 0, 0),
+        ({"sent": 3, "acknowledged": 2, "failed": {"IntegrityError": 1}}, 2, VIOLATED, 0, 0),
+        ({"sent": 3, "refused": 3}, 0, UNKNOWN, 0, 0),
+        ({"sent": 3}, 3, UNKNOWN, 0, 3),
+        ({}, 0, UNKNOWN, 0, 0),
+    ],
+)
+def test_the_result(
+    told: dict[str, Any], counted: int, exit_code: int, lost: int, unknown: int
+) -> None:
+    result = compare(counted, **told)
+    assert (result.exit_code, result.lost, result.unknown) == (exit_code, lost, unknown)
+    assert result.outcome.startswith(["held", "violated", "unknown"][exit_code])
+
+
+def test_the_rows() -> None:
+    result = compare(1, sent=7, acknowledged=4, refused=1, failed={"IntegrityError": 1})
+    assert result.rows("hits lost") == {
+        "outcome": "violated",
+        "hits lost": "3 of 5 = 60.0%",
+        "sent": "7",
+        "acknowledged": "4",
+        "refused": "1",
+        "failed": "1 IntegrityError",
+        "unknown outcome": "1",
+        "counted": "1",
+    }
+    assert compare(0).rows("hits lost")["hits lost"] == "0 of 0"
+    assert Result(Records(), Verdict(Counter(), Counter()), "no service").outcome == "no service"
+
+
+def test_records_of_workers_are_added_once() -> None:
+    master, workers = Records(), [Records(), Records()]
+    for number in (1, 2):
+        for worker in workers:
+            worker.sent["key"] += number
+            worker.failed["IntegrityError"] += 1
+            master.add(worker.take())
+    assert master.sent == {"key": 6}
+    assert master.failed == {"IntegrityError": 4}
+    assert not workers[0].sent
