@@ -8,7 +8,7 @@ from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.cells import Sheet, verdict
 from pginterleave.picture.conflicts import conflicts
 from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
-from pginterleave.picture.history import locks, prefix, transactions, waits
+from pginterleave.picture.history import prefix, transactions, waits
 from pginterleave.picture.layout import Path, Rect, draw
 from pginterleave.picture.wording import words
 
@@ -94,48 +94,6 @@ def test_the_conflicts_that_explain_a_violation(what: str, statements: str, expe
         f"{conflict.kind} {texts[(conflict.source or 0) - 1]} {texts[conflict.target - 1]}"
         for conflict in conflicts(steps)
     }
-
-
-def test_a_lock_is_held_until_the_commit_and_the_other_waits_for_it() -> None:
-    schedule = first_with(recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False)
-    steps = schedule.steps
-    lock, asks = number_of(schedule, 1, "SELECT"), number_of(schedule, 2, "SELECT")
-    ends = [number_of(schedule, process, "COMMIT") for process in (1, 2)]
-    assert [
-        (framed.process, framed.first, framed.last, framed.end) for framed in transactions(steps)
-    ] == [
-        (1, lock, ends[0], "COMMIT"),
-        (2, asks, ends[1], "COMMIT"),
-    ]
-    assert [
-        (lock_held.process, lock_held.first, lock_held.last, lock_held.mode, lock_held.on)
-        for lock_held in locks(steps)
-    ] == [
-        (1, lock, ends[0], "FOR UPDATE", "a"),
-        (2, ends[0], ends[1], "FOR UPDATE", "a"),  # from the moment it gets the lock
-    ]
-    (wait,) = waits(steps)
-    assert (wait.process, wait.first, wait.last, wait.waited_for) == (2, asks, ends[0], (1,))
-
-
-def test_a_read_outside_of_a_transaction_is_in_none() -> None:
-    naive = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U")
-    reads = [number for number, step in enumerate(naive.steps, 1) if step["kind"] == "SELECT"]
-    assert not any(
-        framed.first <= number <= framed.last
-        for framed in transactions(naive.steps)
-        for number in reads
-    )
-    atomic = first_with(recorded("lost_update/atomic_only"), "1S 2S 1U 2U")
-    assert [(framed.process, framed.first) for framed in transactions(atomic.steps)] == [
-        (1, 1),
-        (2, 2),
-    ]
-
-
-def test_a_row_that_does_not_exist_is_not_locked() -> None:
-    schedule = first_with(recorded("row_lock_on_no_row/as_found"), "1S 2S 1I 2I")
-    assert {lock.mode for lock in locks(schedule.steps)} == {"new row"}
 
 
 def test_a_prefix_does_not_reveal_what_follows() -> None:
