@@ -226,12 +226,10 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
     for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword", "NumericPassword")
 ]
-# Passwords that all workers together hash at a time. A hash takes a processor for half a second, so
-# redirects keep half of the processors. With one place, one network could take it.
-LOGIN_HASHES = max(2, WORKERS // 2)
+PASSWORD_HASHERS = ["project.accounts.login.LimitedHasher"]
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
-    "project.accounts.login.LimitedBackend",
+    "django.contrib.auth.backends.ModelBackend",
 ]
 # More than a person mistypes, and 60 guesses an hour for each network.
 AXES_FAILURE_LIMIT = 5
@@ -242,7 +240,7 @@ AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "shorturl.limits.client_address.first_address"
 AXES_USERNAME_CALLABLE = "project.accounts.login.counted_name"
-AXES_LOCKOUT_CALLABLE = "project.accounts.login.locked_out"
+AXES_LOCKOUT_TEMPLATE = "429.html"
 AXES_SENSITIVE_PARAMETERS = ["username"]  # may be a password in the wrong field
 AXES_DISABLE_ACCESS_LOG = True
 AXES_ENABLE_ADMIN = False

@@ -11,14 +11,13 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.csrf import csrf_exempt, csrf_protect
-from django.views.decorators.http import require_http_methods
+from django.views.decorators.http import require_http_methods, require_POST
 
 from shorturl.limits import quotas
 from shorturl.links.keys import violates
 from shorturl.models import NAME_CONSTRAINT, USER_CONSTRAINT, ApiToken
 from shorturl.pages.forms import REMOVED
-from shorturl.pages.views import refuse_other_encodings, see_other
+from shorturl.pages.views import see_other
 
 
 class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -40,15 +39,12 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
             raise forms.ValidationError("You have a token of this name: choose another.") from error
 
 
-@csrf_exempt
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-@csrf_protect
 def account(request: HttpRequest) -> HttpResponse:
     """Show the account; on POST make a token, and show it this once."""
     form, status = TokenForm(instance=ApiToken(user_id=request.user.pk)), HTTPStatus.OK
     if request.method == "POST":
-        refuse_other_encodings(request)
         form = TokenForm(request.POST, instance=form.instance)
         if form.is_valid():
             try:
@@ -71,10 +67,8 @@ def account(request: HttpRequest) -> HttpResponse:
     return render(request, "accounts/account.html", context, status=status)
 
 
-@csrf_exempt
-@require_http_methods(["POST"])
+@require_POST
 @login_required
-@csrf_protect
 def revoke(request: HttpRequest, token: int) -> HttpResponse:
     own = ApiToken.objects.filter(pk=token, user=request.user.pk)
     if not own.filter(revoked_at=None).update(revoked_at=Now()):

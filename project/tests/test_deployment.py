@@ -68,7 +68,7 @@ def test_a_production_has_no_warnings_and_its_pages_name_their_files_by_hash(
     production_copy: Path,
 ) -> None:
     """No page uses the database, and a file that is not collected would be an error."""
-    paths = ["/", "/login", "/admin/login/", "/api/docs", "/no/such/page"]
+    paths = ["/", "/account/login/", "/admin/login/", "/api/docs", "/no/such/page"]
     settings = {"DJANGO_SETTINGS_MODULE": "project.settings"}
     ended = run_in(production_copy, "-c", CHECK_AND_GET_PAGES, *paths, **settings)
     assert ended.returncode == 0, ended.stderr

@@ -14,11 +14,11 @@ from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 Who = User | AnonymousUser | ApiToken
 BATCH = 1_000  # links of one statement: it locks them for some 20 ms, and their redirects wait
 
-DISOWN = sql.SQL("""
+HAND_OVER = sql.SQL("""
     WITH batch AS (
         SELECT id FROM {links} WHERE owner_id = %s ORDER BY id LIMIT %s {lock}
     )
-    UPDATE {links} AS link SET owner_id = NULL
+    UPDATE {links} AS link SET owner_id = %s
     FROM batch WHERE link.id = batch.id AND link.owner_id = %s
 """)
 # roll_up() locks links in the same order, so the two cannot deadlock.
@@ -60,38 +60,41 @@ def owner_id(who: Who) -> int | None:
     return who.user_id if isinstance(who, ApiToken) else who.pk
 
 
-def remove(account: User) -> int:
-    """Remove an account; return how many links have lost their owner. They stay in service.
+def remove(account: User, *, links_to: User | None = None) -> int:
+    """Remove an account; return how many links another one, or nobody, owns now.
 
     Django would update all links in one statement, and redirects would wait for its COMMIT. Here
-    each batch is a separate transaction. Links that the account creates after the last batch lose
-    their owner in the removal itself. Raises RuntimeError inside atomic().
+    each batch is a separate transaction. Links that the account creates after the last batch are
+    handed over in the removal itself. Raises RuntimeError inside atomic().
     """
-    links = 0
-    while disowned := disown(account.pk):
-        links += disowned
+    links, owner = 0, links_to.pk if links_to else None
+    while handed_over := hand_over(account.pk, owner):
+        links += handed_over
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(ONE_SESSION)
         # A form that gives a link to an account locks the account first too, so the two cannot
         # deadlock.
         User.objects.select_for_update().filter(pk=account.pk).first()
+        if owner:
+            links += ShortUrl.objects.filter(owner_id=account.pk).update(owner_id=owner)
         account.delete()
     return links
 
 
-def disown(account_id: int, lock: str = IN_ORDER) -> int:
-    """Remove the owner from up to BATCH links of an account; return how many.
+def hand_over(account_id: int, owner_id: int | None, lock: str = IN_ORDER) -> int:
+    """Give up to BATCH links of an account another owner, or none; return how many.
 
     Citus refuses the lock, because the rows have many keys; then they are selected without it, and
     the UPDATE compares each link's owner again.
     """
-    links, values = sql.Identifier(ShortUrl._meta.db_table), [account_id, BATCH, account_id]
+    links = sql.Identifier(ShortUrl._meta.db_table)
+    values = [account_id, BATCH, owner_id, account_id]
     try:
         with transaction.atomic(durable=True), connection.cursor() as cursor:
-            cursor.execute(DISOWN.format(links=links, lock=sql.SQL(lock)), values)
+            cursor.execute(HAND_OVER.format(links=links, lock=sql.SQL(lock)), values)
             return int(cursor.rowcount)
     except NotSupportedError:
         if not lock:
             raise
-        return disown(account_id, lock="")
+        return hand_over(account_id, owner_id, lock="")

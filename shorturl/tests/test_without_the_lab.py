@@ -18,7 +18,7 @@ from django.core.management import call_command
 from django.test import Client
 call_command("check")
 ask = Client(headers={"host": "localhost"}).get
-print([ask(path).status_code for path in ("/login", "/api/docs", "/lab/", "/lab/spaces")])
+print([ask(path).status_code for path in ("/account/login/", "/api/docs", "/lab/", "/lab/spaces")])
 """
 
 

@@ -6,11 +6,14 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
 
-from project.accounts.passwords import link_of
 from shorturl.management.database_command import DatabaseCommand
 
 
@@ -28,28 +31,29 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, username: str, email: str, **options: Any) -> None:
         """Print the link; raise CommandError for an invalid name, or an account with a password."""
-        try:
-            account = self.account(username, email)
-        except ValidationError as error:
-            reason = " ".join(error.messages)
-            raise CommandError(f"{username!r} cannot be invited: {reason}") from error
-        until = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
+        username = User.normalize_username(username)
+        account = User.objects.filter(username=username).first()
+        if account is None:
+            account = User(username=username, email=email)
+            account.set_unusable_password()
+            try:
+                account.full_clean()
+            except ValidationError as error:
+                reason = " ".join(error.messages)
+                raise CommandError(f"{username!r} cannot be invited: {reason}") from error
+            account.save()
+        elif account.has_usable_password() or not account.is_active:
+            raise CommandError(f"{username!r} has an account: see `changepassword`.")
         self.stdout.write(link_of(account))
+        until = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
         self.stderr.write(
             f"Send this link to {account.username}. It works once, until {until:%Y-%m-%d %H:%M} "
             f"UTC. `manage.py remove_account {account.username}` revokes it."
         )
 
-    def account(self, username: str, email: str) -> User:
-        """Return a new account, or an existing one without a password."""
-        account = User(username=User.normalize_username(username), email=email)
-        account.set_unusable_password()
-        account.full_clean(validate_unique=False)
-        try:
-            found = User.objects.get(username=account.username)
-        except User.DoesNotExist:
-            account.save()
-            return account
-        if found.has_usable_password() or not found.is_active:
-            raise ValidationError("An account of this name exists: see `changepassword`.")
-        return found
+
+def link_of(account: User) -> str:
+    """Return the URL at which the password of the account can be set, once."""
+    uid = urlsafe_base64_encode(force_bytes(account.pk))
+    token = default_token_generator.make_token(account)
+    return settings.SHORTURL_ORIGIN + reverse("password_reset_confirm", args=[uid, token])

@@ -33,8 +33,8 @@ def make(person: Client, **fields: str) -> str:
 
 
 def test_the_page_needs_a_login(client: Client) -> None:
-    for path in ("/account", "/account/password"):
-        assert client.get(path)["Location"] == f"/login?next={path}"
+    for path in ("/account", "/account/password_change/"):
+        assert client.get(path)["Location"] == f"/account/login/?next={path}"
     assert client.post("/account", {"name": "laptop", **ALL}).status_code == 302
     assert not ApiToken.objects.exists()
 

@@ -2,30 +2,28 @@
 
 from collections.abc import Callable
 from functools import partial
-from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError
 from django.db import IntegrityError
-from pytest_django import Settings
 
 from pginterleave import Outcome
 from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 from project.accounts.login import note_login
 from project.accounts.pages import TokenForm
-from shorturl.models import ApiToken
-from shorturl.tests.callers import run
+from shorturl import operations
+from shorturl.models import ApiToken, ShortUrl
+from shorturl.tests.callers import TARGET, run
 
-OLD, NEW = "the old one of them", "a new one for today"
-CHANGE = {"old_password": OLD, "new_password1": NEW, "new_password2": NEW}
+KEYS = ("first", "last")
 
 
 @pytest.fixture
 def ann(interleave: Interleave) -> User:  # so that the rows are restored
-    return User.objects.create_user("ann", password=OLD)
+    return User.objects.create_user("ann", password="a password of ann")
 
 
 def posting(client: Client, path: str, **fields: Any) -> Callable[[], int]:
@@ -38,8 +36,8 @@ def logged_in(account: User) -> Client:
     return client
 
 
-def remove_account() -> None:
-    run("remove_account", "ann")
+def remove_account(*options: str) -> None:
+    run("remove_account", "ann", *options)
 
 
 def test_a_login_beside_the_removal_of_the_account(ann: User, interleave: Interleave) -> None:
@@ -76,28 +74,28 @@ def test_a_token_is_revoked_twice(ann: User, interleave: Interleave) -> None:
     interleave(*(posting(logged_in(ann), path) for _ in range(2)))
 
 
-def test_a_password_is_changed_by_one_session_from_two_networks(
-    ann: User, interleave: Interleave, settings: Settings
-) -> None:
-    """One is told that it is set; the other one that it was changed, or to log in again."""
-    settings.LOGIN_HASHES = 2  # and a network hashes one password at a time
-    cookies = logged_in(ann).cookies
-
-    def change(network: int) -> str:
-        browser = Client(REMOTE_ADDR=f"10.{network}.0.1")
-        browser.cookies = SimpleCookie(cookies)
-        answer = browser.post("/account/password", CHANGE)
-        return str(answer.get("Location") or answer.status_code)
-
-    def one_is_told(outcomes: list[Outcome]) -> None:
-        nothing_is_raised(outcomes)
-        assert [outcome.returned for outcome in outcomes].count("/account") == 1, outcomes
-
-    interleave(partial(change, 1), partial(change, 2), invariant=one_is_told)
-
-
 def test_two_operators_invite_one_account(interleave: Interleave) -> None:
     def invite() -> None:
         run("invite", "ann")
 
     interleave(invite, expected=CommandError)
+
+
+def test_a_leavers_links_go_to_another_account_beside_a_last_one(
+    ann: User, interleave: Interleave
+) -> None:
+    """The last link is created before the account is removed, or not at all."""
+    bob = User.objects.create_user("bob")
+    operations.create(TARGET, key="first", owner_id=ann.pk)
+
+    def bob_has_all(outcomes: list[Outcome]) -> None:
+        links = dict(ShortUrl.objects.values_list("key", "owner"))
+        expected = {"first": bob.pk} if outcomes[1].raised else dict.fromkeys(KEYS, bob.pk)
+        assert links == expected
+
+    interleave(
+        partial(remove_account, "--links-to", "bob"),
+        lambda: operations.create(TARGET, key="last", owner_id=ann.pk),
+        invariant=bob_has_all,
+        expected=IntegrityError,
+    )

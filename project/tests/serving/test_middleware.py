@@ -33,7 +33,7 @@ def test_a_static_file_may_be_stored(client: Client, settings: Settings) -> None
     assert "max-age" in response["Cache-Control"]
 
 
-@pytest.mark.parametrize("path", ["/login", "/healthz"])
+@pytest.mark.parametrize("path", ["/account/login/", "/healthz"])
 def test_head_is_get_without_the_body(path: str) -> None:
     """As gunicorn sees it: Django's test client removes the body itself."""
     get, head = ask("GET", path), ask("HEAD", path)

@@ -123,7 +123,7 @@ def test_a_missing_node_is_named_except_by_a_redirect(
 @pytest.mark.django_db
 def test_an_outage_in_a_middleware_is_a_503(settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.too_slow_middleware"]
-    assert_unavailable(Client(raise_request_exception=False).get("/login"))
+    assert_unavailable(Client(raise_request_exception=False).get("/account/login/"))
 
 
 @pytest.mark.django_db

@@ -1,7 +1,9 @@
-"""`manage.py remove_account`: removes an account; its links stay without an owner."""
+"""`manage.py remove_account`: removes an account, and hands its links over."""
 
 from argparse import ArgumentParser
 from typing import Any
+
+from django.core.management.base import CommandError
 
 from shorturl.limits import owners
 from shorturl.management.database_command import DatabaseCommand, user_of
@@ -11,14 +13,20 @@ class Command(DatabaseCommand):
     """Does what the admin does, for accounts with too many links for one request."""
 
     help = (
-        "Remove an account with its tokens. Its links stay in service, without an owner. Safe "
-        "while they are followed: they are locked a thousand at a time."
+        "Remove an account with its tokens. Its links stay in service. Safe while they are "
+        "followed: they are locked a thousand at a time."
     )
     what_now = "Try again: it continues."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", metavar="USERNAME")
+        parser.add_argument("--links-to", metavar="USERNAME", help="who owns its links then")
 
-    def handle(self, *args: Any, username: str, **options: Any) -> None:
-        links = owners.remove(user_of(username))
-        self.stdout.write(f"{username} is removed; {links:,} links have no owner now.")
+    def handle(self, *args: Any, username: str, links_to: str | None, **options: Any) -> None:
+        """Remove the account; raise CommandError for an unknown one."""
+        account, owner = user_of(username), user_of(links_to) if links_to else None
+        if owner == account:
+            raise CommandError(f"{username} is removed: name another account after --links-to.")
+        links = owners.remove(account, links_to=owner)
+        now = f"belong to {owner} now" if owner else "have no owner now"
+        self.stdout.write(f"{username} is removed; {links:,} links {now}.")

@@ -16,7 +16,7 @@ from shorturl.tests.browser.conftest import LogIn, NewPage, barriers, fits
 from shorturl.tests.callers import bearer
 from shorturl.visits.roll_up import roll_up_visits
 
-PATHS = ["/", "/login", "/account/reset", "/no/such/page"]
+PATHS = ["/", "/account/login/", "/account/password_reset/", "/no/such/page"]
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_the_pages_of_a_user(page: Page, log_in: LogIn, short_url: ShortUrl) -> 
     own = f"/links/{short_url.key}"
     bearer("a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
     look_at(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
-    look_at(page, ["/account", "/account/password"])
+    look_at(page, ["/account", "/account/password_change/"])
     # The keyboard is enough.
     page.goto("/links")
     page.get_by_label("Part of the key").focus()

@@ -222,6 +222,16 @@ def by_command(boss: Client, owner: User) -> None:
     assert run("remove_account", owner.username) == (said, "")
 
 
+def test_a_leavers_links_are_handed_over() -> None:
+    leaver, heir = user(), user()
+    only_link("known", owner=leaver)
+    with pytest.raises(CommandError, match="name another account"):
+        run("remove_account", leaver.username, "--links-to", leaver.username)
+    message = f"{leaver.username} is removed; 1 links belong to {heir.username} now.\n"
+    assert run("remove_account", leaver.username, "--links-to", heir.username) == (message, "")
+    assert owner_of("known") == heir
+
+
 @pytest.mark.parametrize("remove", [by_admin, from_the_list, by_command])
 def test_redirects_do_not_wait_for_the_removal_of_an_account(
     client: Client,
@@ -266,7 +276,7 @@ def test_a_link_given_away_concurrently_keeps_its_new_owner(lock: str) -> None:
         return "" if owner_of("known") == new else "it has no owner"
 
     explore(
-        [lambda: owners.disown(old.pk, lock), give_away],
+        [lambda: owners.hand_over(old.pk, None, lock), give_away],
         setup=lambda: only_link("known", owner=old),
         invariant=the_new_owner_has_it,
     ).assert_safe()

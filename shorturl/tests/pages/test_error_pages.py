@@ -65,7 +65,7 @@ def test_a_404_names_the_path_and_a_403_asks_for_no_login(admin_client: Client) 
     assertContains(response, "A short URL may have been deleted", status_code=404)
     response = admin_client.get("/admin/shorturl/shorturl/add/")
     assertContains(response, "Your account is not allowed to do this.", status_code=403)
-    assertNotContains(response, "/login", status_code=403)
+    assertNotContains(response, "/account/login/", status_code=403)
 
 
 @pytest.mark.django_db
@@ -77,7 +77,7 @@ def test_an_unknown_host_is_explained(client: Client) -> None:
     assertContains(client.get("/", headers={"Host": "other.example"}), said, status_code=400)
 
 
-PATHS = ["/", "/login", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
+PATHS = ["/", "/account/login/", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

@@ -38,10 +38,10 @@ def keys(response: Any) -> list[str]:
 
 def test_a_visitor_logs_in_first(client: Client) -> None:
     for path in ("/links", "/links/known", "/links/known/delete"):
-        assertRedirects(client.get(path), f"/login?next={path}")
+        assertRedirects(client.get(path), f"/account/login/?next={path}")
     assert client.post("/links", {"target_url": TARGET}).status_code == 302
     assert not ShortUrl.objects.exists()
-    assertContains(client.get("/"), 'href="/login"')
+    assertContains(client.get("/"), 'href="/account/login/"')
 
 
 def test_lists_the_users_links_newest_first(client: Client, owner: User) -> None:

@@ -28,7 +28,7 @@ def test_every_page_has_the_operators_name_logo_and_links(
     }
     assert not list(check_logo())
     operations.create(TARGET, key="known")
-    for path in ("/", "/login", "/known+", "/unknown"):
+    for path in ("/", "/account/login/", "/known+", "/unknown"):
         page = client.get(path).content.decode()
         assert "· Fern &amp; Co</title>" in page
         assert '<img src="/static/logo" alt="" width="28" height="28">Fern &amp; Co</a>' in page
@@ -76,12 +76,12 @@ def test_api_and_admin_are_offered_to_those_who_can_use_them(client: Client) -> 
 def test_the_preview_and_a_404_keep_the_header(client: Client) -> None:
     operations.create(TARGET, key="known")
     for path in ("/known+", "/unknown"):
-        assert 'href="/login"' in client.get(path).content.decode()
+        assert 'href="/account/login/"' in client.get(path).content.decode()
     client.force_login(user())
     for path in ("/known+", "/unknown", "/no/such/page"):
         page = client.get(path).content.decode()
         assert '<a href="/links">My links</a>' in page
-        assert 'href="/login"' not in page
+        assert 'href="/account/login/"' not in page
 
 
 def test_a_page_speaks_to_the_owner(client: Client) -> None:
