@@ -20,7 +20,7 @@ class ProjectConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in
 
         from project.accounts import login
-        from project.database import citus_checks, database_checks  # noqa: F401
+        from project.database import database_checks  # noqa: F401
 
         # Replaces Django's receiver, which has the same dispatch_uid and is connected later.
         user_logged_in.connect(login.note_login, dispatch_uid="update_last_login")

@@ -7,6 +7,7 @@ on an embedded PostgreSQL and for this machine alone.
 """
 
 import os
+import re
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -109,6 +110,10 @@ if SHORTURL_HOME_REDIRECT.rstrip("/") == SHORTURL_ORIGIN:
 
 # Whether `manage.py distribute` has distributed the tables. Then each statement has one key.
 DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
+# Workers, HOST:PORT each, that know the nodes of all keys when the coordinator is away.
+DATABASE_CITUS_NODES = text("DATABASE_CITUS_NODES").replace(",", " ").split()
+if not all(re.fullmatch(r".+:\d+", node) for node in DATABASE_CITUS_NODES):
+    raise invalid("DATABASE_CITUS_NODES", " lists HOST:PORT", "worker-1:5432,worker-2:5432")
 # With a PgBouncer, no settings are sent with a connection, and no cursor outlives a transaction.
 DATABASE_POOLER = text("DATABASE_POOLER", default="none")
 if DATABASE_POOLER not in ("none", "transaction"):
@@ -168,6 +173,7 @@ ROOT_URLCONF = "project.urls"
 
 INSTALLED_APPS = [
     "project.apps.ProjectConfig",
+    "project.citus.apps.CitusConfig",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

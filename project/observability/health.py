@@ -50,6 +50,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
             read_only = cursor.fetchone() == ("on",)
             missing = missing_migrations()
     except Error as error:
+        if not redirects_need_database():
+            return JsonResponse({"status": "ready"})
         return not_ready(request, "the database does not answer; the log says why", error)
     if read_only:
         return not_ready(request, "the database is read-only")
@@ -65,6 +67,13 @@ def redirects_fail() -> bool:
     from project.asgi import application  # which imports this module by way of Django's middleware
 
     return application.counter is not None and application.counter.is_failing()
+
+
+def redirects_need_database() -> bool:
+    """Return False on a cluster whose nodes answer redirects without the one of DATABASE_URL."""
+    from project.asgi import application
+
+    return application.counter is None or application.counter.needs_database
 
 
 def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:

@@ -6,9 +6,11 @@ https://www.psycopg.org/docs/advanced.html#asynchronous-support
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg2 import extensions
 
 from project.database import deadlines
@@ -36,12 +38,13 @@ class Statement(NamedTuple):
         return f"EXECUTE {self.name} ({', '.join(f'%s::{name}' for name in self.types)})"
 
 
-def connect(seconds: float) -> Any:
+def connect(seconds: float, database: BaseDatabaseWrapper | None = None) -> Any:
     """Return a connection in the asynchronous mode; raise OperationalError after so many seconds.
 
-    It blocks, as libpq does to look up a host.
+    It leads where the database of Django leads, which is the default one if none is given. It
+    blocks, as libpq does to look up a host.
     """
-    database = connections[DEFAULT_DB_ALIAS]
+    database = database or connections[DEFAULT_DB_ALIAS]
     parameters = {**database.get_connection_params(), "async_": 1}
     with deadlines.answered_within(seconds):
         connection = database.get_new_connection(parameters)
@@ -59,14 +62,15 @@ class Session:
         timeout: float,
         prepares: bool = True,
         connect: Callable[[float], Any] = connect,
+        threads: Executor | None = None,
     ) -> None:
         """Prepare the statements unless a pooler gives each transaction another session.
 
         `timeout` is in seconds, for a statement and for connecting; 0 is no limit. `connect` is
-        called in a thread.
+        called in one of the `threads`, by default of the event loop.
         """
         self.statements, self.prepares, self.connect = statements, prepares, connect
-        self.timeout = timeout
+        self.timeout, self.threads = timeout, threads
         self.connection: Any = None
         self.cursor: Any = None
         self.is_waiting = False  # for the answer to a statement
@@ -85,7 +89,8 @@ class Session:
                     await self.open()
                 sql = statement.execute() if self.prepares else statement.sql
                 await self.run(sql, values)
-                rows: list[tuple[Any, ...]] = self.cursor.fetchall()
+                has_rows = self.cursor.description is not None
+                rows: list[tuple[Any, ...]] = self.cursor.fetchall() if has_rows else []
                 return rows
         except BaseException:
             self.close()
@@ -94,7 +99,7 @@ class Session:
     async def open(self) -> None:
         """Connect, and prepare the statements."""
         self.loop = asyncio.get_running_loop()
-        self.connection = await self.loop.run_in_executor(None, self.connect, self.timeout)
+        self.connection = await self.loop.run_in_executor(self.threads, self.connect, self.timeout)
         # A copy of the file descriptor: psycopg2 may close its own one at any time, and the number
         # could then belong to another socket.
         self.socket = os.dup(self.connection.fileno())

@@ -73,6 +73,8 @@ class HitCounter:
     A hit that waits longer than `queue_timeout` seconds until it is sent is refused.
     """
 
+    needs_database = True  # of DATABASE_URL: without it no hit is counted
+
     def __init__(
         self,
         count_keys: Callable[[Mapping[str, Sequence[Any]]], Awaitable[Mapping[str, Row]]],

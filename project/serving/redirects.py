@@ -108,13 +108,14 @@ class Redirects:
         self.pages = to_django(threads=settings.THREADS)
         # Under any load of other requests a probe has a thread.
         self.probes = {path: to_django(threads=1) for path in PROBES}
-        self.counter: HitCounter | None = None  # made on the event loop that is running then
+        self.counter: Any = None  # made on the event loop that is running then
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
+        self.counter = self.counter or make_counter()
         try:
             response = await self.follow(scope)
             if response is None:
@@ -139,11 +140,6 @@ class Redirects:
         secure = is_secure(scope, environ)
         if settings.SECURE_SSL_REDIRECT and not secure:
             return None
-        if self.counter is None:
-            sessions = CountingSessions()
-            self.counter = HitCounter(
-                sessions.count_keys, sessions.count_key, queue_timeout=settings.QUEUE_TIMEOUT
-            )
         try:
             row = await self.counter.count(key, following.classify(environ))
             if row is None:
@@ -165,6 +161,16 @@ class Redirects:
             raise Refused(*DOWN) from error
         encoded = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
         return finish(scope, Response(HTTPStatus.FOUND, encoded))
+
+
+def make_counter() -> Any:
+    """Return the counter of hits of this process: a HitCounter, or what does the same on Citus."""
+    if settings.DATABASE_CITUS:
+        from project.citus.cluster_counter import ClusterHitCounter
+
+        return ClusterHitCounter(settings.DATABASE_CITUS_NODES)
+    sessions = CountingSessions()
+    return HitCounter(sessions.count_keys, sessions.count_key, queue_timeout=settings.QUEUE_TIMEOUT)
 
 
 def environ_of(scope: Message) -> dict[str, str] | None:

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 
-from project.database import citus
+from project.citus import distribution
 from shorturl.management.database_command import DatabaseCommand
 
 # Moving many rows takes long.
@@ -32,16 +32,16 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, dry_run: bool, undo: bool, **options: Any) -> None:
         """Send or print the SQL; raise CommandError, with nothing done, when that fails."""
-        if not citus.rows(citus.INSTALLED):
+        if not distribution.fetch_rows(distribution.INSTALLED):
             if not dry_run:
                 raise CommandError(NO_CITUS)
             self.stderr.write(f"{NO_CITUS} There this would be sent:")
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(NO_TIMEOUTS)
-            needed = citus.statements(undo=undo)
-            for statement in needed:
+            statements = distribution.list_statements(undo=undo)
+            for statement in statements:
                 self.stdout.write(f"{statement};")
                 if not dry_run:
                     cursor.execute(statement)
-        if not needed:
+        if not statements:
             self.stdout.write("Nothing to do.")

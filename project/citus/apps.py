@@ -1,0 +1,31 @@
+"""The Citus room as a Django app: its commands replace those of the product on a cluster."""
+
+from typing import Any
+
+from django.apps import AppConfig
+from django.core.management.base import CommandError
+from django.db.models.signals import pre_migrate
+
+
+class CitusConfig(AppConfig):
+    name = "project.citus"
+    label = "citus"
+
+    def ready(self) -> None:
+        from project.citus import checks  # noqa: F401 - registers the checks
+
+        pre_migrate.connect(refuse_distributed_tables, sender=self)
+
+
+def refuse_distributed_tables(*, plan: list[Any], **_: Any) -> None:
+    """Refuse to migrate distributed tables: Citus supports few kinds of ALTER TABLE.
+
+    Django sends the signal before the first migration.
+    """
+    from project.citus.distribution import is_distributed
+
+    if plan and is_distributed():
+        raise CommandError(
+            "The tables are distributed: run manage.py distribute --undo, then migrate, then "
+            "distribute."
+        )

@@ -1,0 +1,232 @@
+"""Tests that need a Citus cluster: test_citus.py runs pytest with this file on one."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from typing import Any
+
+import psycopg2
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.models import F, QuerySet, Sum
+from django.utils import timezone
+from pytest_django import DjangoDbBlocker
+
+from project.citus.cluster_counter import ClusterHitCounter
+from project.citus.shard_map import READ_MAP, SAMPLE_KEYS, Node, ShardMap
+from shorturl import operations
+from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
+
+TARGET = "https://example.com/"
+PERSON = Visit(browser="Firefox", is_bot=False)
+THREADS, TURNS = 4, 10
+
+
+@pytest.fixture(scope="session")
+def django_db_setup() -> None:
+    """Make no test database: the tests use that of the cluster."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def distributed(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Distribute the tables with a link in them, and undo it; put the role's setting back."""
+    with django_db_blocker.unblock():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT rolconfig FROM pg_roles WHERE rolname = current_user")
+            (before,) = cursor.fetchone()
+        call_command("distribute", "--undo")
+        call_command("migrate", verbosity=0)
+        make_links("before")
+        call_command("distribute")
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER ROLE CURRENT_USER SET lock_timeout = '500ms'")
+        yield
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER ROLE CURRENT_USER RESET lock_timeout")
+            for setting in before or []:
+                name, value = setting.split("=", 1)
+                cursor.execute(f"ALTER ROLE CURRENT_USER SET {name} = %s", [value])
+        call_command("distribute", "--undo")
+
+
+def make_links(*keys: str, **fields: Any) -> None:
+    for model in (RecentVisits, HourlyVisits, DailyVisits):
+        QuerySet(model).filter(short_url__key__in=keys).delete()
+    QuerySet(ShortUrl).filter(key__in=keys).delete()
+    for key in keys:
+        ShortUrl.objects.create(key=key, target_url=TARGET, **fields)
+
+
+def count_in_process(
+    work: Callable[[ClusterHitCounter], Any], workers: tuple[str, ...] = ()
+) -> Any:
+    """Return what a coroutine function returns for the counter of a process."""
+
+    async def run() -> Any:
+        return await work(ClusterHitCounter(workers))
+
+    return asyncio.run(run())
+
+
+def list_nodes() -> dict[int, Node]:
+    with connection.cursor() as cursor:
+        cursor.execute(READ_MAP, [ShortUrl._meta.db_table])
+        return ShardMap(cursor.fetchall()).nodes
+
+
+def test_rows_are_kept_and_a_second_run_has_nothing_to_do() -> None:
+    assert ShortUrl.objects.filter(key="before").exists()
+    output = StringIO()
+    call_command("distribute", stdout=output)
+    assert output.getvalue().strip() == "Nothing to do."
+
+
+def test_the_shard_of_a_key_is_that_of_the_server() -> None:
+    keys = [*SAMPLE_KEYS, *(f"k{number}" for number in range(100))]
+    with connection.cursor() as cursor:
+        cursor.execute(READ_MAP, [ShortUrl._meta.db_table])
+        shards = ShardMap(cursor.fetchall())
+        cursor.execute(
+            "SELECT get_shard_id_for_distribution_column('shorturl_shorturl', key)"
+            " FROM unnest(%s) AS key",
+            [keys],
+        )
+        assert [shards.find_shard(key) for key in keys] == [shard for (shard,) in cursor.fetchall()]
+
+
+def test_hits_are_counted_on_the_node_of_their_key() -> None:
+    """Also where the shards have moved since the map was read."""
+    keys = [f"collected-{number}" for number in range(8)]
+    make_links(*keys)
+
+    async def follow(counter: ClusterHitCounter) -> None:
+        hits = [counter.count(key, PERSON) for _ in range(40) for key in keys]
+        assert None not in await asyncio.gather(*hits)
+        places = counter.map.nodes
+        (one, other, *_) = sorted({*places.values()})
+        swapped = {one: other, other: one}
+        counter.map.nodes = {shard: swapped.get(node, node) for shard, node in places.items()}
+        assert None not in await asyncio.gather(*[counter.count(key, PERSON) for key in keys])
+
+    count_in_process(follow)
+    assert [*ShortUrl.objects.filter(key__in=keys).values_list("hits", flat=True)] == [41] * 8
+    rows = RecentVisits.objects.filter(short_url__key__in=keys).values_list("kinds", flat=True)
+    assert sum(map(len, rows)) == 41 * 8
+
+
+def test_a_row_on_its_node_is_final_and_unknown_keys_share_a_reading() -> None:
+    make_links("over", expires_at=timezone.now())
+    make_links("used", max_hits=1)
+    make_links("bots", max_hits=9)
+
+    async def follow(counter: ClusterHitCounter) -> int:
+        assert await counter.count("used", PERSON) is not None
+        readings = 0
+        read = counter.read_from_any_node
+
+        async def count_reading() -> None:
+            nonlocal readings
+            readings += 1
+            await read()
+
+        counter.read_from_any_node = count_reading  # type: ignore[method-assign]
+        for key in ("over", "used"):
+            assert await counter.count(key, PERSON) is None
+        assert await counter.count("bots", Visit(is_bot=True)) is None
+        assert readings == 0
+        counter.read_at -= 2
+        assert [await counter.count(f"no-{number}", PERSON) for number in range(50)] == [None] * 50
+        return readings
+
+    assert count_in_process(follow) == 1
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_process_begins_without_the_coordinator(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All waiting hits share one reading and its error."""
+    nodes = sorted({*list_nodes().values()} - {Node()})
+    keys = [f"alone-{number}" for number in range(20)]
+    make_links(*keys)
+    database = Node.database
+    monkeypatch.setattr(
+        Node, "database", lambda node: database(node) | ({} if node.host else {"PORT": 1})
+    )
+
+    async def follow(counter: ClusterHitCounter) -> list[Any]:
+        hits = [counter.count(key, PERSON) for key in keys]
+        return await asyncio.gather(*hits, return_exceptions=True)
+
+    outcomes = count_in_process(follow, tuple(map(str, nodes)) if known else ())
+    if known:
+        assert [row[1] for row in outcomes] == keys
+    else:
+        assert {type(error) for error in outcomes} == {psycopg2.OperationalError}
+        assert len({id(error) for error in outcomes}) == 1
+
+
+def visits_of(keys: list[str]) -> tuple[int, int, int]:
+    """Return the visits that are recent, those of hours, and those of days by device."""
+    recent = RecentVisits.objects.filter(short_url__key__in=keys).values_list("kinds", flat=True)
+    total = Sum(F("people") + F("bots"))
+    hours = HourlyVisits.objects.filter(short_url__key__in=keys).aggregate(total=total)["total"]
+    days = DailyVisits.objects.filter(short_url__key__in=keys, dimension="device")
+    return sum(map(len, recent)), hours or 0, days.aggregate(total=total)["total"] or 0
+
+
+def record(keys: list[str]) -> None:
+    async def follow(counter: ClusterHitCounter) -> None:
+        await asyncio.gather(*[counter.count(key, PERSON) for key in keys for _ in range(10)])
+
+    count_in_process(follow)
+
+
+def test_several_roll_ups_at_once_move_each_visit_once() -> None:
+    keys = [f"rolled-{number}" for number in range(30)]
+    make_links(*keys)
+    record(keys)
+
+    def roll_up(_: int) -> None:
+        try:
+            call_command("roll_up", stdout=StringIO())
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        list(pool.map(roll_up, range(THREADS)))
+    call_command("roll_up", stdout=StringIO())
+    assert visits_of(keys) == (0, 300, 300)
+
+
+def test_a_roll_up_without_a_node_goes_on_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [f"without-{number}" for number in range(50)]
+    make_links(*keys)
+    record(keys)
+    (away, *_) = sorted({*list_nodes().values()} - {Node()})
+    database = Node.database
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            Node, "database", lambda node: database(node) | ({"PORT": 1} if node == away else {})
+        )
+        with pytest.raises(CommandError, match=f"does the rest: {away}: .*refused"):
+            call_command("roll_up", stdout=StringIO())
+    recent, hours, _ = visits_of(keys)
+    assert (recent + hours, 0 < recent < 500) == (500, True)
+    call_command("roll_up", stdout=StringIO())
+    assert visits_of(keys) == (0, 500, 500)
+
+
+def test_creates_in_threads_share_no_key() -> None:
+    def create(_: int) -> list[str]:
+        try:
+            return [operations.create(TARGET).key for _ in range(TURNS)]
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        keys = [key for some in pool.map(create, range(THREADS)) for key in some]
+    assert len({*keys}) == THREADS * TURNS
+    assert ShortUrl.objects.filter(key__in=keys).count() == THREADS * TURNS
