@@ -136,7 +136,7 @@ class Visitor(User):
     def visit(self) -> None:
         self.create()
         hot = self.traffic.keys["hot"]
-        path = random.choice(["/", "/login", f"/{hot}/stats", f"/{hot}/qr.svg"])  # noqa: S311
+        path = random.choice(["/", "/account/login/", f"/{hot}/stats", f"/{hot}/qr.svg"])  # noqa: S311
         self.send("GET", path, "page", HTTPStatus.OK)
         self.send("GET", "/healthz", "/healthz", HTTPStatus.OK, headers={"Connection": "close"})
 
