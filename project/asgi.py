@@ -1,7 +1,8 @@
 """The ASGI application that gunicorn serves: `gunicorn -c project/gunicorn.py`."""
 
-import os
+from project.wsgi import application as django  # which sets Django up
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+# isort: split
+from project.serving.redirects import Redirects
 
-from project.serving.redirects import application as application
+application = Redirects(django)

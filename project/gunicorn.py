@@ -1,6 +1,7 @@
 """gunicorn's configuration: `gunicorn -c project/gunicorn.py` (HOST, PORT, WORKERS, THREADS)."""
 
 import gc
+import logging.config
 import os
 import resource
 import shutil
@@ -21,9 +22,6 @@ from django.http.request import validate_host
 # Before on_starting(), Ctrl-C ends the process without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-# Django refuses statements on an event loop, as they would block it. The statements of redirects do
-# not: project/database/greenlets.py.
-os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "on"
 try:
     from project import patches, settings
 
@@ -57,11 +55,12 @@ control_socket_disable = True
 forwarded_allow_ips = forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
 loglevel = "warning"
-logconfig_dict = settings.LOGGING
 
 
 def on_starting(server: Any) -> None:
     """Listen, check the project, and migrate a local run; exit with a message when that fails."""
+    # The option logconfig_dict would format a line for each request, which is not written then.
+    logging.config.dictConfig(settings.LOGGING)
     # gunicorn handles signals only later. Until then a signal would skip the exit handlers, and
     # leave the embedded PostgreSQL running.
     for number in (signal.SIGTERM, signal.SIGINT):

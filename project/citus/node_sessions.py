@@ -116,12 +116,9 @@ class NodeSessions:
 
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
         """Count the visits to several keys of one shard as the statement of `combined` does."""
-        _, keys, numbers, uses = following.keys_values(visits)
-        values = {
-            "keys": tuple(keys),
-            "hits": json.dumps(dict(zip(keys, numbers, strict=True))),
-            "uses": json.dumps(dict(zip(keys, uses, strict=True))),
-        }
+        hits = {key: len(of_key) for key, of_key in visits.items()}
+        uses = {key: combined.uses_of(of_key) for key, of_key in visits.items()}
+        values = {"keys": tuple(hits), "hits": json.dumps(hits), "uses": json.dumps(uses)}
         statement = Statement("", COUNT_KEYS, ())
         rows = await self.use(partial(count, statement, values, visits))
         return {row[1]: row for row in rows}

@@ -6,6 +6,7 @@ details.
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
 from django.db import Error, connection
@@ -20,6 +21,8 @@ from project.unavailable import RETRY_AFTER
 
 READY_WITHIN = 2.0  # seconds in which the database has to answer
 
+# The HitCounter of this process, which project/serving/redirects.py sets; None for plain WSGI.
+hit_counter: Any = None
 View = Callable[[HttpRequest], HttpResponse]
 
 logger = logging.getLogger(__name__)
@@ -50,30 +53,16 @@ def readyz(request: HttpRequest) -> HttpResponse:
             read_only = cursor.fetchone() == ("on",)
             missing = missing_migrations()
     except Error as error:
-        if not redirects_need_database():
+        if hit_counter and not hit_counter.needs_database:
             return JsonResponse({"status": "ready"})
         return not_ready(request, "the database does not answer; the log says why", error)
     if read_only:
         return not_ready(request, "the database is read-only")
     if missing:
         return not_ready(request, f"migrations are not applied: {missing}")
-    if redirects_fail():
+    if hit_counter and hit_counter.is_failing():
         return not_ready(request, "the last redirects failed; the log says why")
     return JsonResponse({"status": "ready"})
-
-
-def redirects_fail() -> bool:
-    """Return whether the hits of this process are not counted, as with a full disk."""
-    from project.asgi import application  # which imports this module by way of Django's middleware
-
-    return application.counter is not None and application.counter.is_failing()
-
-
-def redirects_need_database() -> bool:
-    """Return False on a cluster whose nodes answer redirects without the one of DATABASE_URL."""
-    from project.asgi import application
-
-    return application.counter is None or application.counter.needs_database
 
 
 def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:

@@ -183,8 +183,10 @@ async def send_response(response: Response, send: Send) -> None:
     """
     start = {"status": response.status, "headers": response.headers}
     await send({"type": "http.response.start", **start})
-    for begin in range(0, len(response.body) or 1, PART_BYTES):
-        end = begin + PART_BYTES
+    body = response.body
+    for begin in range(0, len(body), PART_BYTES):
         async with asyncio.timeout(SEND_TIMEOUT):
-            more = {"more_body": end < len(response.body)}
-            await send({"type": "http.response.body", "body": response.body[begin:end], **more})
+            part = {"body": body[begin : begin + PART_BYTES], "more_body": True}
+            await send({"type": "http.response.body", **part})
+    # It waits only for a client that reads nothing, whose connection the kernel ends.
+    await send({"type": "http.response.body"})

@@ -35,7 +35,7 @@ class Statement(NamedTuple):
 
     def execute(self) -> str:
         """Return the EXECUTE, with %s for each value."""
-        return f"EXECUTE {self.name} ({', '.join(f'%s::{name}' for name in self.types)})"
+        return f"EXECUTE {self.name} ({', '.join(['%s'] * len(self.types))})"
 
 
 def connect(seconds: float, database: BaseDatabaseWrapper | None = None) -> Any:

@@ -1,18 +1,18 @@
 """Hits that wait while a statement is under way are all counted by the next one.
 
 This module uses asyncio and no database: two functions send the statements. A key whose row is
-locked has statements of its own, so it delays no other key. So does a key that waits while nothing
-is under way, because the statement for one key is cheaper.
+locked has statements of its own, and delays no other key.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from shorturl.exceptions import RowLocked
 
 MAX_KEYS = 64  # in one statement
 MAX_KEY_STATEMENTS = 4  # for one key each, at a time
+KEY_STATEMENT_SECONDS = 0.02  # that other keys wait for one of them
 # After a statement the next one waits so long for as many new hits as that one counted: clients
 # that follow one link after another come again at once, and one statement for all is cheaper.
 GATHER_SECONDS = 0.003
@@ -24,41 +24,17 @@ Row = Any  # what a statement returns of a counted link
 
 
 class Hit:
-    """A hit that waits. A hit that is refused, or whose client has left, is not sent."""
+    """A hit; its result is done if it is not to be sent: it is refused, or its client has left."""
 
     __slots__ = ("refusal", "result", "visit")
 
     def __init__(self, visit: Any, result: "asyncio.Future[Row | None]") -> None:
         self.visit, self.result = visit, result
 
-    def start_waiting(self, seconds: float) -> None:
-        """Be refused after some seconds, unless the hit is sent before."""
+    def refuse_after(self, seconds: float) -> None:
+        """Refuse the hit, unless `refusal` is cancelled before. asyncio.timeout() takes longer."""
         loop = self.result.get_loop()
-        self.refusal = loop.call_later(seconds, self.set_error, TimeoutError())
-
-    def set_result(self, row: Row | None) -> None:
-        if not self.result.done():
-            self.result.set_result(row)
-
-    def set_error(self, error: Exception) -> None:
-        if not self.result.done():
-            self.result.set_exception(error)
-
-
-class Gathering:
-    """A wait for a number of new hits."""
-
-    def __init__(self, missing: int, complete: "asyncio.Future[None]") -> None:
-        self.missing, self.complete = missing, complete
-
-    def note_hit(self) -> None:
-        self.missing -= 1
-        if self.missing <= 0:
-            self.end()
-
-    def end(self) -> None:
-        if not self.complete.done():
-            self.complete.set_result(None)
+        self.refusal = loop.call_later(seconds, set_error, self, TimeoutError())
 
 
 class HitCounter:
@@ -67,8 +43,8 @@ class HitCounter:
     `count_keys` gets the visits of at most MAX_KEYS keys. It returns the rows of the links that it
     has counted, by key, and waits for no row. One call is under way at a time. `count_key` gets a
     key and its visits. It returns the row if it has counted all of them, else None. It may wait for
-    its row, and raises RowLocked. A bot among the visits may be why they are not counted: a visit
-    has `is_bot`. At most MAX_KEY_STATEMENTS calls are under way at a time.
+    its row, and raises RowLocked. At most MAX_KEY_STATEMENTS calls are under way at a time. A bot
+    among the visits may be why they are not counted: a visit has `is_bot`.
 
     A hit that waits longer than `queue_timeout` seconds until it is sent is refused.
     """
@@ -86,13 +62,12 @@ class HitCounter:
         self.queue_timeout = queue_timeout
         self.failures, self.failed_at = 0, 0.0  # statements that failed in a row, and the last one
         self.loop = asyncio.get_running_loop()
-        self.waiting: dict[str, list[Hit]] = {}  # for the next statement for several keys
+        self.waiting: dict[str, list[Hit]] = {}
         self.single: dict[str, list[Hit]] = {}  # of each key that has statements of its own
         self.free_statements = asyncio.Semaphore(MAX_KEY_STATEMENTS)
-        # By the key that has statements of its own; "" is for several keys.
-        self.gatherings: dict[str, Gathering] = {}
-        self.is_counting = False
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: dict[str, asyncio.Task[None]] = {}  # of these keys; "" is that of all others
+        self.missing = 0  # hits that the next statement waits for, until `gathered`
+        self.gathered: asyncio.Future[None] = self.loop.create_future()
 
     def is_failing(self) -> bool:
         """Return whether redirects fail, also where the database answers, as with a full disk."""
@@ -105,25 +80,17 @@ class HitCounter:
         Raises the error of the statement, or TimeoutError for a refused hit.
         """
         hit = Hit(visit, self.loop.create_future())
-        hit.start_waiting(self.queue_timeout)
-        if key in self.single:
-            self.single[key].append(hit)
-            gathering = self.gatherings.get(key)
-        else:
-            self.waiting.setdefault(key, []).append(hit)
-            gathering = self.gatherings.get("")
-            self.start_counting()
-        if gathering:
-            gathering.note_hit()
+        hit.refuse_after(self.queue_timeout)
+        self.waiting.setdefault(key, []).append(hit)
+        self.missing -= 1
+        if self.missing == 0:
+            end_wait(self.gathered)
+        if "" not in self.tasks:
+            self.tasks[""] = self.loop.create_task(self.count_waiting())
         try:
             return await hit.result
         finally:
             hit.refusal.cancel()
-
-    def start_counting(self) -> None:
-        if not self.is_counting:
-            self.is_counting = True
-            self.start(self.count_waiting())
 
     async def count_waiting(self) -> None:
         """Count the waiting hits, and those that come meanwhile."""
@@ -131,20 +98,25 @@ class HitCounter:
             keys = list(self.waiting)[:MAX_KEYS]
             batch = {key: take_wanted(self.waiting.pop(key)) for key in keys}
             batch = {key: hits for key, hits in batch.items() if hits}
-            if len(batch) == 1 and not self.single:
-                self.count_singly(*batch.popitem())
-            elif batch:
+            if len(batch) == 1 and not self.free_statements.locked():
+                counted = await self.count_lone_key(*batch.popitem())
+            else:
                 counted = await self.count_batch(batch)
-                await self.gather("", counted - sum(map(len, self.waiting.values())))
-        self.is_counting = False
+            self.missing = counted - sum(map(len, self.waiting.values()))
+            if self.missing > 0:
+                self.gathered = self.loop.create_future()
+                timer = self.loop.call_later(GATHER_SECONDS, end_wait, self.gathered)
+                await self.gathered
+                timer.cancel()
+        del self.tasks[""]
 
     async def count_batch(self, batch: Mapping[str, list[Hit]]) -> int:
         """Count the hits of several keys by one statement; return how many it has counted."""
+        if not batch:
+            return 0
         counted = 0
         try:
-            rows = await self.count_keys(
-                {key: [hit.visit for hit in hits] for key, hits in batch.items()}
-            )
+            rows = await self.count_keys({key: visits_of(hits) for key, hits in batch.items()})
         except Exception as error:
             self.note_failure([hit for hits in batch.values() for hit in hits], error)
             return 0
@@ -152,31 +124,36 @@ class HitCounter:
             if key in rows:
                 counted += len(hits)
                 self.note_success(hits, rows[key])
-            else:
+            else:  # its row may be locked
+                for hit in hits:
+                    hit.refuse_after(self.queue_timeout)
                 self.count_singly(key, hits)
         return counted
 
-    def count_singly(self, key: str, hits: list[Hit]) -> None:
-        """Count the hits of a key, and those that come meanwhile, by statements of its own."""
-        for hit in hits:
-            hit.start_waiting(self.queue_timeout)
+    async def count_lone_key(self, key: str, hits: list[Hit]) -> int:
+        """Count the hits of the only key that waits, whose statement is cheaper."""
+        is_under_way = key in self.single
+        task = self.count_singly(key, hits)
+        if is_under_way:
+            return 0
+        await asyncio.wait([task], timeout=KEY_STATEMENT_SECONDS)
+        return len(hits)
+
+    def count_singly(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
+        """Count the hits of a key by statements of its own, in the task that is returned."""
         if key in self.single:
             self.single[key] += hits
         else:
             self.single[key] = hits
-            self.start(self.count_single(key))
+            self.tasks[key] = self.loop.create_task(self.count_single(key))
+        return self.tasks[key]
 
     async def count_single(self, key: str) -> None:
         async with self.free_statements:
             while hits := take_wanted(self.single[key]):
                 self.single[key] = []
                 await self.count_hits(key, hits)
-                if self.free_statements.locked():
-                    break  # other keys wait
-                await self.gather(key, len(hits) - len(self.single[key]))
-        if later := self.single.pop(key):
-            self.waiting.setdefault(key, []).extend(later)
-            self.start_counting()
+        del self.single[key], self.tasks[key]
 
     async def count_hits(self, key: str, hits: Sequence[Hit]) -> None:
         """Count the hits of a key together, or, where too few uses are left, one by one."""
@@ -187,47 +164,50 @@ class HitCounter:
                         break  # no use is left
         except Exception as error:
             self.note_failure(hits, error)
-        for hit in hits:
-            hit.set_result(None)
+        set_results(hits, None)
 
     async def count_together(self, key: str, hits: Sequence[Hit]) -> bool:
         """Return whether a statement has counted the hits; it counts all or none."""
-        row = await self.count_key(key, [hit.visit for hit in hits])
+        row = await self.count_key(key, visits_of(hits))
         if row is not None:
             self.note_success(hits, row)
         return row is not None
 
-    async def gather(self, statements: str, missing: int) -> None:
-        """Wait until so many new hits have come, at most GATHER_SECONDS."""
-        if missing > 0:
-            gathering = Gathering(missing, self.loop.create_future())
-            self.gatherings[statements] = gathering
-            timer = self.loop.call_later(GATHER_SECONDS, gathering.end)
-            await gathering.complete
-            timer.cancel()
-            del self.gatherings[statements]
-
     def note_success(self, hits: Sequence[Hit], row: Row) -> None:
         self.failures = 0
-        for hit in hits:
-            hit.set_result(row)
+        set_results(hits, row)
 
     def note_failure(self, hits: Sequence[Hit], error: Exception) -> None:
         if not isinstance(error, RowLocked):
             self.failures += 1
             self.failed_at = self.loop.time()
         for hit in hits:
-            hit.set_error(error)
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self.loop.create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+            set_error(hit, error)
 
 
 def take_wanted(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits to send, which wait no longer."""
+    """Return the hits to send, which are not refused any more."""
     wanted = [hit for hit in hits if not hit.result.done()]
     for hit in wanted:
         hit.refusal.cancel()
     return wanted
+
+
+def visits_of(hits: Sequence[Hit]) -> list[Any]:
+    return [hit.visit for hit in hits]
+
+
+def set_error(hit: Hit, error: Exception) -> None:
+    if not hit.result.done():
+        hit.result.set_exception(error)
+
+
+def set_results(hits: Sequence[Hit], row: Row | None) -> None:
+    for hit in hits:
+        if not hit.result.done():
+            hit.result.set_result(row)
+
+
+def end_wait(gathered: "asyncio.Future[None]") -> None:
+    if not gathered.done():
+        gathered.set_result(None)

@@ -17,13 +17,12 @@ from django.core.exceptions import ValidationError
 from django.http.request import split_domain_port, validate_host
 
 from project.middleware import MAX_HOST_LENGTH
-from project.observability.health import PROBES
+from project.observability import health
 from project.observability.request_id import HEADER, VALID_ID
 from project.serving import bridge
 from project.serving.bridge import Bridge, Message, Receive, Refused, Response, Send
 from project.serving.connection import Session, Statement, connect
 from project.serving.hit_counter import MAX_KEY_STATEMENTS, HitCounter, Row
-from project.wsgi import application as django
 from shorturl import following
 from shorturl.exceptions import RowLocked
 from shorturl.links.keys import key_of
@@ -103,11 +102,11 @@ async def fetch(session: Session, statement: Statement, values: Sequence[Any]) -
 class Redirects:
     """Answers redirects on the event loop, and passes other requests to Django's threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, django: Any) -> None:
         to_django = partial(Bridge, django, queue_timeout=settings.QUEUE_TIMEOUT)
         self.pages = to_django(threads=settings.THREADS)
         # Under any load of other requests a probe has a thread.
-        self.probes = {path: to_django(threads=1) for path in PROBES}
+        self.probes = {path: to_django(threads=1) for path in health.PROBES}
         self.counter: Any = None  # made on the event loop that is running then
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -115,7 +114,8 @@ class Redirects:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
-        self.counter = self.counter or make_counter()
+        if self.counter is None:
+            self.counter = health.hit_counter = make_counter()
         try:
             response = await self.follow(scope)
             if response is None:
@@ -210,6 +210,3 @@ def finish(scope: Message, response: Response) -> Response:
     if sent and VALID_ID.fullmatch(sent.decode("latin-1")):
         response = response._replace(headers=[*response.headers, (REQUEST_ID, sent)])
     return response
-
-
-application = Redirects()

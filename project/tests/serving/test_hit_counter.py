@@ -11,7 +11,7 @@ from project.serving.hit_counter import MAX_FAILURES, MAX_KEY_STATEMENTS, HitCou
 from shorturl.exceptions import RowLocked
 
 LONG = 10.0  # seconds, many times the longest test
-ROUNDS = 6  # of the event loop: more than any step takes
+ROUNDS = 10  # of the event loop: more than any step takes
 
 
 class Visit(NamedTuple):
@@ -91,13 +91,15 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
         await test(statements)
         counter = statements.counter
         while counter.tasks:  # until the run's time limit
-            for gathering in counter.gatherings.values():
-                gathering.end()
+            hit_counter.end_wait(counter.gathered)
             await asyncio.sleep(0)
         assert not statements.under_way
         assert not counter.waiting | counter.single
 
-    def run_test(test: Test, *, gather: float = 0, queue_timeout: float = LONG) -> None:
+    def run_test(
+        test: Test, *, gather: float = 0, queue_timeout: float = LONG, key_statement: float = LONG
+    ) -> None:
+        monkeypatch.setattr(hit_counter, "KEY_STATEMENT_SECONDS", key_statement)
         monkeypatch.setattr(hit_counter, "GATHER_SECONDS", gather)
         asyncio.run(asyncio.wait_for(whole(test, queue_timeout), LONG))
 
@@ -146,17 +148,35 @@ def test_but_not_longer_than_some_milliseconds(run: Any) -> None:
     run(test, gather=0.01)
 
 
-def test_a_key_that_waits_while_nothing_is_under_way_has_its_own_statement(run: Any) -> None:
+def test_a_key_that_waits_alone_has_a_cheaper_statement(run: Any) -> None:
     async def test(statements: Statements) -> None:
         tasks = await statements.add("a", "a")
+        tasks += await statements.add("a")
+        await statements.end()
+        assert statements.sent == [("a", [0, 1]), ("a", [0])]
+        await statements.end()
+        assert await asyncio.gather(*tasks) == ["a", "a", "a"]
+
+    run(test)
+
+
+def test_others_wait_for_it_for_some_milliseconds(run: Any) -> None:
+    """Its row may be locked."""
+
+    async def test(statements: Statements) -> None:
+        statements.locked = {"a"}
+        tasks = await statements.add("a")
         tasks += await statements.add("b", "a")
-        assert statements.sent == [("a", [0, 1]), {"b": [0]}]
+        assert statements.sent == [("a", [0])]
+        while len(statements.sent) == 1:  # until the run's time limit
+            await asyncio.sleep(0)
+        assert statements.sent[1:] == [{"b": [0], "a": [1]}]
         await statements.end(2)
         assert statements.sent[2:] == [("a", [1])]
         await statements.end()
-        assert await asyncio.gather(*tasks) == ["a", "a", "b", "a"]
+        assert await asyncio.gather(*tasks) == ["a", "b", "a"]
 
-    run(test)
+    run(test, key_statement=0.01)
 
 
 def test_a_statement_has_a_limited_number_of_keys(
@@ -181,7 +201,7 @@ def test_a_locked_row_delays_no_other_key(run: Any) -> None:
         assert await free == "b"
         assert statements.sent[1:] == [("a", [0])]
         behind, other = await statements.add("a", "c")
-        assert statements.sent[2:] == [{"c": [1]}]
+        assert statements.sent[2:] == [{"a": [0], "c": [1]}]
         await statements.end(2)
         await statements.end()
         assert [await task for task in (locked, other, behind)] == ["a", "c", "a"]
@@ -200,23 +220,6 @@ def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
         assert statements.sent[-1] == {"free": [0]}
         await statements.end_all()
         assert await asyncio.gather(*tasks) == [*keys, "free"]
-
-    run(test)
-
-
-def test_a_key_with_many_hits_gives_its_statement_away_when_others_wait(run: Any) -> None:
-    async def test(statements: Statements) -> None:
-        tasks = await statements.add("hot")
-        keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS)]
-        statements.locked = {*keys}
-        tasks += await statements.add(*keys)
-        tasks += await statements.add("hot")
-        await statements.end(2)
-        assert ("k3", [3]) not in statements.sent
-        await statements.end()
-        assert ("k3", [3]) in statements.sent
-        await statements.end_all()
-        assert await asyncio.gather(*tasks) == ["hot", *keys, "hot"]
 
     run(test)
 

@@ -1,7 +1,7 @@
 """The strategy that the service runs: it counts hits of several links, and of bots, too."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -139,12 +139,18 @@ def key_values(key: str, visits: Sequence[Visit], *, keep: bool = True) -> list[
 def keys_values(visits: Mapping[str, Sequence[Visit]], *, keep: bool = True) -> list[Any]:
     """Return the values of COUNT_KEYS."""
     kinds = f"[{','.join(map(as_json, visits.values()))}]" if keep else None
-    return [kinds, list(visits), [*map(len, visits.values())], [*map(uses_of, visits.values())]]
+    numbers, uses = map(len, visits.values()), map(uses_of, visits.values())
+    return [kinds, list(visits), as_array(numbers), as_array(uses)]
 
 
 def uses_of(visits: Sequence[Visit]) -> int | None:
     """Return how many uses of a link with a limit the visits take; None if it is not for them."""
     return None if any(visit.is_bot for visit in visits) else len(visits)
+
+
+def as_array(numbers: Iterable[int | None]) -> str:
+    """Return an array as PostgreSQL writes it. The driver takes longer for a list."""
+    return f"{{{','.join('NULL' if number is None else str(number) for number in numbers)}}}"
 
 
 def as_json(visits: Sequence[Visit]) -> str:
