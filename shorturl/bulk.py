@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.exceptions import KeySpaceExhausted, KeysTaken
+from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LinksRefused
 from shorturl.links import keys
 from shorturl.models import ShortUrl
 
@@ -16,8 +16,7 @@ COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 INSERT = sql.SQL("""
     INSERT INTO {table} ({given})
     SELECT {given} FROM json_populate_recordset(NULL::{table}, %s) ORDER BY key COLLATE "C"
-    ON CONFLICT (key) DO NOTHING
-    RETURNING {columns}
+    ON CONFLICT (key) DO NOTHING RETURNING {columns}
 """)
 
 
@@ -42,9 +41,10 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
     """Return a new link for each row, or create none. A row without a key gets a random one.
 
     If a drawn key is taken, all rows are rolled back and inserted again: two statements in one
-    transaction could deadlock. Raises KeysTaken for custom keys, and KeySpaceExhausted.
+    transaction could deadlock. Raises LinksRefused for custom keys, and KeySpaceExhausted.
     """
-    draws = [iter([row["key"]] if row["key"] else keys.candidates()) for row in rows]
+    custom = [row["key"] for row in rows]
+    draws = [iter([key] if key else keys.candidates()) for key in custom]
     chosen = [next(draw) for draw in draws]
     while True:  # ends, because each round uses up finitely many candidates
         with transaction.atomic():
@@ -52,9 +52,9 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
             if len(new) == len(rows):
                 return [new[key] for key in chosen]
             transaction.set_rollback(True)
-        for index in sorted(range(len(rows)), key=lambda index: bool(rows[index]["key"])):
+        for index in sorted(range(len(rows)), key=lambda index: bool(custom[index])):
             if chosen[index] not in new or chosen.count(chosen[index]) > 1:
                 chosen[index] = next(draws[index], "")
         if "" in chosen:
-            taken = {index: row["key"] for index, row in enumerate(rows) if not chosen[index]}
-            raise KeysTaken(taken) if any(taken.values()) else KeySpaceExhausted(keys.candidates())
+            errors = {n: KeyTaken(key) for n, key in enumerate(custom) if key and not chosen[n]}
+            raise LinksRefused(errors) if errors else KeySpaceExhausted(keys.candidates())

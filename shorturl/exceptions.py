@@ -1,7 +1,7 @@
 """The errors that the operations raise. The views map each of them to an HTTP status."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 
@@ -34,16 +34,6 @@ class KeyTaken(ShortUrlError):
         return f"The key {self.key!r} is taken{why}."
 
 
-class KeysTaken(ShortUrlError):
-    """Custom keys of a bulk create are taken; `errors` maps the index of each to its KeyTaken."""
-
-    def __init__(self, keys: Mapping[int, str | None], deleted: Collection[str] = ()) -> None:
-        self.errors = {
-            index: KeyTaken(key, deleted=key in deleted) for index, key in keys.items() if key
-        }
-        super().__init__(" ".join(map(str, self.errors.values())))
-
-
 class Gone(ShortUrlError):
     """A short URL has expired or is used up."""
 
@@ -68,10 +58,10 @@ class TargetBanned(ShortUrlError):
         )
 
 
-class TargetsBanned(ShortUrlError):
-    """Targets of a bulk create are in banned domains; `errors` has a TargetBanned by index."""
+class LinksRefused(ShortUrlError):
+    """Nothing was created, because of some links of several; `errors` maps the index of each."""
 
-    def __init__(self, errors: Mapping[int, TargetBanned]) -> None:
+    def __init__(self, errors: Mapping[int, KeyTaken | TargetBanned]) -> None:
         self.errors = errors
         super().__init__(" ".join(map(str, errors.values())))
 

@@ -9,31 +9,24 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.conf import settings
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, transaction
 
 from shorturl import bans, bulk
 from shorturl.exceptions import (
     KeyReused,
     KeySpaceExhausted,
-    KeysTaken,
     KeyTaken,
     LimitTooLow,
+    LinksRefused,
     TargetBanned,
-    TargetsBanned,
 )
 from shorturl.links import keys
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened, validate_target_url
 from shorturl.models import LIMIT_CONSTRAINT, IdempotencyRecord, ShortUrl, ShortUrlQuerySet
-from shorturl.outages import missing_node
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.idempotency import advisory_lock as idempotency
 from shorturl.strategies.reusing import advisory_lock as reusing
-
-# Attempts of a create whose random keys are on nodes that do not answer. With half of all nodes
-# down, one create in a thousand fails.
-NODES_TRIED = 10
 
 
 def create(
@@ -63,7 +56,7 @@ def create(
     with in_transaction():
         bans.refuse_banned([target_url])
         if key is None:
-            return create_at_random(target_url, **values)
+            return keys.with_candidates(partial(on_conflict.create, target_url, **values))
         # A custom key is the only candidate, so a taken one is not retried. The constraint decides
         # which of two concurrent requests gets it.
         try:
@@ -72,23 +65,11 @@ def create(
             raise KeyTaken(key, deleted=bool(deleted([key]))) from error
 
 
-def create_at_random(target_url: str, **values: Any) -> ShortUrl:
-    """Return a new short URL with a random key; on a cluster, with one whose node answers."""
-    for _ in range(NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
-        try:
-            with transaction.atomic():  # an error leaves the caller's usable
-                return on_conflict.create(target_url, keys=keys.candidates(), **values)
-        except DatabaseError as error:
-            if not missing_node(error):
-                raise
-    return on_conflict.create(target_url, keys=keys.candidates(), **values)
-
-
 def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> list[ShortUrl]:
     """Return a new link for each row, or create none. The rows have the arguments of create().
 
-    Raises ValidationError for an invalid target URL or custom key, TargetsBanned, KeysTaken for
-    custom keys that are or were in use, and KeySpaceExhausted.
+    Raises ValidationError for an invalid target URL or custom key, LinksRefused for banned targets
+    or custom keys that are or were in use, and KeySpaceExhausted.
     """
     for row in rows:
         validate_target_url(row["target_url"])
@@ -103,11 +84,14 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
                 if row["target_url"] in banned
             }
             if errors:
-                raise TargetsBanned(errors)
+                raise LinksRefused(errors)
             return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
-    except KeysTaken as error:
-        taken = {index: refused.key for index, refused in error.errors.items()}
-        raise KeysTaken(taken, deleted(taken.values())) from error
+    except LinksRefused as refused:
+        taken = [error for error in refused.errors.values() if isinstance(error, KeyTaken)]
+        gone = deleted(error.key for error in taken)
+        for error in taken:
+            error.deleted = error.key in gone
+        raise
 
 
 def in_transaction() -> AbstractContextManager[None]:

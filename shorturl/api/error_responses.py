@@ -27,29 +27,19 @@ MESSAGES = {
     "string_type": "It must be a string.",
     "model_type": "It must be a JSON object.",
 }
-# The status, field and code of an exception, and what to do.
+# The status, the field and the code of an exception, and what to do.
 REFUSALS = {
     exceptions.KeyTaken: (
-        HTTPStatus.CONFLICT,
+        409,
         "key",
         "taken",
-        " Choose another, or leave it out for a random one.",
+        " Choose another, or leave it out.",
     ),
-    exceptions.InFlight: (
-        HTTPStatus.CONFLICT,
-        "Idempotency-Key",
-        "in_progress",
-        " Send it again in a moment.",
-    ),
-    exceptions.KeyReused: (
-        HTTPStatus.UNPROCESSABLE_ENTITY,
-        "Idempotency-Key",
-        "reused",
-        " Send this request with another key.",
-    ),
-    exceptions.LimitTooLow: (HTTPStatus.UNPROCESSABLE_ENTITY, "max_hits", "too_low", ""),
-    exceptions.TargetBanned: (HTTPStatus.UNPROCESSABLE_ENTITY, "target_url", "banned", ""),
-    exceptions.MoreThanQuota: (HTTPStatus.UNPROCESSABLE_ENTITY, "links", "over_quota", ""),
+    exceptions.TargetBanned: (422, "target_url", "banned", ""),
+    exceptions.LimitTooLow: (422, "max_hits", "too_low", ""),
+    exceptions.MoreThanQuota: (422, "links", "over_quota", ""),
+    exceptions.InFlight: (409, "Idempotency-Key", "in_progress", " Send it again in a moment."),
+    exceptions.KeyReused: (422, "Idempotency-Key", "reused", " Send this with another key."),
 }
 Fault = tuple[str, str, str]  # a field, a code for programs, and a message
 
@@ -78,7 +68,7 @@ class ApiError(HttpError):
         return JsonResponse(self.content, status=self.status_code, headers=self.headers)
 
 
-def wrong_input(*faults: Fault, status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
+def wrong_input(*faults: Fault, status: int = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
     detail = " ".join(f"{shortened(field)}: {message}" for field, _, message in faults[:MAX_ERRORS])
     return ApiError(status, detail, faults=faults)
 
@@ -126,22 +116,20 @@ def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
     return wrong_input(*faults_of(error.errors)).response()
 
 
-def refused(request: HttpRequest, error: Exception) -> HttpResponse:
-    status, field, code, advice = REFUSALS[type(error)]
-    return wrong_input((field, code, f"{error}{advice}"), status=status).response()
+def refused(request: HttpRequest, error: exceptions.ShortUrlError) -> HttpResponse:
+    status, *_ = REFUSALS[type(error)]
+    return wrong_input(fault_of(error), status=status).response()
 
 
-def keys_taken(request: HttpRequest, error: exceptions.KeysTaken) -> HttpResponse:
-    faults = [(f"links.{index}.key", "taken", str(taken)) for index, taken in error.errors.items()]
-    return wrong_input(*faults, status=HTTPStatus.CONFLICT).response()
+def several_refused(request: HttpRequest, error: exceptions.LinksRefused) -> HttpResponse:
+    faults = [fault_of(refusal, f"links.{index}.") for index, refusal in error.errors.items()]
+    status = max(REFUSALS[type(refusal)][0] for refusal in error.errors.values())
+    return wrong_input(*faults, status=status).response()
 
 
-def targets_banned(request: HttpRequest, error: exceptions.TargetsBanned) -> HttpResponse:
-    faults = [
-        (f"links.{index}.target_url", "banned", str(banned))
-        for index, banned in error.errors.items()
-    ]
-    return wrong_input(*faults).response()
+def fault_of(error: exceptions.ShortUrlError, link: str = "") -> Fault:
+    _, field, code, advice = REFUSALS[type(error)]
+    return link + field, code, f"{error}{advice}"
 
 
 def quota_used_up(request: HttpRequest, error: exceptions.TooManyCreates) -> HttpResponse:
@@ -174,8 +162,7 @@ HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
     **dict.fromkeys(REFUSALS, refused),
     HttpError: known_error,
     ValidationError: invalid,
-    exceptions.KeysTaken: keys_taken,
-    exceptions.TargetsBanned: targets_banned,
+    exceptions.LinksRefused: several_refused,
     exceptions.TooManyCreates: quota_used_up,
     exceptions.KeySpaceExhausted: try_again,
     exceptions.Contended: try_again,

@@ -17,22 +17,13 @@ class JsonParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         if request.content_type != "application/json":  # a form of another site could send it
             raise not_json()
-        return parse(request.body)
-
-
-def parse(body: bytes) -> Any:
-    try:
-        # json.loads() of bytes would also accept UTF-16 and UTF-32. Some editors write a BOM.
-        text = body.removeprefix(BOM_UTF8).decode()
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
-    except UnicodeDecodeError as error:
-        raise malformed(f"it is not UTF-8 at byte {error.start + 1}") from error
-    except json.JSONDecodeError as error:
-        raise malformed(f"{error.msg.removesuffix(' at')} at character {error.pos + 1}") from error
-    except RecursionError as error:
-        raise malformed("it is nested too deeply") from error
-    except ValueError as error:  # NaN, or a number of thousands of digits
-        raise malformed("it holds a number that is too long or not JSON") from error
+        try:
+            # json.loads() of bytes would also accept UTF-16. Some editors write a BOM.
+            text = request.body.removeprefix(BOM_UTF8).decode()
+            return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+        except (ValueError, RecursionError) as error:
+            detail = f"The body is not JSON: {error}."
+            raise ApiError(HTTPStatus.BAD_REQUEST, detail) from error
 
 
 def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -45,8 +36,4 @@ def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)
-
-
-def malformed(reason: str) -> ApiError:
-    return ApiError(HTTPStatus.BAD_REQUEST, f"The body is not JSON: {reason}.")
+    raise ValueError(f"{constant} is not a number in JSON")

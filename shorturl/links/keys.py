@@ -3,14 +3,17 @@
 import re
 import secrets
 import string
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError
+from django.db import DatabaseError, IntegrityError, transaction
 
 from shorturl.links.validators import shortened
+from shorturl.outages import missing_node
 
+T = TypeVar("T")
 ALPHABET = string.ascii_letters + string.digits
 MAX_LENGTH = 64
 
@@ -19,6 +22,9 @@ MAX_LENGTH = 64
 # space 62 times as large.
 ATTEMPTS_PER_LENGTH = 10
 LONGER_LENGTHS = 3
+# Creates with random keys while a node of a cluster is away. With half of all nodes down, one in a
+# thousand fails.
+NODES_TRIED = 10
 
 # The name of the unique constraint, which tells a collision from any other violation.
 KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
@@ -55,6 +61,18 @@ def candidates(length: int | None = None) -> Candidates:
     """Return the candidate keys of one create; the first have `length`, or SHORTURL_KEY_LENGTH."""
     shortest = length or settings.SHORTURL_KEY_LENGTH
     return Candidates(shortest, min(shortest + LONGER_LENGTHS, MAX_LENGTH))
+
+
+def with_candidates(create: Callable[..., T]) -> T:
+    """Return `create(keys=candidates())`; on a cluster again with others while a node is away."""
+    for _ in range(NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
+        try:
+            with transaction.atomic():  # an error leaves the caller's usable
+                return create(keys=candidates())
+        except DatabaseError as error:
+            if not missing_node(error):
+                raise
+    return create(keys=candidates())
 
 
 def draw(length: int) -> str:

@@ -73,7 +73,7 @@ def test_no_more_than_the_first_messages_are_in_the_sentence(client: Client) -> 
         (json.dumps({"links": [1] * (MAX_LINKS + 1)}), 422, "at most 1000 items"),
         ('{"links": [1], "atomic": true}', 422, "atomic: It is not a known field"),
         ("[]", 422, "body: It must be a JSON object."),
-        ('{"links": [', 400, "The body is not JSON: Expecting value at character 12."),
+        ('{"links": [', 400, "The body is not JSON: Expecting value: line 1 column 12"),
     ],
 )
 def test_a_body_that_is_rejected_as_a_whole(

@@ -9,7 +9,7 @@ import pytest
 from pginterleave import Outcome
 from pginterleave.pytest_plugin import Interleave
 from shorturl import bans, following, operations
-from shorturl.exceptions import Gone, TargetBanned, TargetsBanned
+from shorturl.exceptions import Gone, LinksRefused, TargetBanned
 from shorturl.models import ShortUrl, Visit
 from shorturl.tests.callers import TARGET
 
@@ -68,7 +68,7 @@ def test_no_link_to_a_banned_domain_is_followed_once_the_ban_has_returned(
         beside,
         setup=make_link,
         invariant=no_link_leads_there,
-        expected=(TargetBanned, TargetsBanned, Gone),
+        expected=(TargetBanned, LinksRefused, Gone),
     )
 
 

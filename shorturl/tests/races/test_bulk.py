@@ -13,7 +13,7 @@ from django.db import transaction
 from pginterleave import Outcome
 from pginterleave.pytest_plugin import Interleave
 from shorturl import operations
-from shorturl.exceptions import KeysTaken, KeyTaken
+from shorturl.exceptions import KeyTaken, LinksRefused
 from shorturl.links import keys
 from shorturl.models import ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, run, user
@@ -58,7 +58,7 @@ def test_the_same_keys_in_opposite_orders(interleave: Interleave) -> None:
     Process 1 inserts a and b. Process 2 inserts a, and waits for process 1. Process 1 commits, so
     process 2 gets neither key and is told so. If process 2 inserted b first, both would wait.
     """
-    interleave(create_many(TARGET, "a", "b"), create_many(OTHER, "b", "a"), expected=KeysTaken)
+    interleave(create_many(TARGET, "a", "b"), create_many(OTHER, "b", "a"), expected=LinksRefused)
 
 
 def test_the_same_keys_beside_a_rollback(interleave: Interleave) -> None:
@@ -72,7 +72,7 @@ def test_the_same_keys_beside_a_rollback(interleave: Interleave) -> None:
         create_many(OTHER, "b", "a"),
         create_and_roll_back,
         invariant=owners_of_keys,
-        expected=KeysTaken,
+        expected=LinksRefused,
     )
 
 
@@ -87,7 +87,7 @@ def test_several_keys_beside_a_create_of_one(interleave: Interleave) -> None:
     Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2 is
     told that its key is taken. In the other order process 1 is told so, and a stays free.
     """
-    interleave(create_many(TARGET, "a", "b"), create(OTHER, "b"), expected=(KeysTaken, KeyTaken))
+    interleave(create_many(TARGET, "a", "b"), create(OTHER, "b"), expected=(LinksRefused, KeyTaken))
 
 
 def test_drawn_keys_that_the_other_has_chosen(
@@ -110,7 +110,7 @@ def test_drawn_keys_that_the_other_has_chosen(
     interleave(
         partial(process, TARGET, "a", "taken", "b", "c"),
         partial(process, OTHER, "b", "taken", "a", "d"),
-        expected=KeysTaken,
+        expected=LinksRefused,
     )
 
 
