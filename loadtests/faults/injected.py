@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from loadtests.faults.traffic import Traffic
 from loadtests.servers import ROOT, wait_until
 
-# Seconds, as in docs/monitoring.md.
+# Seconds, as in docs/deploying.md.
 LOCK_TIMEOUT, REQUEST_TIMEOUT, RECEIVE_TIMEOUT, SEND_TIMEOUT = 1.0, 13.0, 5.0, 20.0
 QUICK = 1.0  # of a request that waits for nothing
 TIMEOUT, POLL_INTERVAL, KILL_INTERVAL = 60, 0.1, 1

@@ -1,7 +1,6 @@
 """A real HAProxy with deploy/haproxy.cfg: quotas, slow clients, and requests that count once."""
 
 import json
-import re
 import shutil
 import socket
 import subprocess
@@ -46,11 +45,12 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         service = stack.enter_context(serving(**settings))
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=4096))
         number, port = listener.fileno(), listener.getsockname()[1]
-        text = re.sub(r" *server web-2 .*\n", "", (ROOT / "deploy/haproxy.cfg").read_text())
-        text = text.replace("web-1:8000", urlsplit(service.url).netloc)
+        server = f"server web-1 {urlsplit(service.url).netloc}"
+        text = (ROOT / "deploy/haproxy.cfg").read_text()
+        text = text.replace("server-template web- 2 web:8000", server)
         text = text.replace("log stdout format raw local0 notice", "")
         file = tmp_path_factory.mktemp("haproxy") / "haproxy.cfg"
-        file.write_text(text.replace("bind :8000", f"bind fd@{number}\n    option forwardfor"))
+        file.write_text(text.replace("bind :8000", f"bind fd@{number}"))
         command = [HAPROXY, "-db", "-q", "-f", str(file)]
         process = stack.enter_context(subprocess.Popen(command, pass_fds=[number]))
         stack.callback(process.terminate)

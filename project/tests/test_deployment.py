@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from ruamel.yaml import YAML
 
-from loadtests.harness.serving import address
+from loadtests.servers import wait_for_address
 from project.static_files import Finder
 from project.tests.conftest import GUNICORN, ROOT, database, image_sources, run_in
 from shorturl.management.commands import tidy
@@ -28,18 +28,21 @@ from shorturl.management.commands import tidy
 # --- Packages ------------------------------------------------------------------------------------
 
 
-def pins(path: str) -> dict[str, str]:
-    """Return the packages that a requirements file or a lock pins, with their versions."""
-    found = re.findall(r"^([\w.-]+)==([^\s;]+)", (ROOT / path).read_text(), re.MULTILINE)
-    return {canonicalize_name(name): version for name, version in found}
+def pins(name: str) -> dict[str, str]:
+    """Return the packages that a requirements file, or one it names, pins, with their versions."""
+    text = (ROOT / "requirements" / name).read_text()
+    pinned = re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)
+    packages: dict[str, str] = {canonicalize_name(name): version for name, version in pinned}
+    for other in re.findall(r"^-r (\S+)", text, re.MULTILINE):
+        packages |= pins(other)
+    return packages
 
 
 @pytest.mark.parametrize("group", ["production", "local", "loadtests", "development"])
 def test_the_lock_has_the_requirements_and_their_dependencies(group: str) -> None:
     """pip installs nothing else, so an import would fail without a missing package."""
-    locked = pins(f"requirements/{group}.txt")
-    wanted, all_locked = pins(f"requirements/{group}.in"), pins("requirements/development.txt")
-    assert wanted.items() <= locked.items() <= all_locked.items(), "make lock"
+    locked, all_locked = pins(f"{group}.txt"), {**pins("development.txt"), **pins("parser.txt")}
+    assert pins(f"{group}.in").items() <= locked.items() <= all_locked.items(), "make lock"
     for name, version in locked.items():
         with suppress(metadata.PackageNotFoundError):  # only another platform needs it
             assert metadata.version(name) == version, "make .venv/installed"
@@ -116,7 +119,7 @@ def test_before_the_migrations_commands_and_a_service_that_starts_say_so(
             cwd=production_copy, env=where, stdout=PIPE, stderr=PIPE, text=True,
         ) as process:  # fmt: skip
             # After its worker answers: a new worker ignores SIGTERM.
-            urlopen(f"{address(process)}/healthz").close()
+            urlopen(f"{wait_for_address(process)}/healthz").close()
             process.terminate()
             _, said = process.communicate()
     assert "Migrations are not applied: contenttypes.0001_initial" in said
@@ -143,16 +146,28 @@ COMPOSE = [ROOT / "docker-compose.yml", *sorted(ROOT.glob("deploy/*.yml"))]
 
 def test_the_compose_files_are_valid() -> None:
     """By the JSON schema of the Compose specification, which check-jsonschema includes."""
-    ended = run_in(
-        ROOT, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec",
-        *map(str, COMPOSE),
-    )  # fmt: skip
+    schema = ("-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec")
+    ended = run_in(ROOT, *schema, *map(str, COMPOSE))
     assert ended.returncode == 0, ended.stdout
 
 
 def services(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = YAML(typ="safe", pure=True).load(path)["services"]
-    return found
+    content: dict[str, Any] = YAML(typ="safe", pure=True).load(path)
+    return dict(content["services"])
+
+
+def test_only_the_proxy_of_compose_is_reached_and_no_secret_has_a_default() -> None:
+    plain = services(COMPOSE[0])
+    assert plain.keys() == {"proxy", "web", "migrate", "timer", "db"}
+    assert plain["proxy"]["ports"] == ["${HOST:-127.0.0.1}:${PORT:-8000}:8000"]
+    for path in COMPOSE:
+        for name, service in services(path).items():
+            assert "ports" not in service or name == "proxy"
+            for variable, value in service.get("environment", {}).items():
+                if re.search("KEY|PASSWORD", variable):
+                    assert re.fullmatch(r"\$\{[A-Z_]+:\?.+\}", value), variable
+            # What it needs is in the same file, or in the main one.
+            assert {*service.get("depends_on", ())} <= {*plain, *services(path)}, name
 
 
 def test_the_timers_run_every_command_that_removes_old_rows() -> None:
@@ -160,36 +175,14 @@ def test_the_timers_run_every_command_that_removes_old_rows() -> None:
     old = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
     assert set(tidy.COMMANDS) == {"roll_up", "clearsessions", *old}
     documented = (ROOT / "docs" / "deploying.md").read_text().partition("## Timer")[2]
-    assert set(re.findall(r"^python manage\.py (\w+) +#", documented, re.MULTILINE)) == {
-        *tidy.COMMANDS
-    }
+    commands = re.findall(
+        r"^python manage\.py (\w+) +# removes|(roll_up)", documented, re.MULTILINE
+    )
+    assert {*tidy.COMMANDS} == {name or other for name, other in commands}
     *_, script = services(COMPOSE[0])["timer"]["command"]
-    assert "timeout 1800 python manage.py tidy\n" in script
-    assert "trap exit TERM" in script
-    assert "sleep 600 & wait" in script
+    for line in ("trap exit TERM", "timeout 1800 python manage.py tidy", "sleep 600 & wait"):
+        assert f"{line}\n" in script
     assert "$" not in script, "Compose would take it for a variable"
-
-
-def test_compose_has_no_default_secret_and_no_open_port() -> None:
-    plain = services(COMPOSE[0])
-    assert plain.keys() == {"web", "migrate", "timer", "db"}
-    for path in COMPOSE:
-        added = services(path)
-        for name, service in added.items():
-            for variable, value in service.get("environment", {}).items():
-                if re.search("KEY|PASSWORD", variable):
-                    assert re.fullmatch(r"\$\{[A-Z_]+:\?.+\}", value), variable
-            for port in service.get("ports", ()):
-                assert re.match(r"127\.0\.0\.1:|\$\{HOST:-127\.0\.0\.1\}:", port)
-            # What it needs is in the same file, or in the main one.
-            assert {*service.get("depends_on", ())} <= {*plain, *added}, name
-
-
-def test_the_load_test_in_containers_has_a_network_and_a_database_of_its_own() -> None:
-    """It runs wrong strategies."""
-    compose = services(ROOT / "deploy" / "loadtest.yml")
-    assert {name for service in compose.values() for name in service["networks"]} == {"loadtest"}
-    assert "@loadtest-db:" in compose["loadtest-web"]["environment"]["DATABASE_URL"]
 
 
 # --- systemd -------------------------------------------------------------------------------------
@@ -197,12 +190,11 @@ def test_the_load_test_in_containers_has_a_network_and_a_database_of_its_own() -
 
 def test_the_units_run_what_there_is_and_are_hardened_alike() -> None:
     units = {path.name: path.read_text() for path in ROOT.glob("deploy/*@.service")}
-    assert units.keys() == {f"shorturl{what}@.service" for what in ("", "-tidy", "-deliver")}
+    assert units.keys() == {"shorturl@.service", "shorturl-tidy@.service"}
     assert (ROOT / "deploy" / "shorturl-tidy@.timer").exists()
     hardened = [text[text.index("NoNew") : text.index("UMask=0077")] for text in units.values()]
     assert len({*hardened}) == 1
     assert "ProtectSystem=strict" in hardened[0]
     for text in units.values():
-        (_, command) = re.findall(r"^ExecStart=(\S+) (.+)$", text, re.MULTILINE)[0]
-        *_, name = command.split()
-        assert (ROOT / name).exists() or name in get_commands(), command
+        *_, name = re.findall(r"^ExecStart=(.+)$", text, re.MULTILINE)[0].split()
+        assert (ROOT / name).exists() or name in get_commands(), name

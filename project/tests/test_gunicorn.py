@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import psutil
 import pytest
 
-from loadtests.harness.serving import serving
+from loadtests.servers import serving
 from project.tests.conftest import GUNICORN, NOWHERE, PRODUCTION, ROOT, TIMEOUT, database, run_in
 from shorturl.tests.events.test_webhooks import Receiver, receiver
 

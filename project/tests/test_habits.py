@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from loadtests.harness.serving import wait_until
+from loadtests.servers import wait_until
 from project.tests.conftest import NOWHERE, ROOT, TIMEOUT, database, run_in
 
 LOCAL = {"SHORTURL_LOCAL": "on"}

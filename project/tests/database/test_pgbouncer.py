@@ -1,9 +1,13 @@
 """The service's connection through a PgBouncer in transaction mode, if PgBouncer is installed."""
 
 import os
+import shutil
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,9 +15,22 @@ from django.contrib.auth.models import Permission
 from django.db import OperationalError, connection, connections
 from django.db.utils import ConnectionHandler
 
-from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.own_proxies import PGBOUNCER, own_pgbouncer
+from loadtests.servers import START_TIMEOUT, own_postgres, wait_until
 from project.tests.conftest import ROOT, Load
+
+PGBOUNCER = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
+PORT = 6432  # in the name of PgBouncer's Unix socket; no TCP port is used
+CONFIG = """
+[databases]
+* = host={host} port={port} user={user}
+[pgbouncer]
+listen_addr =
+listen_port = {listen}
+unix_socket_dir = {directory}
+auth_type = any
+pool_mode = transaction
+server_reset_query_always = 1
+"""
 
 pytestmark = [
     pytest.mark.skipif(not PGBOUNCER, reason="PgBouncer is not installed"),
@@ -21,42 +38,67 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def given() -> dict[str, Any]:
-    parameters = {"port": 5432, "user": "", **connection.get_connection_params()}
-    if not str(parameters.get("host", "")).startswith("/"):
+@contextmanager
+def pgbouncer(parameters: dict[str, Any]) -> Iterator[str]:
+    """Start a PgBouncer in front of a PostgreSQL, and yield the DATABASE_URL of its database.
+
+    Each transaction begins in a reset session, so no test sees another one's parameters.
+    """
+    socket = Path(parameters.get("host", ""), f".s.PGSQL.{parameters['port']}")
+    if not socket.exists():
         pytest.skip("PgBouncer would need a password for PostgreSQL")
-    return parameters
+    # PgBouncer refuses to run as root, and only its owner may use PostgreSQL's socket.
+    account = socket.stat().st_uid if os.getuid() == 0 else None
+    with TemporaryDirectory(prefix="pgbouncer-") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        if account is not None:
+            os.chown(directory, account, -1)
+        config = directory / "pgbouncer.ini"
+        config.write_text(CONFIG.format(listen=PORT, directory=directory, **parameters))
+        with subprocess.Popen([str(PGBOUNCER), "-q", str(config)], user=account) as process:
+            try:
+                ready = (directory / f".s.PGSQL.{PORT}").exists
+                wait_until(ready, "PgBouncer did not start", START_TIMEOUT)
+                user, name = parameters["user"], parameters["dbname"]
+                yield f"postgres://{user}@/{name}?host={directory}&port={PORT}"
+            finally:
+                process.kill()
 
 
-def test_iterator_reads_all_rows_in_any_session(load: Load, given: dict[str, Any]) -> None:
+@pytest.fixture
+def pooled_url() -> Iterator[str]:
+    with pgbouncer({"port": 5432, "user": "", **connection.get_connection_params()}) as url:
+        yield url
+
+
+def test_iterator_reads_all_rows_in_any_session(load: Load, pooled_url: str) -> None:
     """Forms read their choices with iterator(), which by default keeps a cursor on the server.
 
     The other client takes the session that has just become free, with the cursor in it.
     """
     expected = list(Permission.objects.order_by("pk"))
-    with own_pgbouncer(given) as pgbouncer:
-        variables = {"DATABASE_URL": pgbouncer.url, "SHORTURL_LOCAL": "on"}
-        unaware = ConnectionHandler(load(**variables)["DATABASES"])["default"]
-        settings = load(**variables, DATABASE_POOLER="transaction")["DATABASES"]
-        pooled, other = (ConnectionHandler(settings)["default"] for _ in range(2))
-        own = connections["default"]
-        with closing(pooled), closing(other):
-            connections["default"] = pooled
-            try:
-                rows = Permission.objects.order_by("pk").iterator(chunk_size=2)
-                read = [next(rows)]
-                other.set_autocommit(False)
-                with other.cursor() as cursor:
-                    cursor.execute("SELECT 1")
-                read += rows
-                other.rollback()
-            finally:
-                connections["default"] = own
-        # Without the setting PgBouncer refuses, so no service runs behind it without the limits.
-        with pytest.raises(OperationalError, match="unsupported startup parameter: options"):
-            unaware.ensure_connection()
+    variables = {"DATABASE_URL": pooled_url, "SHORTURL_LOCAL": "on"}
+    settings = load(**variables, DATABASE_POOLER="transaction")["DATABASES"]
+    pooled, other = (ConnectionHandler(settings)["default"] for _ in range(2))
+    own = connections["default"]
+    with closing(pooled), closing(other):
+        connections["default"] = pooled
+        try:
+            rows = Permission.objects.order_by("pk").iterator(chunk_size=2)
+            read = [next(rows)]
+            other.set_autocommit(False)
+            with other.cursor() as cursor:
+                cursor.execute("SELECT 1")
+            read += rows
+            other.rollback()
+        finally:
+            connections["default"] = own
     assert read == expected
+    # Without the setting PgBouncer refuses, so no service runs behind it without the limits.
+    unaware = ConnectionHandler(load(**variables)["DATABASES"])["default"]
+    with pytest.raises(OperationalError, match="unsupported startup parameter: options"):
+        unaware.ensure_connection()
 
 
 # They set a parameter of their session, keep a lock in it, or read its statistics. The next
@@ -72,22 +114,19 @@ OF_A_SESSION = (
 )
 
 
+TESTS = ("-m", "pytest", "-q", "--reuse-db", "shorturl/tests")
+OF_OTHERS = ("browser", "races", "test_serial_orders.py")
+
+
 @pytest.mark.exhaustive
 def test_the_services_own_tests_through_it() -> None:
-    """All but OF_A_SESSION and those of the explorer, which are skipped: see conftest.py.
-
-    Each transaction begins in a reset session. Otherwise a parameter that one test sets for its
-    session could reach another test, in one run and not in the next.
-    """
-    as_new = "server_reset_query_always = 1"
-    with own_postgres() as postgres, own_pgbouncer(postgres.address, more=as_new) as pgbouncer:
-        url = pgbouncer.url.replace("/pooled", "/shorturl")
+    """All but OF_A_SESSION and those of the explorer, which tells sessions apart."""
+    ignored = [f"--ignore=shorturl/tests/{path}" for path in OF_OTHERS]
+    chosen = ("-k", f"not ({' or '.join(OF_A_SESSION)})")
+    with own_postgres() as postgres, pgbouncer(postgres.address) as url:
         through = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction", "SHORTURL_LOCAL": "on"}
         ended = subprocess.run(
-            [
-                sys.executable, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests",
-                "--ignore=shorturl/tests/browser", "-k", f"not ({' or '.join(OF_A_SESSION)})",
-            ],
+            [sys.executable, *TESTS, *ignored, *chosen],
             cwd=ROOT, env={"PATH": os.environ["PATH"], **through},
             capture_output=True, text=True, check=False,
         )  # fmt: skip

@@ -12,6 +12,8 @@ from django.conf import settings
 from django.db import OperationalError
 from django.test import Client
 
+import project.wsgi  # noqa: F401 - at its import Django configures the log
+
 FORM = "application/x-www-form-urlencoded"
 Lines = Callable[[], list[str]]
 

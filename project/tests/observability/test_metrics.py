@@ -10,7 +10,7 @@ import pytest
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from loadtests.harness.serving import ROOT, serving
+from loadtests.servers import serving
 from project.tests.conftest import TIMEOUT, database
 
 TOKEN = "a-token-of-the-test"
@@ -51,7 +51,7 @@ def test_the_counts_of_all_workers_are_added_up() -> None:
     token = {"Authorization": f"bearer {TOKEN}"}
     with (
         database("shorturl_metrics") as url,
-        serving(ROOT, DATABASE_URL=url, **settings) as service,
+        serving(DATABASE_URL=url, **settings) as service,
     ):
 
         def ask(method: str, path: str, body: str = "") -> tuple[int, str]:
