@@ -7,7 +7,7 @@ from shorturl.models import ShortUrlQuerySet
 
 
 class PartialCount(models.Model):
-    """Hits of a short URL that its own row does not include; roll_up_hits() moves them there.
+    """Hits of a short URL that its own row does not include; totals.TOTAL_HITS adds both.
 
     A row with a slot is one of a link's slots (`slotted_counter`). A row without a slot is a single
     hit (`append_only`).

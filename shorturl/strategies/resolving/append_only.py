@@ -25,12 +25,12 @@ COUNT = sql.SQL("""
 
 
 def resolve(key: str) -> ShortUrl:
-    """Insert a row for the hit; a roll-up adds the rows up later.
+    """Insert a row for the hit; whoever reads the counter adds the rows up.
 
     What it does: reads the short URL and inserts a row into another table, in one statement. It
     returns the short URL without `hits`, which it does not know. It raises ShortUrl.DoesNotExist
-    when no live one has the key. It needs a table (`PartialCount`) with an index on the key, a
-    roll-up (`roll_up_hits()`), and every reader of the counter has to add up both (`TOTAL_HITS`).
+    when no live one has the key. It needs a table (`PartialCount`) with an index on the key, and
+    every reader of the counter has to add up both (`TOTAL_HITS`).
 
     SQL:
         WITH link AS (
@@ -44,17 +44,16 @@ def resolve(key: str) -> ShortUrl:
         SELECT id, key, … FROM link
 
     What goes wrong: for a link without a limit and an expiry, nothing. An INSERT conflicts with no
-    other statement, and the roll-up deletes and adds in one statement, so each hit is in exactly
-    one place. But `hits` does not include the rows of the other table, so a limit is not enforced.
-    And as the link's row is not locked, a hit that has started is still counted after another
-    process has made the link expire.
+    other statement. But `hits` does not include the rows of the other table, so a limit is not
+    enforced. And as the link's row is not locked, a hit that has started is still counted after
+    another process has made the link expire.
 
-    What it costs: one round trip, and no statement waits for a row. Until the next roll-up a reader
-    of the counter adds up one row for each hit, of some 60 bytes in table and index. No caller
-    learns the number of its hit.
+    What it costs: one round trip, and no statement waits for a row. A reader of the counter adds up
+    one row for each hit, of some 60 bytes in table and index, until a timer rolls them up, as
+    `rolling_up` does with visits. No caller learns the number of its hit.
 
     When to use it: for links without conditions, where each hit is stored anyway, with its time or
-    its referrer, and a timer runs the roll-up.
+    its referrer.
     """
     with connection.cursor() as cursor:
         cursor.execute(COUNT, [key])

@@ -251,10 +251,13 @@ def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client) -> Non
 
 def test_the_page_adds_up_the_values_beyond_the_top(client: Client, record: Record) -> None:
     for number in range(12):
-        record(TODAY, referrer=f"{number}.example", hits=20 - number)
+        values = {"referrer": f"{number}.example", "browser": f"Browser {number}"}
+        record(TODAY, hits=20 - number, **values)
     record(TODAY, country="DE")
+    record(TODAY, browser="Googlebot", is_bot=True)  # not among the first browsers
     page = client.get("/spring/stats")
     assert "9.example 11 6.3% all others 20 11.4%" in text(page)
+    assert "Bots Googlebot 1 100.0%" in text(page)
     assertContains(page, "<bdi data-country>DE</bdi>")  # the browser adds the name
 
 
