@@ -78,7 +78,7 @@ FILES = {
     ),
     "rolling_up": (
         "roll_up",
-        "insert_then_delete select_then_delete delete_returning batches",
+        "insert_then_delete delete_returning batches",
     ),
     "delivering": (
         "deliver",

@@ -41,7 +41,8 @@ def roll_up() -> int:
 
     What goes wrong: under READ COMMITTED each statement sees the rows that are committed when it
     begins. A row that is committed between the two is deleted without being added. And two
-    roll-ups at once both add rows that one of them deletes.
+    roll-ups at once both add rows that one of them deletes. To delete only the ids that were read
+    cures the first fault and not the second.
 
     What it costs: two statements, and lost visits.
 
