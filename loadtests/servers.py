@@ -1,7 +1,4 @@
-"""Servers for a measurement: the service on a free port, and a PostgreSQL that can be stopped.
-
-Both serve on the loopback or on a Unix socket, and are removed afterwards.
-"""
+"""Servers for a measurement: the service on a free port, and a PostgreSQL that can be stopped."""
 
 import os
 import re
@@ -20,13 +17,14 @@ import psutil
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from embedded_postgres import locks, postgres
+from embedded_postgres.server import Server
 
 ROOT = Path(__file__).resolve().parents[1]
 READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
 DATABASE = "shorturl"
 # For a load that must not be refused even on a busy machine.
 NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "PGOPTIONS": "-c lock_timeout=10s"}
-# Seconds. A first start creates the embedded PostgreSQL and migrates it.
+# Seconds. A first start migrates the database.
 START_TIMEOUT, STOP_TIMEOUT, POLL_INTERVAL = 90, 30, 0.02
 
 
@@ -108,69 +106,51 @@ def wait_until(condition: Callable[[], object], problem: str, timeout: float) ->
 
 
 class OwnPostgres:
-    """The server in `directory`; own_postgres() makes it. It is down until start()."""
+    """A PostgreSQL in `directory`, which runs after start(). Use own_postgres() to get it."""
 
     def __init__(self, directory: Path) -> None:
-        self.data, self.log = directory / "data", directory / "server.log"
-        self._alive = directory / "alive.lock"  # each of PostgreSQL's processes holds it
+        self._alive = directory / "alive.lock"  # each of its processes holds it
+        self.server = Server(directory)
+        self.start()
 
     def start(self) -> None:
-        """Start it, and return when it accepts connections; raise OSError or TimeoutError."""
-        alive = locks.open_lock(self._alive)
-        try:
-            locks.take(alive)
-            with self.log.open("ab") as log:
-                postgres.start(self.data, log=log, lock=alive)
-        finally:
-            os.close(alive)
-        wait_until(lambda: postgres.ready(self.data), "PostgreSQL did not start", START_TIMEOUT)
+        """Start it, and return when it accepts connections; raise OperationalError."""
+        self.running = self.server.use(DATABASE, again=True)
 
     def crash(self) -> None:
         """Stop it as `pg_ctl stop -m immediate` does; return when all of it has ended."""
-        if (running := postgres.read_pid_file(self.data)) and locks.is_taken(self._alive):
-            os.kill(running.pid, signal.SIGQUIT)
+        os.kill(self.running.pid, signal.SIGQUIT)
         wait_until(lambda: not locks.is_taken(self._alive), "PostgreSQL runs on", START_TIMEOUT)
 
     @property
     def address(self) -> dict[str, Any]:
-        """The driver's parameters; raises ConnectionError while it is down."""
-        running = postgres.ready(self.data)
-        if running is None:
-            raise ConnectionError("PostgreSQL is not running")
-        host = str(running.socket_directory)
-        return {"host": host, "port": running.port, "user": postgres.USER, "dbname": DATABASE}
+        """The driver's parameters, which a restart does not change."""
+        host, port = str(self.running.socket_directory), self.running.port
+        return {"host": host, "port": port, "user": postgres.USER, "dbname": DATABASE}
 
     @property
     def url(self) -> str:
-        """Its DATABASE_URL, which a restart does not change."""
+        """Its DATABASE_URL."""
         return f"postgres://{postgres.USER}@/{DATABASE}?host={self.address['host']}"
 
     def connect(self) -> Any:
-        """Return a connection of the driver; raise its Error, or ConnectionError."""
+        """Return a connection of the driver; raise its Error while it is down."""
         return DatabaseWrapper.Database.connect(**self.address)
 
     def processes(self) -> list[psutil.Process]:
         """Return its processes, beginning with the postmaster."""
-        running = postgres.read_pid_file(self.data)
-        postmaster = psutil.Process(running.pid if running else None)
+        postmaster = psutil.Process(self.running.pid)
         return [postmaster, *postmaster.children(recursive=True)]
 
 
 @contextmanager
 def own_postgres() -> Iterator[OwnPostgres]:
-    """Start a server in a temporary directory, with an empty database; remove it after the block.
-
-    Raises ImproperlyConfigured without the package with PostgreSQL, and what start() does.
-    """
-    with tempfile.TemporaryDirectory(prefix="postgres-") as name:
+    """Start a PostgreSQL in a temporary directory, with an empty database; remove it afterwards."""
+    # The process that watches the server for a second may still write into the directory.
+    with tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o711)  # root runs PostgreSQL as another account, which needs access
-        server = OwnPostgres(Path(name))
+        own = OwnPostgres(Path(name))
         try:
-            server.start()
-            running = postgres.ready(server.data)
-            assert running is not None
-            postgres.create_database(DATABASE, running=running)
-            yield server
+            yield own
         finally:
-            server.crash()
-            postgres.remove_leftovers(server.data)
+            own.server.leave()

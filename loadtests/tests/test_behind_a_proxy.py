@@ -21,7 +21,7 @@ from loadtests.servers import RunningService
 from loadtests.tests.conftest import run_script
 
 EVERY = 5
-DELAY = 7  # seconds, longer than a run waits for its last answers
+DELAY = 12  # seconds, longer than a run and the wait for its last answers
 
 
 class Message(NamedTuple):

@@ -28,5 +28,5 @@ def test_the_example_finds_lost_purchases(tmp_path: Path) -> None:
             )
         finally:
             stop(process)
-    assert ended.returncode == 1, ended.stderr
+    assert ended.returncode == 1, ended.stdout + ended.stderr
     assert json.loads(file.read_text())["lost"] > 0
