@@ -14,7 +14,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Q
 
 from shorturl.exceptions import TargetBanned
-from shorturl.links.validators import shortened, target_host
+from shorturl.links.validators import shortened, target_host, validate_url
 from shorturl.models import CLOCK, BannedDomain, ShortUrl
 
 LINKS_AT_A_TIME = 10_000  # that a ban looks at
@@ -25,6 +25,16 @@ TABLE = sql.Identifier(BannedDomain._meta.db_table)
 # FOR KEY SHARE locks the table, too, in a mode that only the LOCK below waits for.
 FIND = sql.SQL("SELECT domain FROM {} WHERE domain = ANY (%s) FOR KEY SHARE").format(TABLE)
 LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(TABLE)
+
+
+def domain_of(name: str) -> str:
+    """Return a domain, as people write it, in ASCII; raise ValidationError if it is none."""
+    url = f"https://{name}/"
+    try:
+        validate_url(url)
+    except ValidationError as error:
+        raise ValidationError(f"{name!r} is not a domain: write it like example.com.") from error
+    return target_host(url)
 
 
 def ban(domains: Collection[str]) -> int:

@@ -6,23 +6,13 @@ would be a race condition: the owner could change in between.
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import NotSupportedError, connection, transaction
-from django.db.backends.postgresql.psycopg_any import sql
+from django.db import connection, transaction
 
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 
 Who = User | AnonymousUser | ApiToken
 BATCH = 1_000  # links of one statement: it locks them for some 20 ms, and their redirects wait
 
-HAND_OVER = sql.SQL("""
-    WITH batch AS (
-        SELECT id FROM {links} WHERE owner_id = %s ORDER BY id LIMIT %s {lock}
-    )
-    UPDATE {links} AS link SET owner_id = %s
-    FROM batch WHERE link.id = batch.id AND link.owner_id = %s
-""")
-# roll_up() locks links in the same order, so the two cannot deadlock.
-IN_ORDER = "FOR NO KEY UPDATE"
 # Without it Citus changes links by several sessions, and then refuses to remove the account in the
 # same transaction. PostgreSQL accepts any setting whose name has a dot.
 ONE_SESSION = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
@@ -63,38 +53,38 @@ def owner_id(who: Who) -> int | None:
 def remove(account: User, *, links_to: User | None = None) -> int:
     """Remove an account; return how many links another one, or nobody, owns now.
 
-    Django would update all links in one statement, and redirects would wait for its COMMIT. Here
-    each batch is a separate transaction. Links that the account creates after the last batch are
-    handed over in the removal itself. Raises RuntimeError inside atomic().
+    Django would update all links in one statement, and redirects would wait for its COMMIT. Links
+    that the account creates after the last batch are handed over in the removal itself. Raises
+    RuntimeError inside atomic().
     """
-    links, owner = 0, links_to.pk if links_to else None
-    while handed_over := hand_over(account.pk, owner):
-        links += handed_over
+    links, owner = ShortUrl.objects.filter(owner_id=account.pk), links_to.pk if links_to else None
+    count = hand_over(links, owner)
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(ONE_SESSION)
-        # A form that gives a link to an account locks the account first too, so the two cannot
-        # deadlock.
+        # A create, whose INSERT locks the account, is committed before or refused.
         User.objects.select_for_update().filter(pk=account.pk).first()
-        if owner:
-            links += ShortUrl.objects.filter(owner_id=account.pk).update(owner_id=owner)
+        count += links.update(owner_id=owner)
         account.delete()
-    return links
+    return count
 
 
-def hand_over(account_id: int, owner_id: int | None, lock: str = IN_ORDER) -> int:
-    """Give up to BATCH links of an account another owner, or none; return how many.
+def hand_over(links: ShortUrlQuerySet, owner_id: int | None) -> int:
+    """Give the links to an account, or to nobody; return how many had another owner.
 
-    Citus refuses the lock, because the rows have many keys; then they are selected without it, and
-    the UPDATE compares each link's owner again.
+    Each batch is a transaction. It locks the links in the order in which every statement locks
+    several, so no two deadlock, and changes those that are still among `links`. Citus refuses to
+    lock links of many keys.
     """
-    links = sql.Identifier(ShortUrl._meta.db_table)
-    values = [account_id, BATCH, owner_id, account_id]
-    try:
-        with transaction.atomic(durable=True), connection.cursor() as cursor:
-            cursor.execute(HAND_OVER.format(links=links, lock=sql.SQL(lock)), values)
-            return int(cursor.rowcount)
-    except NotSupportedError:
-        if not lock:
-            raise
-        return hand_over(account_id, owner_id, lock="")
+    if not settings.DATABASE_CITUS:
+        links = links.select_for_update(no_key=True)
+    last, changed = 0, 0
+    while True:
+        with transaction.atomic(durable=True):
+            batch = links.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)
+            ids = list(batch[:BATCH])
+            given = links.filter(pk__in=ids).exclude(owner_id=owner_id)
+            changed += given.update(owner_id=owner_id)
+        if len(ids) < BATCH:
+            return changed
+        last = ids[-1]

@@ -7,17 +7,23 @@ from http import HTTPStatus
 from typing import Any
 
 from django import forms
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError
 from django.forms.widgets import Script
 from django.utils import timezone
 
-from shorturl import operations
-from shorturl.exceptions import KeySpaceExhausted, KeyTaken, TargetBanned, TooManyCreates
+from shorturl import bans, operations
+from shorturl.exceptions import (
+    KeySpaceExhausted,
+    KeyTaken,
+    LimitTooLow,
+    TargetBanned,
+    TooManyCreates,
+)
 from shorturl.limits import quotas
 from shorturl.links import keys, labels
 from shorturl.links.validators import clean_target_url, validate_expiry
-from shorturl.models import OWNER_CONSTRAINT, LinkState, ShortUrl
+from shorturl.models import OWNER_CONSTRAINT, BannedDomain, LinkState, ShortUrl
 
 REMOVED = "Your account was removed meanwhile; nothing was created."
 # Phones must not capitalise or correct the input.
@@ -118,6 +124,13 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
         if expires_at and "expires_at" in self.changed_data:
             return validate_expiry(expires_at)
         return expires_at
+
+    def clean_max_hits(self) -> int | None:
+        """Compare the limit with the hits that the form shows; operations.change() checks later."""
+        max_hits: int | None = self.cleaned_data["max_hits"]
+        if max_hits is not None and max_hits < self.instance.hits:
+            raise ValidationError(str(LimitTooLow(max_hits)))
+        return max_hits
 
     def clean(self) -> None:
         """Check no constraints of the table: the statement that writes the link does."""
@@ -239,6 +252,15 @@ class CreateForm(EditForm):
             operations.create, **values, key=self.cleaned_data["key"] or None, owner_id=owner_id
         )
         return quotas.spend(spender, create), True
+
+
+class BanForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = BannedDomain
+        fields = ("domain",)
+
+    def clean_domain(self) -> str:
+        return bans.domain_of(self.cleaned_data["domain"])
 
 
 STATES = [LinkState.LIVE, LinkState.EXPIRED, LinkState.USED_UP]

@@ -7,7 +7,6 @@ from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
 from shorturl import bans
-from shorturl.links.validators import target_host, validate_url
 from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import BannedDomain
 
@@ -33,7 +32,10 @@ class Command(DatabaseCommand):
             for ban in BannedDomain.objects.order_by("domain"):
                 self.stdout.write(f"{ban.domain}  banned {ban.banned_at:%Y-%m-%d %H:%M} UTC")
             return
-        names = sorted({domain_of(domain) for domain in domains})
+        try:
+            names = sorted({bans.domain_of(domain) for domain in domains})
+        except ValidationError as error:
+            raise CommandError(error.message) from error
         if not lift:
             expired = bans.ban(names)
             self.stderr.write(f"Banned: {', '.join(names)}. Links that expire now: {expired:,}.")
@@ -41,12 +43,3 @@ class Command(DatabaseCommand):
             self.stderr.write(f"Lifted: {', '.join(names)}.")
         else:
             raise CommandError(f"Not banned: {', '.join(names)}. See `manage.py ban --list`.")
-
-
-def domain_of(name: str) -> str:
-    url = f"https://{name}/"
-    try:
-        validate_url(url)
-    except ValidationError as error:
-        raise CommandError(f"{name!r} is not a domain: write it like example.com.") from error
-    return target_host(url)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import bans, operations
-from shorturl.models import ShortUrl
+from shorturl.models import BannedDomain, ShortUrl
 from shorturl.tests.callers import TARGET, bulk, change, create, fields, run
 from shorturl.tests.transfer.test_link_files import transferred
 
@@ -137,3 +137,16 @@ def test_the_preview_shows_where_a_link_leads_and_counts_nothing(client: Client)
     assert not ShortUrl.objects.filter(hits__gt=0).exists()
     assert client.get("/once")["Location"] == "https://example.com/secret"
     assert [client.get(f"/{key}+").status_code for key in ("once", "none")] == [410, 404]
+
+
+def test_a_ban_in_the_admin_makes_links_expire(admin_client: Client) -> None:
+    operations.create(BANNED, key="known")
+    path = "/admin/shorturl/banneddomain/"
+    wrong = admin_client.post(f"{path}add/", {"domain": "no domain"})
+    assertContains(wrong, "is not a domain: write it like example.com.")
+    added = admin_client.post(f"{path}add/", {"domain": "Banned.Example"}, follow=True)
+    assertContains(added, "Links that expire now: 1.")
+    assert admin_client.get("/known").status_code == 410
+    assert BannedDomain.objects.get().domain == "banned.example"
+    admin_client.post(f"{path}banned.example/delete/", {"post": "yes"})
+    assert not BannedDomain.objects.exists()

@@ -1,21 +1,20 @@
 """The owner of a short URL is its creator; only the owner and the staff see and change it."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError
-from django.db import OperationalError, connection
+from django.db import connection
 from django.db.backends.utils import CursorWrapper
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.urls import reverse
 from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from pginterleave import Outcome, explore
+from pginterleave.pytest_plugin import Interleave
 from shorturl import operations
 from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
@@ -109,7 +108,8 @@ def test_links_survive_their_account_and_tokens_do_not(
     User.objects.update(is_active=False)
     assert client.get("/api/links/known", headers=headers).status_code == 401
     User.objects.update(is_active=True)
-    by_admin(admin_client, owner)
+    removed = admin_client.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
+    assert removed.status_code == 302
     assert not User.objects.filter(pk=owner.pk).exists()
     assert not ApiToken.objects.exists()
     assert client.get("/api/links/known", headers=headers).status_code == 401
@@ -207,21 +207,6 @@ def test_a_former_owner_changes_nothing(act: str) -> None:
     assert bool(result.violations) is (act == "checked_first")
 
 
-def by_admin(boss: Client, owner: User) -> None:
-    answer = boss.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
-    assert answer.status_code == 302
-
-
-def from_the_list(boss: Client, owner: User) -> None:
-    chosen = {"action": "delete_selected", "_selected_action": [owner.pk], "post": "yes"}
-    assert boss.post("/admin/auth/user/", chosen).status_code == 302
-
-
-def by_command(boss: Client, owner: User) -> None:
-    said = f"{owner.username} is removed; 5 links have no owner now.\n"
-    assert run("remove_account", owner.username) == (said, "")
-
-
 def test_a_leavers_links_are_handed_over() -> None:
     leaver, heir = user(), user()
     only_link("known", owner=leaver)
@@ -232,13 +217,8 @@ def test_a_leavers_links_are_handed_over() -> None:
     assert owner_of("known") == heir
 
 
-@pytest.mark.parametrize("remove", [by_admin, from_the_list, by_command])
 def test_redirects_do_not_wait_for_the_removal_of_an_account(
-    client: Client,
-    admin_client: Client,
-    monkeypatch: pytest.MonkeyPatch,
-    elsewhere: CursorWrapper,
-    remove: Callable[[Client, User], None],
+    client: Client, monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
 ) -> None:
     """At most one batch of links is locked at any time; other accounts' links are left alone."""
     monkeypatch.setattr(owners, "BATCH", 2)
@@ -255,7 +235,8 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
         return done
 
     with connection.execute_wrapper(look):
-        remove(admin_client, owner)
+        said, _ = run("remove_account", owner.username)
+    assert said == f"{owner.username} is removed; 5 links have no owner now.\n"
     assert max(locked) == 2
     assert not User.objects.filter(pk=owner.pk).exists()
     assert owner_of("known0") is None
@@ -263,70 +244,45 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
     assert client.get("/known4").status_code == 302
 
 
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("lock", [owners.IN_ORDER, ""])
-def test_a_link_given_away_concurrently_keeps_its_new_owner(lock: str) -> None:
-    """Without the lock, the UPDATE checks the owner of each row that it has found again."""
+def test_selected_links_are_handed_over_in_the_admin(client: Client) -> None:
     old, new = user(), user()
+    for key in ("a", "b", "c"):
+        operations.create(TARGET, key=key, owner_id=old.pk)
+    ShortUrl.objects.get(key="c").delete()
+    chosen = ShortUrl.objects.exclude(key="a").values_list("pk", flat=True)
+    action = {"action": "hand_over", "owner": new.username, "_selected_action": list(chosen)}
+    path = f"/admin/shorturl/shorturl/?q={old.username}"
+    client.force_login(user("view_shorturl", staff=True))
+    client.post(path, action)
+    assert owner_of("b") == old
+    client.force_login(user("view_shorturl", "change_shorturl", staff=True))
+    assertContains(client.post(path, {**action, "owner": "x"}, follow=True), "There is no user")
+    said = f"Handed over to {new.username}: 1."
+    assertContains(client.post(path, action, follow=True), said)
+    assert [owner_of(key) for key in "abc"] == [old, new, old]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_cluster", [False, True])
+def test_a_link_given_away_concurrently_keeps_its_new_owner(
+    interleave: Interleave, settings: Settings, is_cluster: bool
+) -> None:
+    """Process 1 reads the leaver's links. Process 2 gives one away. Process 1 leaves it alone.
+
+    On a cluster no row is locked, and the UPDATE checks the owner of each row again.
+    """
+    settings.DATABASE_CITUS = is_cluster
+    old, new = user(), user()
+    operations.create(TARGET, key="known", owner_id=old.pk)
+    leavers = ShortUrl.objects.filter(owner_id=old.pk)
 
     def give_away() -> None:
         ShortUrl.objects.filter(key="known").update(owner=new)
 
-    def the_new_owner_has_it(outcomes: list[Outcome]) -> str:
-        return "" if owner_of("known") == new else "it has no owner"
+    def the_new_owner_has_it(outcomes: list[Outcome]) -> None:
+        assert owner_of("known") == new
 
-    explore(
-        [lambda: owners.hand_over(old.pk, None, lock), give_away],
-        setup=lambda: only_link("known", owner=old),
-        invariant=the_new_owner_has_it,
-    ).assert_safe()
-
-
-@pytest.mark.parametrize("model", [ShortUrl, ApiToken])
-def test_the_account_chosen_in_a_form_cannot_be_removed_before_it_is_saved(
-    admin_client: Client, elsewhere: CursorWrapper, model: Any
-) -> None:
-    """An account removed earlier is an error of the form; later, it would be one of the COMMIT."""
-    first, second = user(), user()
-    operations.create(TARGET, key="known")
-    bearer("known")
-    table = model._meta.db_table
-    address = reverse(f"admin:{table}_change", args=[model.objects.get().pk])
-    fields = {"name": "known", "target_url": TARGET}
-    fields |= {f"initial-{name}": value for name, value in fields.items()}
-    refused = []
-
-    def remove(account: User) -> None:
-        # One message is one transaction, also through a pooler.
-        delete = "SET LOCAL lock_timeout = 100; DELETE FROM auth_user WHERE id = %s"
-        elsewhere.execute(delete, [account.pk])
-
-    def remove_meanwhile(execute: Any, sql: Any, *rest: Any) -> Any:
-        if f'UPDATE "{table}"' in sql:
-            with pytest.raises(OperationalError) as raised:
-                remove(first)
-            refused.append("lock timeout" in str(raised.value))
-        return execute(sql, *rest)
-
-    with connection.execute_wrapper(remove_meanwhile):
-        chosen = {**fields, "owner": first.pk, "user": first.pk}
-        assert admin_client.post(address, chosen).status_code == 302
-    assert refused == [True]
-    remove(second)
-    response = admin_client.post(address, {**fields, "owner": second.pk, "user": second.pk})
-    assert response.status_code == 200
-    assertContains(response, "Select a valid choice. That choice is not one of the available")
-
-
-def test_the_removal_of_an_account_needs_the_csrf_token_and_the_permission() -> None:
-    """The page replaces Django's view, with its transaction and its decorator."""
-    owner, boss = user(), User.objects.create_superuser("boss")
-    for account, checks in ((boss, True), (user(staff=True), False)):
-        browser = Client(enforce_csrf_checks=checks)
-        browser.force_login(account)
-        answer = browser.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
-        assert answer.status_code == 403
-    assert User.objects.filter(pk=owner.pk).exists()
+    interleave(lambda: owners.hand_over(leavers, None), give_away, invariant=the_new_owner_has_it)
 
 
 def test_a_missing_account_cannot_be_removed() -> None:

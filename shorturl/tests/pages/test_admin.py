@@ -41,21 +41,21 @@ def test_search_and_filters(admin_client: Client, link: ShortUrl) -> None:
         "q=OTHER": ["gone"],
         "q=catalogue": ["known"],
         "q=sprin": ["known"],
-        "state=deleted": ["gone"],
-        "state=live": ["known"],
+        "deleted_at__isempty=0": ["gone"],
+        "deleted_at__isempty=1": ["known"],
         "owner__isempty=1": ["gone", "known"],
     }.items():
         assert rows(admin_client.get(f"{LIST}?{query}")) == expected, query
 
 
 def test_a_list_is_bounded(admin_client: Client, django_assert_max_num_queries: Any) -> None:
-    for number in range(60):
+    for number in range(120):
         ShortUrl.objects.create(key=f"key{number}", target_url=TARGET.ljust(2_000, "a"))
     # The session, the user, how many there are, one page of them, and none per link.
     with django_assert_max_num_queries(6) as sent:
         response = admin_client.get(f"{LIST}?q=key")
     assert len([query["sql"] for query in sent if "COUNT(" in query["sql"]]) == 1
-    assert len(rows(response)) == 50
+    assert len(rows(response)) == 100
     assert "a" * 100 not in response.content.decode()
 
 
@@ -125,12 +125,12 @@ def test_deleting_asks_first_and_keeps_the_row(
     assert gone.deleted_at is not None
 
 
-def test_a_deleted_link_is_read_only(admin_client: Client, link: ShortUrl) -> None:
+def test_a_deleted_link_stays_as_it_is(admin_client: Client, link: ShortUrl) -> None:
     link.delete()
     before = ShortUrl.objects.values().get()
     assert "deleted at" in text(admin_client.get(page(link))).lower()
-    assert admin_client.post(page(link), {"target_url": OTHER}).status_code == 403
-    assert admin_client.post(page(link, "delete"), {"post": "yes"}).status_code == 403
+    assert admin_client.post(page(link), {"target_url": OTHER}).status_code == 400
+    admin_client.post(page(link, "delete"), {"post": "yes"})
     sent = {"action": "delete_selected", "_selected_action": [link.pk], "post": "yes"}
     admin_client.post(LIST, sent)
     assert ShortUrl.objects.values().get() == before
@@ -144,7 +144,7 @@ def test_a_link_that_is_deleted_while_it_is_edited(admin_client: Client, link: S
 
     with connection.execute_wrapper(delete_first):
         response = admin_client.post(page(link), {"target_url": OTHER})
-    assert (response.status_code, "was deleted meanwhile" in response.text) == (400, True)
+    assert (response.status_code, "was deleted, and is not" in response.text) == (400, True)
     assert ShortUrl.objects.get().target_url == TARGET
 
 
@@ -155,33 +155,6 @@ def test_the_permission_to_view_alone(client: Client, link: ShortUrl) -> None:
     assert client.post(page(link), {"target_url": OTHER}).status_code == 403
     assert client.post(page(link, "delete"), {"post": "yes"}).status_code == 403
     assert ShortUrl.objects.get().deleted_at is None
-
-
-# A request that no page of the admin sends, and that PostgreSQL or Python would refuse, is no 500.
-LISTS = ["shorturl/shorturl", "shorturl/apitoken", "auth/user", "auth/group"]
-
-
-# A statement that PostgreSQL refuses would abort the transaction of the test.
-@pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("path", LISTS)
-def test_an_invalid_filter(admin_client: Client, path: str) -> None:
-    name = {"shorturl/shorturl": "key", "auth/user": "username"}.get(path, "name")
-    queries = [f"{name}__regex=(", f"{name}=%00"]
-    if path.startswith("shorturl/"):
-        queries += ["created_at__year=0", "created_at__gte=9999-12-31+23:59:59-23:59"]
-    for query in queries:
-        response = admin_client.get(f"/admin/{path}/?{query}")
-        assert (response.status_code, response["Location"]) == (302, f"/admin/{path}/?e=1"), query
-
-
-@pytest.mark.parametrize("path", LISTS)
-def test_an_invalid_id_in_a_selection(admin_client: Client, path: str) -> None:
-    action = "revoke" if path == "shorturl/apitoken" else "delete_selected"
-    response = admin_client.post(
-        f"/admin/{path}/", {"action": action, "_selected_action": ["1", "a"]}
-    )
-    assert response.status_code == 400
-    assert "something that is not an id" in response.content.decode()
 
 
 TOKENS = "/admin/shorturl/apitoken/"
@@ -219,7 +192,7 @@ def test_revoking(admin_client: Client) -> None:
     assert ApiToken.objects.get().revoked_at == before
 
 
-def test_a_token_can_be_renamed_and_not_deleted(admin_client: Client) -> None:
+def test_a_token_can_be_renamed(admin_client: Client) -> None:
     """Only changed fields are written, so that no concurrent revocation is undone."""
     token = add_token(admin_client)
     stored = ApiToken.objects.get()
@@ -231,7 +204,6 @@ def test_a_token_can_be_renamed_and_not_deleted(admin_client: Client) -> None:
     renamed = ApiToken.objects.get()
     assert (renamed.name, renamed.digest) == ("archive", stored.digest)
     assert admitted(token)
-    assert admin_client.post(f"{TOKENS}{stored.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
 def test_creating_a_token_takes_the_permission(client: Client) -> None:
