@@ -16,7 +16,6 @@ CELLS = [cell for race in EVERY_RACE.values() for cell in cells_of(race)]
 QUICK = ("lost_update/naive/2/read-committed", "crossed_locks/update_returning/2/read-committed")
 
 
-@pytest.mark.exhaustive
 def test_every_cell_is_recorded_from_the_source_of_today() -> None:
     commands = {
         cell.command
