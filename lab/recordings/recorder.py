@@ -111,7 +111,8 @@ class _Recorder:
                 recorded["line"] = step.lineno if step.filename == self.file else 0
                 if (path := Path(step.filename)).is_relative_to(settings.BASE_DIR):
                     path = path.relative_to(settings.BASE_DIR)  # not to the working directory
-                    recorded["where"] = f"{path}:{step.lineno}"
+                    # Of other files than the strategy's nobody notices that a line has moved.
+                    recorded["where"] = f"{path}:{step.lineno}" if recorded["line"] else f"{path}"
                 text = json.dumps(_short_names_first(recorded), ensure_ascii=False)
                 texts.append(CLOCK.sub(NOW, text))
         self.schedules.append(
