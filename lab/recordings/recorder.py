@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db import connection
 
 from lab.races.race import Function
 from lab.recordings.cells import Cell
@@ -23,6 +24,8 @@ MAX_MESSAGE = 300  # characters
 # What the clock says, and the races do not set: their times have no microseconds.
 CLOCK = re.compile(r"20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d+(\+\d\d(:?\d\d)?)?")
 NOW = "(now)"
+# So that new rows have the same ids in every schedule, whatever ran before.
+RESTART_SEQUENCES = "SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence"
 
 
 def record(cell: Cell, *, is_counted: bool = True) -> Recording:
@@ -79,6 +82,8 @@ class _Recorder:
 
     def _setup(self, strategy: Strategy) -> None:
         self.second_tries.clear()
+        with connection.cursor() as cursor:
+            cursor.execute(RESTART_SEQUENCES)
         self.cell.race.setup(strategy)
         self.initial = self.initial or self._observe()
 

@@ -149,7 +149,9 @@ def write(race: Race, recordings: Mapping[str, Recording]) -> None:
     counts = {key: asdict(recording.count) for key, recording in whole.items()}
     lines = [counts, *(recording.content() for recording in whole.values())]
     text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
-    path_of(race).write_bytes(gzip.compress(text.encode(), mtime=0))
+    part = path_of(race).with_suffix(".part")  # a page may read the file meanwhile
+    part.write_bytes(gzip.compress(text.encode(), mtime=0))
+    part.replace(path_of(race))
 
 
 def path_of(race: Race) -> Path:
