@@ -38,37 +38,29 @@ OVERTIME = 30  # seconds in which wrk and pgbench have to end
 Load = tuple[str, int]  # what is requested, and by how many clients
 
 
-class Kind(NamedTuple):
-    """What is requested: the script of wrk, and the one of pgbench."""
-
-    lua: str
-    sql: str
-
-
 UPDATE = "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = 'k' || :n RETURNING target_url;"
 INSERT = """
     INSERT INTO shorturl_shorturl (key, target_url) VALUES ('n' || :n, 'https://example.com/')
     ON CONFLICT (key) DO NOTHING RETURNING id;
 """
-KINDS = {
-    "one key": Kind('wrk.path = "/k1"', f"\\set n 1\n{UPDATE}"),
-    "random keys": Kind(
-        f"""
+SQL = {  # for pgbench
+    "one key": f"\\set n 1\n{UPDATE}",
+    "random keys": f"\\set n random(1, {LINKS})\n{UPDATE}",
+    "creates": f"\\set n random(1, 1000000000000)\n{INSERT.strip()}",
+}
+LUA = {  # for wrk
+    "one key": 'wrk.path = "/k1"',
+    "random keys": f"""
         math.randomseed(os.time())
         request = function() return wrk.format("GET", "/k" .. math.random({LINKS})) end
-        """,
-        f"\\set n random(1, {LINKS})\n{UPDATE}",
-    ),
-    "creates": Kind(
-        """
+    """,
+    "creates": """
         wrk.method, wrk.path = "POST", "/api/links"
         wrk.headers["Content-Type"] = "application/json"
         wrk.body = '{"target_url": "https://example.com/"}'
-        """,
-        f"\\set n random(1, 1000000000000)\n{INSERT.strip()}",
-    ),
+    """,
 }
-LOADS: list[Load] = [(kind, clients) for kind in KINDS for clients in (16, 64)]
+LOADS: list[Load] = [(kind, clients) for kind in SQL for clients in (16, 64)]
 
 
 class Subject(NamedTuple):
@@ -77,7 +69,7 @@ class Subject(NamedTuple):
     title: str
     environment: dict[str, str]
     arguments: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = tuple(KINDS)
+    kinds: tuple[str, ...] = tuple(SQL)
     counts: bool = True
 
 
@@ -116,7 +108,7 @@ class Bench:
     """The measurements: requests per second, by title and load."""
 
     def __init__(self, postgres: OwnPostgres, directory: Path, seconds: int) -> None:
-        self.postgres, self.directory, self.seconds = postgres, directory, seconds
+        self.postgres, self.script, self.seconds = postgres, directory / "script", seconds
         self.measured: dict[tuple[str, Load], list[float]] = {}
         self.miscounted = 0
 
@@ -130,9 +122,10 @@ class Bench:
     def measure(self, subject: Subject, url: str, load: Load) -> None:
         """Request `url` by wrk, and compare what it was told with what was counted."""
         kind, clients = load
+        self.script.write_text(LUA[kind])
         before = self.execute(COUNTED)
         options = f"-t1 -c{clients} -d{self.seconds}s --timeout={OVERTIME}"
-        output = self.run(["wrk", *options.split(), "-s", self.write(KINDS[kind].lua), url])
+        output = self.run(["wrk", *options.split(), "-s", str(self.script), url])
         answered = int(re.findall(r"(\d+) requests in", output)[0])
         errors = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
         lost = sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", output)))
@@ -145,30 +138,26 @@ class Bench:
     def measure_pgbench(self, load: Load) -> None:
         """Have as many clients of pgbench send the statement for each request."""
         kind, clients = load
+        self.script.write_text(SQL[kind])
         options = f"--no-vacuum --protocol=prepared -c {clients} -j 2 -T {self.seconds}"
-        program = [str(programs() / "pgbench"), *options.split(), "-f", self.write(KINDS[kind].sql)]
+        program = [str(programs() / "pgbench"), *options.split(), "-f", str(self.script)]
         output = self.run(program)
         per_second = float(re.findall(r"tps = ([\d.]+) \(without", output)[0])
         self.measured.setdefault((PGBENCH, load), []).append(per_second)
-
-    def write(self, text: str) -> str:
-        """Write a script for wrk or pgbench; return its path."""
-        path = self.directory / "script"
-        path.write_text(text)
-        return str(path)
 
     def run(self, command: list[str]) -> str:
         """Run wrk or pgbench, and return what it prints; raise CalledProcessError."""
         address = self.postgres.address
         names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
         variables = {names[name]: str(value) for name, value in address.items()}
+        timeout = self.seconds + OVERTIME
         return subprocess.run(  # noqa: S603
             command,
             check=True,
             capture_output=True,
             text=True,
             env={**os.environ, **variables},
-            timeout=self.seconds + OVERTIME,
+            timeout=timeout,
         ).stdout
 
     def table(self) -> str:

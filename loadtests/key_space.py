@@ -1,7 +1,5 @@
 """The links of a load run at the service's load endpoints: see lab/load/views.py."""
 
-import secrets
-import string
 import uuid
 from contextlib import suppress
 from http import HTTPStatus
@@ -65,8 +63,6 @@ class KeySpace:
         for name in ("init_command_line_parser", "test_start", "quitting"):
             getattr(events, name).add_listener(getattr(self, f"on_{name}"))
 
-    # --- For a script ----------------------------------------------------------------------------
-
     @property
     def keys(self) -> list[str]:
         """The keys of the links that a run begins with."""
@@ -111,8 +107,6 @@ class KeySpace:
         """Return the links that the service has."""
         return [Link(*row) for row in self.call("GET")["links"]]
 
-    # --- The beginning and the end of a run ------------------------------------------------------
-
     @property
     def name(self) -> str:
         return str(self.ledger.environment.parsed_options.space)
@@ -131,9 +125,7 @@ class KeySpace:
 
     def on_init_command_line_parser(self, parser: Any, **kwargs: Any) -> None:
         """Add the name of the key space to the options, which a master sends to its workers."""
-        letters = string.ascii_lowercase + string.digits
-        name = "lab-" + "".join(secrets.choice(letters) for _ in range(5))
-        text = "the name of the key space; a random one by default"
+        name, text = f"lab-{uuid.uuid4().hex[:5]}", "the name of the key space, by default random"
         parser.add_argument("--space", default=name, help=text, include_in_web_ui=False)
 
     def on_test_start(self, **kwargs: Any) -> None:

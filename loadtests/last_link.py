@@ -7,7 +7,6 @@ With the service up (`make run`):
 
     locust -f loadtests/last_link.py --headless --strategy count_then_insert
     locust -f loadtests/last_link.py --headless --strategy reservation
-    locust -f loadtests/last_link.py                        # http://127.0.0.1:8089, tab "Ledger"
 
 The users go on to a new spender after twice as many creates as its quota has, so that a last link
 is always near.

@@ -9,7 +9,6 @@ With the service up (`make run`):
     locust -f loadtests/last_use.py --headless --strategy naive
     locust -f loadtests/last_use.py --headless --strategy f_expression
     locust -f loadtests/last_use.py --headless --strategy update_returning
-    locust -f loadtests/last_use.py                         # http://127.0.0.1:8089, tab "Ledger"
 
 All users follow one link until it is used up, and then the next one.
 """

@@ -8,7 +8,6 @@ With the service up (`make run`):
 
     locust -f loadtests/repeated_request.py --headless --strategy look_up_then_store
     locust -f loadtests/repeated_request.py --headless --strategy advisory_lock
-    locust -f loadtests/repeated_request.py                 # http://127.0.0.1:8089, tab "Ledger"
 
 Eight requests for each target have the same key, which is the target. The answer that the request
 is in progress is right, too.

@@ -10,7 +10,6 @@ With the service up (`make run`):
     locust -f loadtests/same_hour.py --headless --strategy get_then_create
     locust -f loadtests/same_hour.py --headless --strategy upsert
     locust -f loadtests/same_hour.py --headless --strategy service         # /KEY itself
-    locust -f loadtests/same_hour.py                        # http://127.0.0.1:8089, tab "Ledger"
 
 Once the row exists, there is no race for it any more. So the users go on to the next link after 8
 requests, and begin again after the last link. `make races` kills workers of the service meanwhile.

@@ -8,7 +8,6 @@ With the service up (`make run`):
 
     locust -f loadtests/same_target.py --headless --strategy find_then_create
     locust -f loadtests/same_target.py --headless --strategy advisory_lock
-    locust -f loadtests/same_target.py                      # http://127.0.0.1:8089, tab "Ledger"
 
 Once a target has its link, there is no race for it any more. So the users go on to the next target
 after eight requests.

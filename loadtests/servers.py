@@ -28,10 +28,6 @@ NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "PGOPTIONS": "-c lock_timeout=10s"}
 START_TIMEOUT, STOP_TIMEOUT, POLL_INTERVAL = 90, 30, 0.02
 
 
-class NotServed(Exception):
-    """The service does not start. The message is one line."""
-
-
 class RunningService(NamedTuple):
     """The service: its address, and the process of the gunicorn master."""
 
@@ -40,16 +36,15 @@ class RunningService(NamedTuple):
 
     @property
     def workers(self) -> list[psutil.Process]:
-        workers: list[psutil.Process] = psutil.Process(self.process.pid).children()
-        return workers
+        return list(psutil.Process(self.process.pid).children())
 
 
 @contextmanager
 def serving(*arguments: str, **environment: str) -> Iterator[RunningService]:
     """Serve as a local run with the variables of `environment`, for the length of the block.
 
-    `arguments` are gunicorn's, after the configuration. Raises NotServed, with the last line of the
-    log, when the service does not start.
+    `arguments` are gunicorn's. Raises ChildProcessError, with the last line of the log, when the
+    service does not start.
     """
     local = {"SHORTURL_LOCAL": "on", "HOST": "127.0.0.1", "PORT": "0"}  # gunicorn prints its port
     with (
@@ -69,7 +64,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[RunningService]:
             if not url:
                 log.seek(0)
                 last = (log.read().strip().splitlines() or ["no reason was printed"])[-1]
-                raise NotServed(f"the service does not start: {last}")
+                raise ChildProcessError(f"the service does not start: {last}")
             yield RunningService(url, process)
         finally:
             stop(process)

@@ -8,7 +8,6 @@ With the service up (`make run`):
 
     locust -f loadtests/toctou.py --headless --strategy check_first
     locust -f loadtests/toctou.py --headless --strategy on_conflict
-    locust -f loadtests/toctou.py                           # http://127.0.0.1:8089, tab "Ledger"
 
 The keys have one character. In a full key space no request competes any more. So the users go on
 to a new round of keys after as many creates as there are keys.

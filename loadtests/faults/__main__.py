@@ -4,11 +4,9 @@ PostgreSQL has committed an acknowledged hit, so no fault can lose it. A fault l
 without an answer, and it is unknown whether those were counted. But every wait ends, and the
 service recovers without help.
 
-    .venv/bin/python -m loadtests.faults                 # all of them: `make faults`
-    .venv/bin/python -m loadtests.faults kill_worker locked_row
+    .venv/bin/python -m loadtests.faults kill_worker locked_row     # by default all: `make faults`
 
-The faults are injected into a gunicorn and a PostgreSQL on temporary data. The exit code is 0 when
-every limit was kept and nothing was lost or counted twice, else 1.
+The exit code is 0 when every limit was kept and nothing was lost or counted twice, else 1.
 """
 
 import argparse
