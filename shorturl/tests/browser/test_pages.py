@@ -264,7 +264,7 @@ def test_an_invited_user_chooses_a_password_and_makes_and_revokes_a_token(page: 
     page.get_by_label("New password", exact=True).fill(password)
     page.get_by_label("New password confirmation").fill(password)
     page.keyboard.press("Enter")
-    expect(page.get_by_text("Your password is set.")).to_be_visible()
+    expect(page.get_by_text("Your password is set")).to_be_visible()
 
     page.get_by_role("link", name="Account", exact=True).press("Enter")
     page.get_by_label("Name").fill("laptop")
