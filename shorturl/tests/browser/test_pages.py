@@ -266,6 +266,10 @@ def test_an_invited_user_chooses_a_password_and_makes_and_revokes_a_token(page: 
     page.keyboard.press("Enter")
     expect(page.get_by_text("Your password is set")).to_be_visible()
 
+    page.get_by_role("main").get_by_role("link", name="Log in").press("Enter")
+    page.get_by_label("Username").fill("ann")
+    page.get_by_label("Password").fill(password)
+    page.keyboard.press("Enter")
     page.get_by_role("link", name="Account", exact=True).press("Enter")
     page.get_by_label("Name").fill("laptop")
     page.get_by_label("Can delete").press("Space")
