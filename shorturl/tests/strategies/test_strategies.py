@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django.test.utils import CaptureQueriesContext
 import shorturl
 from shorturl.models import LinkEvent, ShortUrl, Subscription, Visit
 from shorturl.strategies.recording_visits import combined
+from shorturl.strategies.resolving import in_memory
 from shorturl.strategies.spending import reservation
 from shorturl.strategies.table import STRATEGIES, Strategy, Verdict
 
@@ -121,7 +123,11 @@ CALLS: dict[str, Callable[[Any], object]] = {
 
 @every
 @pytest.mark.django_db(transaction=True)
-def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy) -> None:
+def test_the_docstring_shows_the_sql_that_is_sent(
+    strategy: Strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_memory, "Timer", lambda *_: Thread())  # which does nothing
+    monkeypatch.setattr(in_memory, "HITS", in_memory.Hits())
     ShortUrl.objects.create(id=10**6, key="hot", target_url="https://example.com/")
     CALLS["spend"](reservation.spend)  # so that there is a counter
     Subscription.objects.create(id=1, url="https://example.com/")
