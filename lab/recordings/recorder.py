@@ -25,7 +25,11 @@ MAX_MESSAGE = 300  # characters
 CLOCK = re.compile(r"20\d\d-\d\d-\d\d[ T]\d\d:\d\d:\d\d\.\d+(\+\d\d(:?\d\d)?)?")
 NOW = "(now)"
 # So that new rows have the same ids in every schedule, whatever ran before.
-RESTART_SEQUENCES = "SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence"
+# Without those of the tables that migrations fill.
+RESTART_SEQUENCES = """
+    SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence
+    WHERE seqrelid::regclass::text !~ '^(django_migrations|django_content_type|auth_permission)_'
+"""
 
 
 def record(cell: Cell, *, is_counted: bool = True) -> Recording:
