@@ -61,6 +61,7 @@ class Project:
             r"from shorturl\.(exceptions|(strategies\.exhibits\.)?models)": "from links.models",
             "import LIVE": f"import {name.upper()}_LIVE as LIVE",
             r"from shorturl\.links\.keys": f"from keys_of_{name}",
+            r"(?s)\bDEFAULTS: .*?\n\}": f"DEFAULTS = {dict.fromkeys(self.values(0))}",
             **self.edits,
         }
         for before, after in edits.items():
