@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from loadtests.harness.own_postgres import OwnPostgres
+from loadtests.servers import OwnPostgres
 from project.tests.serving.test_serving import NEW, Client, Served, create, postgres, served, sized
 
 __all__ = ["postgres"]  # a fixture

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 import psycopg2
 import pytest
 
-from loadtests.harness.own_postgres import own_postgres
-from loadtests.harness.serving import NO_REFUSALS, ROOT, serving
+from loadtests.servers import NO_REFUSALS, own_postgres, serving
 
 PLAIN = ("--worker-class=gthread", "--threads=4", "project.wsgi")
 OF_THE_SERVER = {"server", "date", "connection", "transfer-encoding", "content-length"}
@@ -104,7 +103,7 @@ def both() -> Iterator[Both]:
         settings = {"DATABASE_URL": postgres.url, "WORKERS": "1", **NO_REFUSALS}
         settings |= {"HTTPS": "on", "BEHIND_PROXY": "on", "ALLOWED_HOSTS": "localhost,127.0.0.1"}
         loop = stack.enter_context(serving(**settings)).url
-        plain = stack.enter_context(serving(ROOT, *PLAIN, **settings)).url
+        plain = stack.enter_context(serving(*PLAIN, **settings)).url
         database = stack.enter_context(closing(psycopg2.connect(postgres.url)))
         database.autocommit = True
         with database.cursor() as cursor:

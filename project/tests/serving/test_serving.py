@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from loadtests.harness.own_postgres import OwnPostgres, own_postgres
-from loadtests.harness.serving import NO_REFUSALS, ROOT, RunningService, serving
+from loadtests.servers import NO_REFUSALS, OwnPostgres, RunningService, own_postgres, serving
 from project.serving.bridge import BODY_TIMEOUT, MAX_WAITING_REQUESTS
 from project.serving.hit_counter import MAX_FAILURES
 from project.tests.serving.test_unavailable import TIMEOUT, workers
@@ -158,7 +157,7 @@ def postgres() -> Iterator[OwnPostgres]:
 def served(postgres: OwnPostgres, *arguments: str, **environment: str) -> Iterator[Served]:
     """Run a service for the length of the block."""
     variables = {"DATABASE_URL": postgres.url, "WORKERS": "1", **PATIENT, **environment}
-    with serving(ROOT, *arguments, **variables) as service, closing(postgres.connect()) as session:
+    with serving(*arguments, **variables) as service, closing(postgres.connect()) as session:
         session.autocommit = True
         yield Served(service, postgres, session)
 

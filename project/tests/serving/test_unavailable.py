@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from django.http import HttpResponse
 from django.test import Client
 
-from loadtests.harness.serving import RunningService, serving
+from loadtests.servers import RunningService, serving
 from project import unavailable
 from shorturl import following
 from shorturl.api import links
