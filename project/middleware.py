@@ -15,7 +15,7 @@ from project.unavailable import unavailable
 from shorturl.links.keys import key_of
 from shorturl.links.validators import HOST_MAX_LENGTH
 from shorturl.outages import is_outage
-from shorturl.pages import redirect, views
+from shorturl.pages import redirect
 
 MAX_HOST_LENGTH = HOST_MAX_LENGTH + len(".:65535")
 # They tell a browser how to treat a document. A redirect has none, and each takes time.
@@ -125,6 +125,6 @@ def redirects_and_calls(get_response: View) -> View:
 def is_call(request: HttpRequest) -> bool:
     """Return whether this is an API call without a session."""
     return (
-        request.path_info.startswith(views.LINKS_PATH)
+        request.path_info.startswith("/api/links")
         and settings.SESSION_COOKIE_NAME not in request.COOKIES
     )

@@ -244,7 +244,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 # A refused attempt does not prolong the pause, and the right password resets the count.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
-AXES_CLIENT_IP_CALLABLE = "shorturl.limits.client_address.first_address"
+AXES_CLIENT_IP_CALLABLE = "shorturl.client_address.first_address"
 AXES_USERNAME_CALLABLE = "project.accounts.login.counted_name"
 AXES_LOCKOUT_TEMPLATE = "429.html"
 AXES_SENSITIVE_PARAMETERS = ["username"]  # may be a password in the wrong field

@@ -13,9 +13,9 @@ from django.utils.log import log_response
 
 from project.accounts import login
 from project.database import deadlines
+from shorturl.error_response import error_response
 from shorturl.links.keys import key_of
 from shorturl.outages import is_busy, is_outage, missing_node
-from shorturl.pages.error_response import error_response
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
 

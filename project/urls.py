@@ -28,7 +28,7 @@ urlpatterns = [
     re_path("^api/", not_found),
     path("lab/", include("lab.urls") if settings.SHORTURL_LAB else lab_is_off),
     path("", include("project.accounts.urls")),
-    path("", include("shorturl.urls")),
+    path("", include("shorturl.pages.urls")),
 ]
 
 handler400 = "shorturl.pages.views.bad_request"

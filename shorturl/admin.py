@@ -15,10 +15,10 @@ from django.template.response import TemplateResponse
 
 from shorturl import bans, operations
 from shorturl.exceptions import LimitTooLow, TargetBanned
+from shorturl.forms import BanForm, LinkForm
 from shorturl.limits import owners
 from shorturl.links.validators import shortened
 from shorturl.models import ApiToken, BannedDomain, ShortUrl, ShortUrlQuerySet
-from shorturl.pages.forms import BanForm, LinkForm
 
 # Beside it a list of short URLs would not fit into a window of 1280 pixels.
 admin.site.enable_nav_sidebar = False

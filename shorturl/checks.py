@@ -1,23 +1,35 @@
 """System checks of the logo and of the countries of visits."""
 
+import mimetypes
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
-from shorturl.pages import logo
 from shorturl.visits import geoip
 
 
 @register()
 def check_logo(**kwargs: Any) -> Iterator[CheckMessage]:
-    if reason := logo.problem():
+    if settings.SHORTURL_LOGO and (reason := why_no_image(Path(settings.SHORTURL_LOGO))):
         yield Error(
             f"SHORTURL_LOGO={settings.SHORTURL_LOGO!r} {reason}.",
             hint="Name the file of a square image, or leave it empty.",
             id="shorturl.E005",
         )
+
+
+def why_no_image(path: Path) -> str:
+    """Return why the file cannot be shown as an image; "" if it can."""
+    if not str(mimetypes.guess_type(path)[0]).startswith("image/"):
+        return "does not end like an image, for example .svg or .png"
+    try:
+        path.read_bytes()
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return ""
 
 
 @register()

@@ -1,12 +1,30 @@
-"""The errors that the operations raise. The views map each of them to an HTTP status."""
+"""The errors of the operations, and how the views answer each of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from math import ceil
 
 
 class ShortUrlError(Exception):
-    pass
+    """An error whose text is a sentence, with `advice` on what to do about it."""
+
+    status = 503
+    field, code = "", ""  # the input that is wrong, and a word for programs
+    advice = "Try again."
+    headers: Mapping[str, str] = {"Retry-After": "5"}
+
+    @property
+    def message(self) -> str:
+        return f"{self} {self.advice}".rstrip()
+
+
+class InputError(ShortUrlError):
+    """An error of the input."""
+
+    status = 422
+    advice = ""
+    headers: Mapping[str, str] = {}
 
 
 class KeySpaceExhausted(ShortUrlError):
@@ -15,6 +33,8 @@ class KeySpaceExhausted(ShortUrlError):
     `attempts` maps a key length to the number of attempts; for an exhausted iterator it is empty.
     """
 
+    advice = "Choose a custom key, or try again."
+
     def __init__(self, keys: Iterable[str]) -> None:
         planned = getattr(keys, "plan", None)  # iterating keys.candidates() would draw new keys
         self.attempts = planned or dict(Counter(len(key) for key in keys))
@@ -22,8 +42,11 @@ class KeySpaceExhausted(ShortUrlError):
         super().__init__(f"Every candidate key was taken{f'; tried {made}' if made else ''}.")
 
 
-class KeyTaken(ShortUrlError):
+class KeyTaken(InputError):
     """A custom key belongs to an existing link, or, if `deleted`, to a deleted one."""
+
+    status, field, code = 409, "key", "taken"
+    advice = "Choose another one, or none."
 
     def __init__(self, key: str, *, deleted: bool = False) -> None:
         super().__init__(key)
@@ -49,8 +72,8 @@ class NotForPrograms(ShortUrlError):
         super().__init__(f"The short URL {key!r} has a limit, and is not for programs.")
 
 
-class TargetBanned(ShortUrlError):
-    """A target is in a banned domain."""
+class TargetBanned(InputError):
+    field, code = "target_url", "banned"
 
     def __init__(self, target_url: str, domain: str) -> None:
         super().__init__(
@@ -58,7 +81,7 @@ class TargetBanned(ShortUrlError):
         )
 
 
-class LinksRefused(ShortUrlError):
+class LinksRefused(InputError):
     """Nothing was created, because of some links of several; `errors` maps the index of each."""
 
     def __init__(self, errors: Mapping[int, KeyTaken | TargetBanned]) -> None:
@@ -66,7 +89,9 @@ class LinksRefused(ShortUrlError):
         super().__init__(" ".join(map(str, errors.values())))
 
 
-class LimitTooLow(ShortUrlError):
+class LimitTooLow(InputError):
+    field, code = "max_hits", "too_low"
+
     def __init__(self, max_hits: int) -> None:
         super().__init__(
             f"The limit {max_hits:,} is below the hits that were counted: use a higher one."
@@ -89,12 +114,18 @@ class RowLocked(ShortUrlError):
         super().__init__(f"The row of {key!r} is locked.")
 
 
-class KeyReused(ShortUrlError):
+class KeyReused(InputError):
+    field, code = "Idempotency-Key", "reused"
+    advice = "Send this with another key."
+
     def __init__(self, key: str) -> None:
         super().__init__(f"The Idempotency-Key {key!r} was sent with another request before.")
 
 
-class InFlight(ShortUrlError):
+class InFlight(InputError):
+    status, field, code = 409, "Idempotency-Key", "in_progress"
+    advice = "Send it again in a moment."
+
     def __init__(self, key: str) -> None:
         super().__init__(f"The request with the Idempotency-Key {key!r} is still in progress.")
 
@@ -103,12 +134,13 @@ class QuotaExceeded(ShortUrlError):
     """A spender has used up a quota of the current period."""
 
     def __init__(self, spender: str, *, limit: int, period: timedelta) -> None:
-        self.period = period
         super().__init__(f"{spender!r} has used up its quota of {limit:,} in {period}.")
 
 
-class MoreThanQuota(ShortUrlError):
+class MoreThanQuota(InputError):
     """A request has more links than the whole quota, so waiting does not help."""
+
+    field, code = "links", "over_quota"
 
     def __init__(self, links: int, limit: int, what: str) -> None:
         super().__init__(
@@ -123,13 +155,15 @@ class TooManyCreates(ShortUrlError):
     draft-ietf-httpapi-ratelimit-headers-10.
     """
 
+    status = 429
+    advice = ""
+
     def __init__(self, limit: int, what: str, *, seconds: int) -> None:
         self.headers = {
             "Retry-After": str(seconds),
             "RateLimit-Policy": f'"day";q={limit};w=86400',
             "RateLimit": f'"day";r=0;t={seconds}',
         }
-        units = ((3600, "hours"), (60, "minutes"), (1, "seconds"))
-        length, unit = next(pair for pair in units if seconds >= 2 * pair[0] or pair[0] == 1)
-        wait = f"{-(-seconds // length)} {unit}"
+        hours, minutes = ceil(seconds / 3600), ceil(seconds / 60)
+        wait = f"{hours} hours" if hours > 1 else f"{minutes} minutes"
         super().__init__(f"The quota of {limit:,} {what} is used up. Try again in {wait}.")

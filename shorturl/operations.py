@@ -9,7 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.db import IntegrityError, connection, transaction
+from django.conf import settings
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from shorturl import bans, bulk
 from shorturl.exceptions import (
@@ -24,9 +25,14 @@ from shorturl.links import keys
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened, validate_target_url
 from shorturl.models import LIMIT_CONSTRAINT, IdempotencyRecord, ShortUrl, ShortUrlQuerySet
+from shorturl.outages import missing_node
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.idempotency import advisory_lock as idempotency
 from shorturl.strategies.reusing import advisory_lock as reusing
+
+# Creates with random keys while a node of a cluster is away. With half of all nodes down, one in a
+# thousand fails.
+MAX_NODES_TRIED = 10
 
 
 def create(
@@ -56,7 +62,7 @@ def create(
     with in_transaction():
         bans.refuse_banned([target_url])
         if key is None:
-            return keys.with_candidates(partial(on_conflict.create, target_url, **values))
+            return with_candidates(partial(on_conflict.create, target_url, **values))
         # A custom key is the only candidate, so a taken one is not retried. The constraint decides
         # which of two concurrent requests gets it.
         try:
@@ -92,6 +98,18 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
         for error in taken:
             error.deleted = error.key in gone
         raise
+
+
+def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
+    """Return `create(keys=candidates())`; on a cluster again with others while a node is away."""
+    for _ in range(MAX_NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
+        try:
+            with transaction.atomic():  # an error leaves the caller's usable
+                return create(keys=keys.candidates())
+        except DatabaseError as error:
+            if not missing_node(error):
+                raise
+    return create(keys=keys.candidates())
 
 
 def in_transaction() -> AbstractContextManager[None]:

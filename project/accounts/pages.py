@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from shorturl.limits import quotas
 from shorturl.links.keys import violates
 from shorturl.models import NAME_CONSTRAINT, USER_CONSTRAINT, ApiToken
-from shorturl.pages.forms import REMOVED
+from shorturl.pages.forms import ACCOUNT_REMOVED
 from shorturl.pages.views import see_other
 
 
@@ -54,7 +54,7 @@ def account(request: HttpRequest) -> HttpResponse:
             except IntegrityError as error:
                 if not violates(error, USER_CONSTRAINT):
                     raise
-                raise PermissionDenied(REMOVED) from error
+                raise PermissionDenied(ACCOUNT_REMOVED) from error
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     spender = quotas.spender_of(request.user, request)
     context: dict[str, Any] = {

@@ -27,8 +27,8 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from shorturl.error_response import is_api
 from shorturl.links.keys import key_of
-from shorturl.pages.error_response import is_api
 
 RESPONSES = Counter("shorturl_responses", "Responses of the service.", ["to", "status"])
 REFUSED = Counter("shorturl_refused", "Requests refused with a 503 because of overload.")

@@ -16,7 +16,7 @@ from csp.utils import build_policy
 from django.conf import settings
 from django.http import HttpRequest
 
-from shorturl.pages.error_response import error_response
+from shorturl.error_response import error_response
 
 MAX_WAITING_REQUESTS = 8  # for each thread
 MAX_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE

@@ -37,11 +37,11 @@ class Token(AuthBase):
                 "The Authorization header holds no valid token: write it as "
                 "'Authorization: Bearer <token>', with one that is not revoked."
             )
-        require(token, self.scope)
+        require_scope(token, self.scope)
         return token
 
 
-def require(token: ApiToken, scope: str) -> None:
+def require_scope(token: ApiToken, scope: str) -> None:
     if scope not in token.scopes:
         raise ApiError(HTTPStatus.FORBIDDEN, f"This token lacks the scope {scope!r}.")
 

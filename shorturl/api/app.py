@@ -29,7 +29,8 @@ keys at random.
 
 **Errors** are JSON, always of the same shape. `detail` is a sentence for people. Where an input is
 invalid, `errors` names each `field`, with a `code` for programs and a `message`. `Retry-After` of a
-503 says how many seconds to wait. After any of them, the request may have had an effect.
+429 or 503 says how many seconds to wait. A 429 also has `RateLimit-Policy` and `RateLimit`
+(draft-ietf-httpapi-ratelimit-headers). After a 500 or 503, the request may have had an effect.
 """
 
 
@@ -54,5 +55,5 @@ api = NinjaAPI(
     docs=Docs(),
     docs_decorator=lambda view: csrf_exempt(require_safe(view)),
 )
-for kind, handler in HANDLERS.items():
-    api.add_exception_handler(kind, handler)
+for error, handler in HANDLERS.items():
+    api.add_exception_handler(error, handler)

@@ -10,15 +10,14 @@ from django.http.request import RawPostDataException
 from django.views.decorators.csrf import csrf_exempt
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 
-from shorturl import exceptions
 from shorturl.bulk import MAX_LINKS
+from shorturl.error_response import is_api
+from shorturl.exceptions import LinksRefused, ShortUrlError
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened
 from shorturl.models import OWNER_CONSTRAINT
-from shorturl.pages.error_response import is_api
 
-RETRY_AFTER = 5  # seconds; each call draws new candidate keys, so the next one may succeed
-MAX_ERRORS = 10  # faults of a response; a bulk has one for each bad link
+MAX_FAULTS = 10  # of a response; a bulk has one for each bad link
 
 # They replace messages of Pydantic's that do not say what would be right.
 MESSAGES = {
@@ -27,50 +26,35 @@ MESSAGES = {
     "string_type": "It must be a string.",
     "model_type": "It must be a JSON object.",
 }
-# The status, the field and the code of an exception, and what to do.
-REFUSALS = {
-    exceptions.KeyTaken: (
-        409,
-        "key",
-        "taken",
-        " Choose another, or leave it out.",
-    ),
-    exceptions.TargetBanned: (422, "target_url", "banned", ""),
-    exceptions.LimitTooLow: (422, "max_hits", "too_low", ""),
-    exceptions.MoreThanQuota: (422, "links", "over_quota", ""),
-    exceptions.InFlight: (409, "Idempotency-Key", "in_progress", " Send it again in a moment."),
-    exceptions.KeyReused: (422, "Idempotency-Key", "reused", " Send this with another key."),
-}
 Fault = tuple[str, str, str]  # a field, a code for programs, and a message
 
 
 class ApiError(HttpError):
-    """An error response: a status, a sentence, the faults of the input, and headers."""
+    """An error response: a status, a sentence or the faults of the input, and headers."""
 
     def __init__(
         self,
         status: int,
-        detail: str,
+        detail: str = "",
         *,
         faults: Sequence[Fault] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(status, detail)
+        named = [(shortened(field), code, message) for field, code, message in faults]
+        sentences = [f"{field}: {message}" for field, _, message in named[:MAX_FAULTS]]
+        super().__init__(status, detail or " ".join(sentences))
         self.headers = headers
-        self.content: dict[str, Any] = {"detail": detail}
-        if faults:
-            self.content["errors"] = [
-                {"field": shortened(field), "code": code, "message": message}
-                for field, code, message in faults
-            ]
+        self.content: dict[str, Any] = {"detail": self.message}
+        if named:
+            names = ("field", "code", "message")
+            self.content["errors"] = [dict(zip(names, fault, strict=True)) for fault in named]
 
     def response(self) -> HttpResponse:
         return JsonResponse(self.content, status=self.status_code, headers=self.headers)
 
 
 def wrong_input(*faults: Fault, status: int = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
-    detail = " ".join(f"{shortened(field)}: {message}" for field, _, message in faults[:MAX_ERRORS])
-    return ApiError(status, detail, faults=faults)
+    return ApiError(status, faults=faults)
 
 
 def unauthorized(detail: str) -> ApiError:
@@ -90,85 +74,66 @@ def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
     The field of a link in a bulk has the link's index, from 0: "links.3.key".
     """
     faults: dict[tuple[object, ...], Fault] = {}
-    limit = MAX_ERRORS
+    limit = MAX_FAULTS
     for error in errors:
-        source, *place = error["loc"]
+        source, *path = error["loc"]
         if source == "body":
-            del place[:1]  # the name of ninja's parameter
-        field = ".".join(map(str, place)) or "body"
-        if in_bulk := len(place) > 1 and place[0] == "links":
+            del path[:1]  # the name of ninja's parameter
+        field = ".".join(map(str, path)) or "body"
+        if in_bulk := len(path) > 1 and path[0] == "links":
             limit = MAX_LINKS
         message = MESSAGES.get(error["type"], f"{error['msg']}.")
-        faults.setdefault(tuple(place[:2] if in_bulk else place), (field, error["type"], message))
+        faults.setdefault(tuple(path[:2] if in_bulk else path), (field, error["type"], message))
     return list(faults.values())[:limit]
 
 
-def known_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
     # ninja wraps the errors of json_body.JsonParser.
-    known = error.__cause__ if isinstance(error.__cause__, ApiError) else error
-    if isinstance(known, AuthenticationError):
-        known = unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
-    assert isinstance(known, ApiError)
-    return known.response()
+    own = error.__cause__ if isinstance(error.__cause__, ApiError) else error
+    if isinstance(own, AuthenticationError):
+        own = unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
+    assert isinstance(own, ApiError)
+    return own.response()
 
 
-def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+def answer_invalid_input(request: HttpRequest, error: ValidationError) -> HttpResponse:
     return wrong_input(*faults_of(error.errors)).response()
 
 
-def refused(request: HttpRequest, error: exceptions.ShortUrlError) -> HttpResponse:
-    status, *_ = REFUSALS[type(error)]
-    return wrong_input(fault_of(error), status=status).response()
+def answer_refusal(request: HttpRequest, error: ShortUrlError) -> HttpResponse:
+    if not error.field:
+        return ApiError(error.status, error.message, headers=error.headers).response()
+    fault = (error.field, error.code, error.message)
+    return wrong_input(fault, status=error.status).response()
 
 
-def several_refused(request: HttpRequest, error: exceptions.LinksRefused) -> HttpResponse:
-    faults = [fault_of(refusal, f"links.{index}.") for index, refusal in error.errors.items()]
-    status = max(REFUSALS[type(refusal)][0] for refusal in error.errors.values())
+def answer_refused_links(request: HttpRequest, error: LinksRefused) -> HttpResponse:
+    faults = [
+        (f"links.{index}.{refusal.field}", refusal.code, refusal.message)
+        for index, refusal in error.errors.items()
+    ]
+    status = max(refusal.status for refusal in error.errors.values())
     return wrong_input(*faults, status=status).response()
 
 
-def fault_of(error: exceptions.ShortUrlError, link: str = "") -> Fault:
-    _, field, code, advice = REFUSALS[type(error)]
-    return link + field, code, f"{error}{advice}"
-
-
-def quota_used_up(request: HttpRequest, error: exceptions.TooManyCreates) -> HttpResponse:
-    return ApiError(HTTPStatus.TOO_MANY_REQUESTS, str(error), headers=error.headers).response()
-
-
-def try_again(request: HttpRequest, error: exceptions.ShortUrlError) -> HttpResponse:
-    headers = {"Retry-After": str(RETRY_AFTER)}
-    detail = f"{error} Try again."
-    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, detail, headers=headers).response()
-
-
-def constraint_violated(request: HttpRequest, error: IntegrityError) -> HttpResponse:
+def answer_violation(request: HttpRequest, error: IntegrityError) -> HttpResponse:
     if not violates(error, OWNER_CONSTRAINT):
         raise error
     return unauthorized("The account was removed meanwhile, and nothing was created.").response()
 
 
-def form_sent(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
+def answer_form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
     """Answer a form, whose body the check of the CSRF token has read."""
     return not_json().response()
 
 
-def unknown_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Leave the error to Django, also with DEBUG: its handlers answer in JSON under /api."""
-    raise error
-
-
 HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
-    **dict.fromkeys(REFUSALS, refused),
-    HttpError: known_error,
-    ValidationError: invalid,
-    exceptions.LinksRefused: several_refused,
-    exceptions.TooManyCreates: quota_used_up,
-    exceptions.KeySpaceExhausted: try_again,
-    exceptions.Contended: try_again,
-    IntegrityError: constraint_violated,
-    RawPostDataException: form_sent,
-    Exception: unknown_error,
+    HttpError: answer_http_error,
+    ValidationError: answer_invalid_input,
+    ShortUrlError: answer_refusal,
+    LinksRefused: answer_refused_links,
+    IntegrityError: answer_violation,
+    RawPostDataException: answer_form,
 }
 
 
@@ -192,10 +157,8 @@ def methods_in_json(
         request.method = method
         if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             return response
-        methods = {name.strip() for name in response["Allow"].split(",")}
-        if "GET" in methods:
-            methods.add("HEAD")
-        allow = ", ".join(sorted(methods))
+        methods = set(response["Allow"].split(", "))
+        allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
         detail = f"{method} is not allowed for {shortened(request.path)!r}: use {allow}."
         return ApiError(response.status_code, detail, headers={"Allow": allow}).response()
 

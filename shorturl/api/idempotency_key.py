@@ -61,8 +61,8 @@ def idempotent(view: View) -> View:
             key, sender = key_in(header), access.sender(request)
             work = partial(answer_to_store, view, request, **parameters)
             record = operations.answer(sender, key, fingerprint(request), work=work)
-        except NotKept as passing:
-            return passing.response
+        except NotKept as error:
+            return error.response
         except Exception as error:
             return api.on_exception(request, error)
         headers = {"Location": record.location} if record.location else {}

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from shorturl.api import access
 from shorturl.api.error_responses import wrong_input
 from shorturl.api.links import OPTIONAL, existing
-from shorturl.api.schemas import Error, custom_error
+from shorturl.api.schemas import Error, pydantic_errors
 from shorturl.limits import owners
 from shorturl.models import Dimension
 from shorturl.visits import statistics
@@ -29,14 +29,7 @@ JSON, CSV = "application/json", "text/csv"
 Of = Literal["referrer", "browser", "system", "device", "country", "bot"]
 
 
-def day(value: object) -> date:
-    try:
-        return read_date(str(value))
-    except ValidationError as error:
-        raise custom_error(error) from error
-
-
-Day = Annotated[date, BeforeValidator(day)]
+Day = Annotated[date, BeforeValidator(pydantic_errors()(read_date))]
 
 
 class VisitsQuery(BaseModel):
@@ -132,8 +125,8 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     try:
         chosen = range_of(query.first, query.last, by)
     except ValidationError as error:
-        [(name, [wrong])] = error.error_dict.items()
-        raise wrong_input((name, wrong.code or "invalid", wrong.messages[0])) from error
+        [(name, [fault])] = error.error_dict.items()
+        raise wrong_input((name, fault.code or "invalid", fault.messages[0])) from error
     of = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
     if by:
         visits = statistics.read(key, chosen, by=by, of=of)
@@ -143,7 +136,8 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise wrong_input(("from", "too_many", message))
-    items = [item for count in counts if (item := item_of(count, query.of))]
+    items = [item_of(count, query.of) for count in counts]
+    items = [item for item in items if item.people or item.bots]
     items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))
     prefers_csv = request.get_preferred_type([JSON, CSV]) == CSV
     if query.format == "csv" or (query.format is None and prefers_csv):
@@ -159,12 +153,9 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     }
 
 
-def item_of(count: VisitCount, of: Of | None) -> Item | None:
-    """Return the item of the visits that `of` counts; None without any."""
+def item_of(count: VisitCount, of: Of | None) -> Item:
     people = 0 if of == "bot" else count.people
     bots = 0 if of == "browser" else count.bots
-    if not people and not bots:
-        return None
     return Item(**{**count._asdict(), "people": people, "bots": bots})
 
 
@@ -175,7 +166,7 @@ def csv_response(visits: Statistics, items: list[Item], of: Of | None, key: str)
     writer = csv.writer(response, lineterminator="\n")
     writer.writerow(["unit", "starts_at", of or "value", "people", "bots"])
     for item in items:
-        begins = item.starts_at.isoformat() if item.starts_at else ""
-        writer.writerow([item.unit or "", begins, item.value or "", item.people, item.bots])
+        starts_at = item.starts_at and item.starts_at.isoformat()
+        writer.writerow([item.unit, starts_at, item.value, item.people, item.bots])
     writer.writerow(["total", "", "", visits.people, visits.bots])
     return response

@@ -13,16 +13,7 @@ from shorturl import operations
 from shorturl.api import access
 from shorturl.api.error_responses import ApiError, unauthorized, wrong_input
 from shorturl.api.idempotency_key import HEADER, PARAMETER, idempotent
-from shorturl.api.schemas import (
-    Change,
-    Error,
-    Link,
-    LinkPage,
-    Links,
-    NewLink,
-    NewLinks,
-    PageQuery,
-)
+from shorturl.api.schemas import Change, Error, Link, LinkPage, Links, NewLink, NewLinks, PageQuery
 from shorturl.limits import owners, quotas
 from shorturl.links import keys
 from shorturl.links.validators import shortened
@@ -33,23 +24,7 @@ router = Router(tags=["links"])
 UNREADABLE = frozenset({400, 413, 415, 422})  # the statuses of an invalid body
 # {} means that an operation can also be called without credentials.
 OPTIONAL: dict[str, Any] = {"security": [{}]}
-LOCATION = {
-    "description": "Where this API shows the new short URL.",
-    "schema": {"type": "string", "format": "uri"},
-}
-RATE_LIMIT = {
-    "Retry-After": {"description": "The seconds to wait.", "schema": {"type": "integer"}},
-    "RateLimit-Policy": {
-        "description": "The quota (draft-ietf-httpapi-ratelimit-headers): `q` in `w` seconds.",
-        "schema": {"type": "string"},
-        "example": '"day";q=10000;w=86400',
-    },
-    "RateLimit": {
-        "description": "What remains (`r`) of the quota, for `t` seconds.",
-        "schema": {"type": "string"},
-        "example": '"day";r=0;t=17',
-    },
-}
+CREATING = {**OPTIONAL, "parameters": [PARAMETER]}
 
 
 @router.post(
@@ -58,11 +33,7 @@ RATE_LIMIT = {
     response={frozenset({200, 201}): Link, UNREADABLE | {401, 403, 409, 429, 503}: Error},
     operation_id="create_link",
     summary="Create a short URL",
-    openapi_extra={
-        **OPTIONAL,
-        "parameters": [PARAMETER],
-        "responses": {201: {"headers": {"Location": LOCATION}}, 429: {"headers": RATE_LIMIT}},
-    },
+    openapi_extra=CREATING,
 )
 @decorate_view(idempotent)
 def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> Status[Link]:
@@ -78,23 +49,25 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     with `reuse` needs no `Idempotency-Key` to be sent again safely.
     """
     who = access.caller(request)
-    spender, owner_id = quotas.spender_of(who, request), owners.owner_id(who)
+    spender = quotas.spender_of(who, request)
     if body.reuse:
-        if isinstance(who, ApiToken):
-            access.require(who, "read")  # the answer shows the hits and the title of an old link
-        owner_id, is_kept = reuser(body, owner_id), HEADER in request.headers
-        short_url, created = quotas.reuse(
-            spender, body.target_url, owner_id=owner_id, is_kept=is_kept
+        is_kept = HEADER in request.headers
+        link, is_new = quotas.reuse(
+            spender, body.target_url, owner_id=owner_of_reuse(who, body), is_kept=is_kept
         )
     else:
         fields = body.model_dump(exclude={"reuse"})
-        create = partial(operations.create, **fields, owner_id=owner_id)
-        short_url, created = quotas.spend(spender, create), True
-    response["Location"] = request.build_absolute_uri(f"{request.path}/") + short_url.key
-    return Status(201 if created else 200, Link.of(short_url, request))
+        create = partial(operations.create, **fields, owner_id=owners.owner_id(who))
+        link, is_new = quotas.spend(spender, create), True
+    response["Location"] = request.build_absolute_uri(f"{request.path}/") + link.key
+    return Status(201 if is_new else 200, Link.of(link, request))
 
 
-def reuser(body: NewLink, owner_id: int | None) -> int:
+def owner_of_reuse(who: owners.Who, body: NewLink) -> int:
+    """Return the account whose link may be reused; raise ApiError where none can be."""
+    if isinstance(who, ApiToken):
+        access.require_scope(who, "read")  # the answer shows the hits and title of an old link
+    owner_id = owners.owner_id(who)
     if owner_id is None:
         raise unauthorized("`reuse` needs an account: send its token, or log in.")
     if others := body.model_dump(exclude={"target_url", "reuse"}, exclude_defaults=True):
@@ -109,11 +82,7 @@ def reuser(body: NewLink, owner_id: int | None) -> int:
     response={201: Links, UNREADABLE | {401, 403, 409, 429, 503}: Error},
     operation_id="create_links",
     summary="Create many short URLs",
-    openapi_extra={
-        **OPTIONAL,
-        "parameters": [PARAMETER],
-        "responses": {429: {"headers": RATE_LIMIT}},
-    },
+    openapi_extra=CREATING,
 )
 @decorate_view(idempotent)
 def create_links(request: HttpRequest, body: NewLinks) -> Status[Links]:
@@ -162,23 +131,22 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
         if len(values) > 1:
             message = "It occurs more than once: leave one of them out."
             raise wrong_input((name, "repeated", message))
-    known = owners.links_of(access.caller(request), "view")
-    links = known.filter(deleted_at=None).matching(dict(query))
-    links = links.with_state().order_by("-id")
+    visible = owners.links_of(access.caller(request), "view")
+    links = visible.filter(deleted_at=None).matching(dict(query)).with_state().order_by("-id")
     if query.after is not None:
-        # A deleted link still has its place in the order.
-        last = known.filter(key=query.after).values_list("id", flat=True).first()
-        if last is None:
+        # The page before may end with a link that was deleted since.
+        last_id = visible.filter(key=query.after).values_list("id", flat=True).first()
+        if last_id is None:
             message = f"There is no short URL {query.after!r}: use the last key of a page."
             raise wrong_input(("after", "unknown", message))
-        links = links.filter(id__lt=last)
+        links = links.filter(id__lt=last_id)
     page = list(links[: query.limit + 1])  # one more shows whether there is a next page
-    items = [Link.of(one, request) for one in page[: query.limit]]
-    following = None
-    if len(page) > query.limit:
-        again = {**request.GET.dict(), "limit": query.limit, "after": items[-1].key}
-        following = request.build_absolute_uri(f"{request.path}?{urlencode(again)}")
-    return LinkPage(items=items, next=following)
+    items = [Link.of(link, request) for link in page[: query.limit]]
+    if len(page) <= query.limit:
+        return LinkPage(items=items, next=None)
+    parameters = {**request.GET.dict(), "limit": query.limit, "after": items[-1].key}
+    address = request.build_absolute_uri(f"{request.path}?{urlencode(parameters)}")
+    return LinkPage(items=items, next=address)
 
 
 @router.get(
@@ -192,9 +160,8 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
 def get_link(request: HttpRequest, key: str) -> Link:
     """Show where a short URL leads and how often it was followed. This counts no hit."""
     who = access.caller(request)
-    short_url = existing(owners.visible_to(who), key)
-    shows_target = owners.may_see_target(who, short_url)
-    return Link.of(short_url, request, shows_target=shows_target)
+    link = existing(owners.visible_to(who), key)
+    return Link.of(link, request, shows_target=owners.may_see_target(who, link))
 
 
 @router.patch(
@@ -214,8 +181,7 @@ def change_link(request: HttpRequest, key: str, body: Change) -> Link:
     links = owners.links_of(access.caller(request), "change")
     if not operations.change(of_key(links, key), **body.model_dump(exclude_unset=True)):
         raise no_such_link(key)
-    short_url = existing(links, key)
-    return Link.of(short_url, request)
+    return Link.of(existing(links, key), request)
 
 
 @router.delete(

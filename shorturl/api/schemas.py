@@ -1,8 +1,9 @@
 """The schemas of requests and responses in JSON."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
@@ -26,30 +27,26 @@ from shorturl.links.validators import (
     validate_expiry,
 )
 from shorturl.models import ShortUrl
-from shorturl.pages.views import address
 
-# Links of a page. A hundred of the longest are some 250 kB of JSON.
-PAGE_DEFAULT, PAGE_MAX = 50, 100
+DEFAULT_LIMIT = 50  # links of a page
+MAX_LIMIT = 100  # of which the longest are some 250 kB of JSON
 
 TARGET = "https://example.com/a/long/page"
 
 
-def cleaned(clean: Callable[[Any], object]) -> AfterValidator:
-    """Return a Pydantic validator that returns what `clean` does, and raises its errors."""
+@contextmanager
+def pydantic_errors() -> Iterator[None]:
+    """Raise Django's ValidationError, which the rules of links raise, as an error of Pydantic's."""
+    try:
+        yield
+    except ValidationError as error:
+        # The message is a value, because braces in a template would be placeholders.
+        words = {"message": error.messages[0].removesuffix(".")}
+        raise PydanticCustomError(error.code or "invalid", "{message}", words) from error
 
-    def check(value: Any) -> Any:
-        try:
-            return clean(value)
-        except ValidationError as error:
-            raise custom_error(error) from error
 
-    return AfterValidator(check)
-
-
-def custom_error(error: ValidationError) -> PydanticCustomError:
-    # The message is a value, because braces in a template would be placeholders.
-    words = {"message": error.messages[0].removesuffix(".")}
-    return PydanticCustomError(error.code or "invalid", "{message}", words)
+def cleaned(clean: Callable[..., object]) -> AfterValidator:
+    return AfterValidator(pydantic_errors()(clean))
 
 
 def clean_key(key: str) -> str:
@@ -57,17 +54,14 @@ def clean_key(key: str) -> str:
     return key
 
 
-def check_target_url(target_url: str, info: ValidationInfo) -> str:
+def clean_target(target_url: str, info: ValidationInfo) -> str:
     host = info.context["request"].get_host()  # type: ignore[index]  # ninja sets it
-    try:
-        return clean_target_url(target_url, host)
-    except ValidationError as error:
-        raise custom_error(error) from error
+    return clean_target_url(target_url, host)
 
 
 TargetUrl = Annotated[
     str,
-    AfterValidator(check_target_url),
+    cleaned(clean_target),
     Field(
         description=f"Where the short URL leads: http or https, at most {TARGET_URL_MAX_LENGTH:,} "
         f"characters, {LOCATION_MAX_LENGTH:,} bytes when it is percent-encoded, and neither an "
@@ -107,7 +101,6 @@ Tags = Annotated[
         examples=[["catalogue", "spring"]],
     ),
 ]
-
 ForwardQuery = Annotated[
     bool,
     Field(
@@ -117,30 +110,36 @@ ForwardQuery = Annotated[
 ]
 
 
-class Change(BaseModel):
-    """The fields of a short URL to change."""
+State = Literal["live", "expired", "used up"]
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"minProperties": 1})
 
-    target_url: TargetUrl = ""  # "" if it is not sent
+class LinkFields(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
     max_hits: MaxHits | None = None
     expires_at: ExpiresAt | None = None
     title: Title = ""
     tags: Tags = None
     forward_query: ForwardQuery = False
 
+
+class Change(LinkFields):
+    """The fields of a short URL to change."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    target_url: TargetUrl = ""  # "" if it is not sent
+
     @model_validator(mode="after")
-    def something(self) -> Self:
+    def require_a_field(self) -> Self:
         if not self.model_fields_set:
             names = ", ".join(type(self).model_fields)
             raise PydanticCustomError("nothing", "{message}", {"message": f"Send any of {names}"})
         return self
 
 
-class BulkLink(BaseModel):
+class BulkLink(LinkFields):
     """A short URL to create, as one of several."""
-
-    model_config = ConfigDict(extra="forbid")
 
     target_url: TargetUrl
     key: CustomKey | None = Field(
@@ -149,11 +148,6 @@ class BulkLink(BaseModel):
         "Without one, a random key is drawn.",
         examples=["my-page"],
     )
-    max_hits: MaxHits | None = None
-    expires_at: ExpiresAt | None = None
-    title: Title = ""
-    tags: Tags = None
-    forward_query: ForwardQuery = False
 
 
 class NewLink(BulkLink):
@@ -179,7 +173,7 @@ class NewLinks(BaseModel):
 class PageQuery(BaseModel):
     """Filters of the list, and one of its pages."""
 
-    limit: int = Field(PAGE_DEFAULT, ge=1, le=PAGE_MAX, description="Short URLs of a page.")
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Short URLs of a page.")
     after: CustomKey | None = Field(None, description="The last key of the page before.")
     q: Annotated[str, cleaned(lambda text: labels.one_line(text, "The text"))] = Field(
         "", description="Those whose key, target or title contains this text, in any case."
@@ -187,10 +181,7 @@ class PageQuery(BaseModel):
     tags: Annotated[str, cleaned(labels.clean_tags)] = Field(
         "", description="Those that have all of these tags, separated by commas."
     )
-    state: Literal["live", "expired", "used up"] | None = Field(
-        None,
-        description="Those in this state.",
-    )
+    state: State | None = Field(None, description="Those in this state.")
 
 
 class Link(BaseModel):
@@ -208,23 +199,15 @@ class Link(BaseModel):
     title: str = Field(examples=["Spring catalogue"])
     tags: list[str] = Field(examples=[["catalogue", "spring"]])
     forward_query: bool = Field(description="Whether it adds the query of the short URL.")
-    state: Literal["live", "expired", "used up"]
+    state: State
 
     @classmethod
-    def of(cls, short_url: ShortUrl, request: HttpRequest, *, shows_target: bool = True) -> "Link":
-        return cls(
-            key=short_url.key,
-            short_url=address(request, short_url.key),
-            target_url=short_url.target_url if shows_target else None,
-            hits=short_url.hits,
-            created_at=short_url.created_at,
-            max_hits=short_url.max_hits,
-            expires_at=short_url.expires_at,
-            title=short_url.title,
-            tags=short_url.tags or [],
-            forward_query=short_url.forward_query,
-            state=short_url.state,  # type: ignore[arg-type]  # no deleted one is shown
-        )
+    def of(cls, link: ShortUrl, request: HttpRequest, *, shows_target: bool = True) -> "Link":
+        values = {name: getattr(link, name) for name in cls.model_fields if name != "short_url"}
+        if not shows_target:
+            values["target_url"] = None
+        values["tags"] = link.tags or []
+        return cls(short_url=keys.short_url(request, link.key), **values)
 
 
 class Links(BaseModel):

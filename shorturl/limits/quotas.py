@@ -19,8 +19,8 @@ from django.db.models import F, Func, QuerySet
 from django.http import HttpRequest
 
 from shorturl import operations
+from shorturl.client_address import client_address, hashed_network
 from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
-from shorturl.limits.client_address import client_address, hashed_network
 from shorturl.limits.owners import Who
 from shorturl.models import ApiToken, QuotaUsage, ShortUrl
 from shorturl.outages import is_outage

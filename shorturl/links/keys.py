@@ -3,17 +3,16 @@
 import re
 import secrets
 import string
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.db import DatabaseError, IntegrityError, transaction
+from django.db import IntegrityError
+from django.http import HttpRequest
+from django.urls import get_script_prefix
 
 from shorturl.links.validators import shortened
-from shorturl.outages import missing_node
 
-T = TypeVar("T")
 ALPHABET = string.ascii_letters + string.digits
 MAX_LENGTH = 64
 
@@ -22,9 +21,6 @@ MAX_LENGTH = 64
 # space 62 times as large.
 ATTEMPTS_PER_LENGTH = 10
 LONGER_LENGTHS = 3
-# Creates with random keys while a node of a cluster is away. With half of all nodes down, one in a
-# thousand fails.
-NODES_TRIED = 10
 
 # The name of the unique constraint, which tells a collision from any other violation.
 KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
@@ -63,18 +59,6 @@ def candidates(length: int | None = None) -> Candidates:
     return Candidates(shortest, min(shortest + LONGER_LENGTHS, MAX_LENGTH))
 
 
-def with_candidates(create: Callable[..., T]) -> T:
-    """Return `create(keys=candidates())`; on a cluster again with others while a node is away."""
-    for _ in range(NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
-        try:
-            with transaction.atomic():  # an error leaves the caller's usable
-                return create(keys=candidates())
-        except DatabaseError as error:
-            if not missing_node(error):
-                raise
-    return create(keys=candidates())
-
-
 def draw(length: int) -> str:
     while True:  # ends, because at any length hardly any key is reserved
         key = "".join(secrets.choice(ALPHABET) for _ in range(length))
@@ -90,6 +74,11 @@ def key_of(path: str) -> str | None:
     """Return the key of a redirect's path; None for any other path."""
     match = KEY_PATH.fullmatch(path)
     return match[1] if match and not is_reserved(match[1]) else None
+
+
+def short_url(request: HttpRequest, key: str) -> str:
+    """Return the address to share."""
+    return request.build_absolute_uri(get_script_prefix()) + key
 
 
 def validate_custom_key(key: str) -> None:

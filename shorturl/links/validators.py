@@ -22,26 +22,22 @@ TARGET_URL_MAX_LENGTH = 2_000
 LOCATION_MAX_LENGTH = 8_000
 HOST_MAX_LENGTH = 253
 
-MAX_QUOTED = 60  # characters of an input that a message repeats
+MAX_QUOTED_LENGTH = 60  # characters of an input that a message repeats
 
 # Control characters could inject a header, spaces end a URL, nobody sees characters of format, and
-# lone surrogates cannot be encoded.
+# lone surrogates cannot be encoded. Emoji need joiners.
 FORBIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp")
-JOINERS = "\u200c\u200d"  # emoji need them
+JOINERS = "\u200c\u200d"
 # Browsers take a backslash for a slash, and other programs do not. The replacement character stands
 # for bytes that were not UTF-8.
 FORBIDDEN = "\\\ufffd"
 NAMES = {"\t": "tab", "\n": "line break", "\r": "line break", "\\": "backslash"}
 
-# What people type of an address: a host with a dot, and perhaps a port and a path.
+# An address as people type it: a host with a dot, and perhaps a port and a path.
 WITHOUT_SCHEME = re.compile(r"[^\s/?#:@\\]+\.[^\s/?#:@\\]+(:[0-9]+)?([/?#].*)?", re.DOTALL)
 valid_url = URLValidator(schemes=["http", "https"])
 # Django's validator wants a dot in a host, and a host of an intranet may have none.
 ONE_LABEL = re.compile(r"\A(https?://[^/?#:@.\[]+)(?=[:/?#]|\Z)", re.IGNORECASE)
-
-
-def with_scheme(target_url: str) -> str:
-    return f"https://{target_url}" if WITHOUT_SCHEME.fullmatch(target_url) else target_url
 
 
 def validate_target_url(target_url: str, own_host: str = "") -> None:
@@ -50,12 +46,7 @@ def validate_target_url(target_url: str, own_host: str = "") -> None:
     A link that leads to this service could loop, so its hosts are refused, with any port: those of
     ALLOWED_HOSTS, and `own_host`, the Host of the request.
     """
-    if len(target_url) > TARGET_URL_MAX_LENGTH:
-        raise ValidationError(
-            f"The target URL has {len(target_url):,} characters: "
-            f"use at most {TARGET_URL_MAX_LENGTH:,}.",
-            code="too_long",
-        )
+    refuse_long(len(target_url), "characters", TARGET_URL_MAX_LENGTH)
     for position, character in enumerate(target_url, 1):
         if is_forbidden(character):
             raise ValidationError(
@@ -74,12 +65,7 @@ def validate_target_url(target_url: str, own_host: str = "") -> None:
             "The target URL contains a user name or password: leave out the part before the @.",
             code="credentials",
         )
-    if (length := len(location(target_url))) > LOCATION_MAX_LENGTH:
-        raise ValidationError(
-            f"The target URL has {length:,} bytes when it is percent-encoded: "
-            f"use at most {LOCATION_MAX_LENGTH:,}.",
-            code="too_long",
-        )
+    refuse_long(len(location(target_url)), "bytes when it is percent-encoded", LOCATION_MAX_LENGTH)
     own_name, _ = split_domain_port(own_host)
     names = [name for name in settings.ALLOWED_HOSTS if name != "*"] + [own_name]
     host = target_host(target_url)
@@ -96,9 +82,16 @@ def clean_target_url(target_url: str, own_host: str) -> str:
 
     `own_host` is the Host of the request, to which no link may lead.
     """
-    target_url = with_scheme(target_url)
+    if WITHOUT_SCHEME.fullmatch(target_url):
+        target_url = f"https://{target_url}"
     validate_target_url(target_url, own_host)
     return target_url
+
+
+def refuse_long(length: int, unit: str, max_length: int) -> None:
+    if length > max_length:
+        message = f"The target URL has {length:,} {unit}: use at most {max_length:,}."
+        raise ValidationError(message, code="too_long")
 
 
 def validate_url(url: str) -> None:
@@ -191,8 +184,8 @@ def split_url(url: str) -> SplitResult:
         raise no_web_address(url) from error
 
 
-def shortened(text: str, most: int = MAX_QUOTED) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shortened(text: str, max_length: int = MAX_QUOTED_LENGTH) -> str:
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
 def no_web_address(text: str) -> ValidationError:

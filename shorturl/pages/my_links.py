@@ -16,15 +16,14 @@ from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.views.decorators.csrf import csrf_exempt, csrf_protect
-from django.views.decorators.http import require_http_methods
 
 from shorturl import operations
-from shorturl.exceptions import LimitTooLow, TargetBanned
+from shorturl.exceptions import InputError
 from shorturl.limits import quotas
+from shorturl.links import keys
 from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.pages.forms import ORDERS, CreateForm, EditForm, FilterForm
-from shorturl.pages.views import address, refuse_other_encodings, see_other
+from shorturl.pages.views import form_page, render_create_form, see_other
 
 PER_PAGE = 50
 MAX_SELECTED = 100
@@ -35,10 +34,8 @@ def mine(request: HttpRequest) -> ShortUrlQuerySet:
     return ShortUrl.objects.filter(owner_id=request.user.pk, deleted_at=None)
 
 
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_page
 @login_required
-@csrf_protect
 def index(request: HttpRequest) -> HttpResponse:
     """List the user's links that match the filters in the address; on POST create one first.
 
@@ -46,28 +43,24 @@ def index(request: HttpRequest) -> HttpResponse:
     """
     data = request.POST if request.method == "POST" else None
     create = CreateForm(data, own_host=request.get_host(), auto_id="new_%s")
-    if request.method == "POST":
-        refuse_other_encodings(request)
+    if data is not None:
         if create.create(quotas.spender_of(request.user, request), request.user.pk):
-            new = address(request, create.link.key)
-            messages.success(request, f"Your short URL is ready: {new}")
+            address = keys.short_url(request, create.link.key)
+            messages.success(request, f"Your short URL is ready: {address}")
             return see_other("my_links")
         create.focus_first_error()
-    form = FilterForm(request.GET)
-    context: dict[str, Any] = {
-        "form": form,
-        "create": create,
-        "host": request.get_host(),
-        "address": address(request, ""),
-    }
-    status = create.status if data is not None else HTTPStatus.OK
-    if form.is_valid():
-        context |= list_links(request, form.cleaned_data)
-    elif data is None:
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
-    response = render(request, "shorturl/my_links.html", context, status=status)
-    for name, value in create.headers.items():
-        response[name] = value
+    filters = FilterForm(request.GET)
+    context = list_links(request, filters.cleaned_data) if filters.is_valid() else {}
+    response = render_create_form(
+        request,
+        "shorturl/my_links.html",
+        form=create,
+        filters=filters,
+        address=keys.short_url(request, ""),
+        **context,
+    )
+    if filters.errors:
+        response.status_code = HTTPStatus.UNPROCESSABLE_ENTITY
     return response
 
 
@@ -90,60 +83,51 @@ def used_tags(links: ShortUrlQuerySet) -> list[str]:
     return [tag for tag, _ in counts.most_common()]
 
 
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_page
 @login_required
-@csrf_protect
 def edit(request: HttpRequest, key: str) -> HttpResponse:
-    short_url = get_object_or_404(mine(request), key=key)
+    link = get_object_or_404(mine(request), key=key)
     data = request.POST if request.method == "POST" else None
-    form = EditForm(data, own_host=request.get_host(), instance=short_url)
-    status = HTTPStatus.OK
-    if request.method == "POST":
-        refuse_other_encodings(request)
-        if form.is_valid():
-            try:
-                changes = form.changes()
-                if changes and not operations.change(mine(request).filter(key=key), **changes):
-                    raise Http404
-                messages.success(request, f"/{key} is changed.")
-                return see_other("my_links")
-            except LimitTooLow as error:
-                form.add_error("max_hits", str(error))
-            except TargetBanned as error:
-                form.add_error("target_url", str(error))
-        status = HTTPStatus.UNPROCESSABLE_ENTITY
+    form = EditForm(data, own_host=request.get_host(), instance=link)
+    if form.is_valid():
+        try:
+            changes = form.changes()
+            if changes and not operations.change(mine(request).filter(key=key), **changes):
+                raise Http404
+            messages.success(request, f"/{key} is changed.")
+            return see_other("my_links")
+        except InputError as error:
+            form.add_error(error.field, error.message)
     form.focus_first_error()
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if form.errors else HTTPStatus.OK
     return render(request, "shorturl/edit_link.html", {"form": form, "key": key}, status=status)
 
 
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
+@form_page
 @login_required
-@csrf_protect
 def delete(request: HttpRequest, key: str = "") -> HttpResponse:
     """Ask for confirmation; on POST delete the link, or all links that were selected.
 
     A link that is not the user's is left out.
     """
-    given = request.POST if request.method == "POST" else request.GET
-    keys = [key] if key else sorted(set(given.getlist("key")))
-    if len(keys) > MAX_SELECTED:
+    parameters = request.POST if request.method == "POST" else request.GET
+    selected = [key] if key else sorted(set(parameters.getlist("key")))
+    if len(selected) > MAX_SELECTED:
         raise BadRequest(f"Select at most {MAX_SELECTED} links.")
-    if not keys:
+    if not selected:
         messages.info(request, "Select the links to delete first.")
         return see_other("my_links")
     if request.method == "POST":
         # In the order of the keys, so that two such requests do not deadlock. One statement could
         # lock the rows in any order, and on Citus it would need several nodes.
         with transaction.atomic():
-            deleted = [key for key in keys if mine(request).filter(key=key).delete()[0]]
+            deleted = [key for key in selected if mine(request).filter(key=key).delete()[0]]
         if not deleted:
             raise Http404
         what = f"/{deleted[0]} is" if len(deleted) == 1 else f"{len(deleted)} links are"
         messages.success(request, f"{what} deleted.")
         return see_other("my_links")
-    links = mine(request).filter(key__in=keys).order_by("key")
+    links = mine(request).filter(key__in=selected).order_by("key")
     if not links:
         raise Http404
     return render(request, "shorturl/delete_links.html", {"links": links})

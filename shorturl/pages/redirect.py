@@ -17,10 +17,10 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
 from shorturl import following
+from shorturl.error_response import error_response
 from shorturl.exceptions import Contended, Gone, NotForPrograms, RowLocked
 from shorturl.links import validators
 from shorturl.models import ShortUrl
-from shorturl.pages.error_response import error_response
 
 # Browsers send one of them when they load a page that the user has not asked for yet.
 PREFETCH = ("Sec-Purpose", "Purpose", "X-Moz")

@@ -1,7 +1,12 @@
-"""The pages, and requests that cannot be read."""
+"""The first page, the page of a short URL, and the answer to what cannot be read."""
 
+import mimetypes
+from collections.abc import Callable
+from functools import wraps
 from http import HTTPStatus
 from io import BytesIO
+from pathlib import Path
+from typing import Any
 
 import segno
 from django.conf import settings
@@ -14,54 +19,62 @@ from django.core.exceptions import (
     TooManyFieldsSent,
     TooManyFilesSent,
 )
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import get_script_prefix
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
+from shorturl.error_response import error_response
 from shorturl.limits import owners, quotas
+from shorturl.links import keys
 from shorturl.links.validators import location, target_host
 from shorturl.pages import visit_pages
-from shorturl.pages.error_response import error_response
 from shorturl.pages.forms import CreateForm
 
-LINKS_PATH = "/api/links"
-BULK_PATH = f"{LINKS_PATH}/bulk"
 
-# csrf_exempt disables the middleware, which would answer 403 to any unsafe method without a token.
-# So a method that a view does not allow is answered with 405.
+def form_page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Decorate a page with a form: GET shows the form, and POST sends it.
+
+    csrf_exempt disables the middleware, which would answer 403 to any unsafe method without a
+    token. So a method that the view does not allow is answered with 405.
+    """
+
+    @wraps(view)
+    def read_form(request: HttpRequest, **parameters: str) -> HttpResponse:
+        if request.content_type == "application/x-www-form-urlencoded":
+            try:
+                request.body.decode()  # which Django would read as Latin-1
+            except UnicodeDecodeError as error:
+                raise BadRequest("The form is not encoded in UTF-8.") from error
+        return view(request, **parameters)
+
+    methods = require_http_methods(["GET", "HEAD", "POST"])
+    return csrf_exempt(methods(csrf_protect(read_form)))
 
 
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
-@csrf_protect
+@form_page
 def index(request: HttpRequest) -> HttpResponse:
     """Show the form of a new link; on POST create it, or show the form again with its errors."""
     if settings.SHORTURL_HOME_REDIRECT and not request.user.is_authenticated:
         return redirect(settings.SHORTURL_HOME_REDIRECT)
-    form = None
-    if settings.SHORTURL_PUBLIC_CREATE or request.user.is_authenticated:
-        form = CreateForm(request.POST or None, own_host=request.get_host())
-    if request.method != "POST":
-        return show_form(request, form)
-    if form is None:
-        raise PermissionDenied("Log in to create a short URL.")
-    refuse_other_encodings(request)
-    if not form.create(quotas.spender_of(request.user, request), request.user.pk):
-        response = show_form(request, form, form.status)
-        for name, value in form.headers.items():
-            response[name] = value
-        return response
+    if not settings.SHORTURL_PUBLIC_CREATE and not request.user.is_authenticated:
+        if request.method == "POST":
+            raise PermissionDenied("Log in to create a short URL.")
+        return render(request, "shorturl/index.html")
+    form = CreateForm(request.POST or None, own_host=request.get_host())
+    spender = quotas.spender_of(request.user, request)
+    if request.method != "POST" or not form.create(spender, request.user.pk):
+        form.focus_first_error()
+        return render_create_form(request, "shorturl/index.html", form=form)
     key = form.link.key
     if owners.visible_to(request.user).filter(key=key).exists():
         ready = "Your short URL is ready." if form.is_new else "You already had this short URL."
         messages.success(request, ready)
         return see_other("stats", key)
     # A visitor cannot see the page of the short URL.
-    messages.success(request, f"Your short URL is ready: {address(request, key)}")
+    messages.success(request, f"Your short URL is ready: {keys.short_url(request, key)}")
     return see_other("index")
 
 
@@ -72,22 +85,16 @@ def see_other(to: str, *args: str) -> HttpResponse:
     return response
 
 
-def show_form(
-    request: HttpRequest, form: CreateForm | None, status: int = HTTPStatus.OK
+def render_create_form(
+    request: HttpRequest, template: str, *, form: CreateForm, **context: Any
 ) -> HttpResponse:
-    if form:
-        form.focus_first_error()
-    context = {"form": form, "host": request.get_host()}
-    return render(request, "shorturl/index.html", context, status=status)
-
-
-def refuse_other_encodings(request: HttpRequest) -> None:
-    """Raise BadRequest for a form that is not UTF-8, which Django would read as Latin-1."""
-    if request.content_type == "application/x-www-form-urlencoded":
-        try:
-            request.body.decode()
-        except UnicodeDecodeError as error:
-            raise BadRequest("The form is not encoded in UTF-8.") from error
+    """Render a page with the form, whose error decides the status."""
+    context = {"form": form, "host": request.get_host(), **context}
+    status = form.status if request.method == "POST" else HTTPStatus.OK
+    response = render(request, template, context, status=status)
+    for name, value in form.headers.items():
+        response[name] = value
+    return response
 
 
 @csrf_exempt
@@ -101,7 +108,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         "short_url": short_url,
         "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
         "public": settings.SHORTURL_PUBLIC_STATS,
-        "address": address(request, key),
+        "address": keys.short_url(request, key),
         "target_href": location(short_url.target_url),
         "host": target_host(short_url.target_url),
         "may_see_target": owners.may_see_target(request.user, short_url),
@@ -115,14 +122,23 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
 def qr_code(request: HttpRequest, key: str) -> HttpResponse:
     get_object_or_404(owners.visible_to(request.user), key=key, deleted_at=None)
     svg = BytesIO()
-    code = segno.make(address(request, key), micro=False)
+    code = segno.make(keys.short_url(request, key), micro=False)
     # Scanners need dark modules on light ones in any colour scheme, and a margin of four modules.
     code.save(svg, kind="svg", light="#fff", border=4, omitsize=True)
     return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
 
 
-def address(request: HttpRequest, key: str) -> str:
-    return request.build_absolute_uri(get_script_prefix()) + key
+@csrf_exempt
+@require_safe
+def logo(request: HttpRequest) -> HttpResponse:
+    """Return the operator's logo, a file that is in no folder of static files."""
+    if not settings.SHORTURL_LOGO:
+        raise Http404
+    return HttpResponse(
+        Path(settings.SHORTURL_LOGO).read_bytes(),
+        content_type=mimetypes.guess_type(settings.SHORTURL_LOGO)[0],
+        headers={"Cache-Control": "public, max-age=86400"},
+    )
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -130,8 +146,8 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     status, detail = HTTPStatus.BAD_REQUEST, "The request could not be read."
     if isinstance(exception, RequestDataTooBig):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        detail = f"The body is too large: send at most {most:,} bytes."
+        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        detail = f"The body is too large: send at most {limit:,} bytes."
     elif isinstance(exception, (TooManyFieldsSent, TooManyFilesSent)):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         detail = "The request has too many fields: send only the fields of the form."

@@ -12,7 +12,7 @@ from django.http import QueryDict
 from django.utils import timezone
 
 from shorturl.models import Dimension, ShortUrl
-from shorturl.pages.range_form import RangeForm
+from shorturl.pages.forms import RangeForm
 from shorturl.visits import statistics
 from shorturl.visits.chart import Bar, Chart
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range, range_of

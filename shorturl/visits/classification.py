@@ -12,7 +12,7 @@ from typing import Any
 import ua_parser
 from crawleruseragents import is_crawler  # type: ignore[import-untyped]
 
-from shorturl.limits.client_address import address_of
+from shorturl.client_address import address_of
 from shorturl.models import OTHER, Visit
 from shorturl.visits import geoip
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from project.accounts import login
-from shorturl.limits.client_address import client_address
+from shorturl.client_address import client_address
 
 PASSWORD = "the right one of them"
 LOGIN, ADMIN_LOGIN = "/account/login/", "/admin/login/"

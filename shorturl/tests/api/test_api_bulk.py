@@ -11,8 +11,9 @@ from pytest_django import Settings
 from shorturl.bulk import MAX_LINKS
 from shorturl.links import keys
 from shorturl.models import ShortUrl
-from shorturl.pages import views
 from shorturl.tests.callers import JSON, OTHER, TARGET, bulk, fields
+
+PATH = "/api/links/bulk"
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -79,7 +80,7 @@ def test_no_more_than_the_first_messages_are_in_the_sentence(client: Client) -> 
 def test_a_body_that_is_rejected_as_a_whole(
     client: Client, body: str, status: int, says: str
 ) -> None:
-    response = client.post(views.BULK_PATH, body, content_type=JSON)
+    response = client.post(PATH, body, content_type=JSON)
     assert response.status_code == status
     assert says in response.json()["detail"]
 
@@ -107,10 +108,10 @@ def test_keys_are_inserted_in_one_order(client: Client) -> None:
 
 
 def test_the_longest_body(client: Client, settings: Settings) -> None:
-    assert reverse("api:create_links") == views.BULK_PATH
+    assert reverse("api:create_links") == PATH
     target = "https://example.com/".ljust(900, "a")
     assert bulk(client, *[{"target_url": target}] * MAX_LINKS).status_code == 201
     too_long = "a" * (settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1)
-    response = client.post(views.BULK_PATH, too_long, content_type=JSON)
+    response = client.post(PATH, too_long, content_type=JSON)
     assert response.status_code == 413
     assert response.json()["detail"] == "The body is too large: send at most 1,000,000 bytes."

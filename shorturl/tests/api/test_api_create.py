@@ -68,7 +68,7 @@ def test_a_custom_key_and_the_next_request_for_it(client: Client) -> None:
     response = create(client, {"target_url": OTHER, "key": "My_page-1"})
     assert (response.status_code, fields(response)) == (409, {"key": "taken"})
     assert response.json()["detail"] == (
-        "key: The key 'My_page-1' is taken. Choose another, or leave it out."
+        "key: The key 'My_page-1' is taken. Choose another one, or none."
     )
     assert ShortUrl.objects.get().target_url == TARGET
     ShortUrl.objects.get().delete()

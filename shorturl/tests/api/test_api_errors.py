@@ -13,12 +13,7 @@ from shorturl.exceptions import Contended, KeySpaceExhausted
 from shorturl.models import ShortUrl
 from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _debugging(public: None, settings: Any) -> None:
-    settings.DEBUG = True  # with which Django would answer with its debug pages
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 
 def error(response: Any, status: int) -> str:
@@ -104,7 +99,7 @@ def test_an_unknown_path(path: str) -> None:
     [
         (RuntimeError("secret"), 500, "An internal error occurred; it has been logged."),
         (Contended("known", 7), 503, "after 7 attempts"),
-        (KeySpaceExhausted(iter(())), 503, "Every candidate key was taken. Try again."),
+        (KeySpaceExhausted(iter(())), 503, "Every candidate key was taken. Choose a custom key"),
     ],
 )
 def test_an_exception_of_create(
@@ -113,10 +108,7 @@ def test_an_exception_of_create(
     raised: Exception,
     status: int,
     says: str,
-    settings: Any,
 ) -> None:
-    settings.DEBUG = False  # with which Django shows the traceback
-
     def fail(*args: Any, **kwargs: Any) -> None:
         raise raised
 

@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 
 from shorturl.links import keys
-from shorturl.pages import logo, my_links, redirect, views
+from shorturl.pages import my_links, redirect, views
 
 
 class KeyConverter(StringConverter):
@@ -24,7 +24,7 @@ register_converter(PunctuationConverter, "punctuation")
 
 urlpatterns = [
     path("", views.index, name="index"),
-    path("static/logo", logo.logo, name="logo"),
+    path("static/logo", views.logo, name="logo"),
     path("links", my_links.index, name="my_links"),
     path("links/<key:key>", my_links.edit, name="edit_link"),
     path("links/delete/selected", my_links.delete, name="delete_selected"),

@@ -1,0 +1,134 @@
+"""The forms that the pages and the admin share."""
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.widgets import Script
+
+from shorturl import bans
+from shorturl.exceptions import LimitTooLow
+from shorturl.links import labels
+from shorturl.links.validators import clean_target_url, validate_expiry
+from shorturl.models import BannedDomain, ShortUrl
+
+# Phones must not capitalise or correct the input.
+AS_TYPED = {
+    "autocapitalize": "none",
+    "autocomplete": "off",
+    "autocorrect": "off",
+    "spellcheck": "false",
+}
+
+
+class TagsField(forms.CharField):
+    def prepare_value(self, value: Any) -> Any:
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def clean(self, value: Any) -> list[str] | None:
+        return labels.clean_tags(super().clean(value))
+
+
+class MinuteField(forms.DateTimeField):
+    """A time without seconds; one that is stored with seconds does not count as changed."""
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, datetime):
+            value = value.replace(second=0, microsecond=0)
+        return super().prepare_value(value)
+
+
+class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The fields that the pages and the admin share.
+
+    A form that changes a link has hidden fields with the values that it showed. Only fields that
+    differ from these are changed, so a concurrent change of another field is kept.
+    """
+
+    own_host: str  # the Host of the request, to which no target may lead
+
+    # Without a maxlength, at which a browser silently cuts pasted text.
+    target_url = forms.CharField(
+        label="Target URL",
+        error_messages={"required": "Enter the target URL, for example https://example.com/page."},
+        widget=forms.URLInput(attrs={"placeholder": "https://example.com/a/long/page", **AS_TYPED}),
+    )
+    title = forms.CharField(
+        help_text="Your name for the link. It is shown on the page of the link.",
+        required=False,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+    )
+    tags = TagsField(
+        help_text="Words to find it by, separated by commas, for example: spring, catalogue.",
+        required=False,
+        widget=forms.TextInput(attrs=AS_TYPED),
+    )
+    # times.js converts the field to the reader's time zone and back, and its help names the zone.
+    expires_at = MinuteField(
+        label="Time",
+        help_text="In UTC.",
+        required=False,
+        error_messages={"invalid": "Enter a date and a time, for example 2030-12-31 23:59."},
+        widget=forms.DateTimeInput(
+            format="%Y-%m-%dT%H:%M",
+            attrs={"type": "datetime-local", "autocomplete": "off"},
+        ),
+    )
+
+    class Meta:
+        model = ShortUrl
+        fields = ("target_url", "title", "tags", "max_hits", "expires_at", "forward_query")
+        labels = {
+            "max_hits": "Limit",
+            "forward_query": "Pass parameters on (?utm_source=…) to the target",
+        }
+        help_texts = {"max_hits": "The number of hits after which it stops working."}
+        error_messages = {"max_hits": {"invalid": "Enter a whole number, or leave it empty."}}
+
+    class Media:
+        js = [Script("shorturl/times.js", defer=True)]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for field in self.fields.values():
+            field.show_hidden_initial = self.instance.pk is not None
+
+    def clean_target_url(self) -> str:
+        """Return the target; one that is not changed need not be valid by today's rules."""
+        target_url: str = self.cleaned_data["target_url"]
+        if "target_url" in self.changed_data:
+            return clean_target_url(target_url, self.own_host)
+        return target_url
+
+    def clean_title(self) -> str:
+        return labels.clean_title(self.cleaned_data["title"])
+
+    def clean_expires_at(self) -> datetime | None:
+        expires_at: datetime | None = self.cleaned_data["expires_at"]
+        if expires_at and "expires_at" in self.changed_data:
+            return validate_expiry(expires_at)
+        return expires_at
+
+    def clean_max_hits(self) -> int | None:
+        """Compare the limit with the hits that the form shows; operations.change() checks later."""
+        max_hits: int | None = self.cleaned_data["max_hits"]
+        if max_hits is not None and max_hits < self.instance.hits:
+            raise ValidationError(str(LimitTooLow(max_hits)))
+        return max_hits
+
+    def clean(self) -> None:
+        """Check no constraints of the table: the statement that writes the link does."""
+
+    def changes(self) -> dict[str, Any]:
+        """Return the changed columns, with their values."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}
+
+
+class BanForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = BannedDomain
+        fields = ("domain",)
+
+    def clean_domain(self) -> str:
+        return bans.domain_of(self.cleaned_data["domain"])
