@@ -52,11 +52,11 @@ NULL = re.compile(r"|None|NULL|\\N|0000-00-00([ T]00:00:00.*)?")
 
 Link = dict[str, Any]  # the values of columns, as they are in the file
 Names = Mapping[str, tuple[str, ...]]
-Tell = Callable[[str, str], object]  # is called with the place of a link, and a reason
+Report = Callable[[str, str], object]  # is called with the position of a link, and a reason
 
 
-def csv_links(file: IO[str], refuse: Tell) -> Iterator[tuple[str, Link]]:
-    """Yield the place of each link, and the link.
+def csv_links(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
+    """Yield each link with its position in the file, such as "Line 3, spring".
 
     The separator is the most frequent of comma, semicolon and tab in the first line. Raises
     ValidationError for columns that no program writes.
@@ -67,25 +67,25 @@ def csv_links(file: IO[str], refuse: Tell) -> Iterator[tuple[str, Link]]:
     names = names_in(header, OWN, SHLINK, YOURLS)
     rows = csv.reader(file, delimiter=separator, strict=True)
     while True:
-        place = f"Line {rows.line_num + 2:,}"
+        line = f"Line {rows.line_num + 2:,}"
         try:
             row = next(rows, None)
         except csv.Error as error:
-            refuse(place, f"{error}: close each quote, and write one within a field twice.")
+            refuse(line, f"{error}: close each quote, and write one within a field twice.")
             continue
         if row is None:
             return
         if any(row[len(header) :]) or (any(row) and len(row) < len(header)):
-            refuse(place, "The row has more or fewer fields than the first line has names.")
+            refuse(line, "The row has more or fewer fields than the first line has names.")
         elif any(row):
             if names is OWN:
                 row = [cell.removeprefix("'") for cell in row]
             link = translated(dict(zip(header, row, strict=False)), names)
-            yield f"{place}, {shortened(link['key'])}", link
+            yield f"{line}, {shortened(link['key'])}", link
 
 
-def json_links(file: IO[str], refuse: Tell) -> Iterator[tuple[str, Link]]:
-    """Yield the place of each link, and the link; raise ValidationError as csv_links().
+def json_links(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
+    """Yield each link with its position in the file; raise ValidationError as csv_links().
 
     The file has links, lists of links, or answers of Kutt's API, one after another.
     """
@@ -99,7 +99,8 @@ def json_links(file: IO[str], refuse: Tell) -> Iterator[tuple[str, Link]]:
 
 
 def records_in(text: str) -> Iterator[Mapping[str, Any]]:
-    decoder, position = json.JSONDecoder(), 0
+    decoder = json.JSONDecoder()
+    position = 0
     while begin := re.compile(r"\S").search(text, position):
         value, position = decoder.raw_decode(text, begin.start())
         if isinstance(value, dict) and isinstance(value.get("data"), list):
@@ -110,19 +111,19 @@ def records_in(text: str) -> Iterator[Mapping[str, Any]]:
 
 def names_in(fields: Iterable[str], *programs: Names) -> Names:
     """Return the names of the program that writes these fields; raise ValidationError."""
-    given = set(fields)
+    present = set(fields)
     for names in programs:
-        is_known = names is not OWN or given <= set(COLUMNS)
-        if is_known and given & {*names["key"]} and given & {*names["target_url"]}:
+        is_known = names is not OWN or present <= set(COLUMNS)
+        if is_known and present & {*names["key"]} and present & {*names["target_url"]}:
             return names
-    listed = shortened(", ".join(map(repr, sorted(given))) or "no columns")
+    listed = shortened(", ".join(map(repr, sorted(present))) or "no columns")
     raise ValidationError(f"No program writes links with {listed}: use {', '.join(COLUMNS)}.")
 
 
 def translated(record: Mapping[str, Any], names: Names) -> Link:
     link: Link = {
-        column: next((record[name] for name in theirs if name in record), None)
-        for column, theirs in names.items()
+        column: next((record[alias] for alias in aliases if alias in record), None)
+        for column, aliases in names.items()
     }
     link["key"] = str(link["key"] or "")
     if names is not OWN:  # an address, a path or a key
@@ -130,10 +131,10 @@ def translated(record: Mapping[str, Any], names: Names) -> Link:
     return link
 
 
-def row_of(place: str, link: Link, tell: Tell) -> dict[str, Any]:
+def row_of(position: str, link: Link, warn: Report) -> dict[str, Any]:
     """Return the columns of a new link, but its owner; raise ValidationError.
 
-    A title or tags that do not fit are cut, and `tell` is called with the reason.
+    A title or tags that do not fit are cut, and `warn` is called with the reason.
     """
     for reason in ("banned", "protected by a password"):
         if link.get(reason):
@@ -149,7 +150,7 @@ def row_of(place: str, link: Link, tell: Tell) -> dict[str, Any]:
         labels.clean_title(title)
         labels.clean_tags(tags)
     except ValidationError as error:
-        tell(place, f"{error.messages[0]} What fits is imported.")
+        warn(position, f"{error.messages[0]} What fits is imported.")
     return {
         **values,
         "key": link["key"],

@@ -3,7 +3,7 @@
 import csv
 import json
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,36 @@ from shorturl.management.database_command import database_error
 from shorturl.models import ShortUrl
 from shorturl.transfer.link_files import COLUMNS
 
-PAGE = 5_000  # links of one statement; some 10 MB at most
-FORMATS = ("csv", "jsonl")
+PAGE_SIZE = 5_000  # links of one statement; some 10 MB at most
 TIMES = ("created_at", "deleted_at", "expires_at")
-# A spreadsheet computes a cell that begins with one of these, so an apostrophe is put before it,
+# A spreadsheet computes a cell that begins with one of these, so an apostrophe is put before them,
 # and before another apostrophe.
-COMPUTED = ("=", "+", "-", "@", "'")
-Write = Callable[[dict[str, Any]], object]
+FORMULA_STARTS = ("=", "+", "-", "@", "'")
+
+
+class CsvWriter:
+    def __init__(self, file: Any) -> None:
+        self.writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        self.writer.writeheader()
+
+    def write(self, link: dict[str, Any]) -> None:
+        cells = {**link, "tags": ",".join(link["tags"])}
+        for name, value in cells.items():
+            if str(value).startswith(FORMULA_STARTS):
+                cells[name] = f"'{value}"
+        self.writer.writerow(cells)
+
+
+class JsonWriter:
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def write(self, link: dict[str, Any]) -> None:
+        self.file.write(json.dumps(link, ensure_ascii=False) + "\n")
+
+
+Writer = CsvWriter | JsonWriter
+FORMATS: dict[str, type[Writer]] = {"csv": CsvWriter, "jsonl": JsonWriter}
 
 
 class Command(BaseCommand):
@@ -39,19 +62,19 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name: str = options["file"]
-        kind = options["format"] or Path(name).suffix.removeprefix(".")
-        if kind not in FORMATS:
-            wrong = f"The format of {name} is unknown: use --format csv or --format jsonl."
-            raise CommandError(wrong, returncode=2)
+        suffix = options["format"] or Path(name).suffix.removeprefix(".")
+        if suffix not in FORMATS:
+            message = f"The format of {name} is unknown: use --format csv or --format jsonl."
+            raise CommandError(message, returncode=2)
         try:
             with self.opened(name) as file, transaction.atomic(durable=True):
-                count = export((csv_writer if kind == "csv" else json_writer)(file))
+                count = export(FORMATS[suffix](file))
         except DatabaseError as error:
             what_now = "The export is not complete: try again."
             raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
-            wrong = f"{name} cannot be written: {error.strerror}."
-            raise CommandError(wrong, returncode=2) from error
+            message = f"{name} cannot be written: {error.strerror}."
+            raise CommandError(message, returncode=2) from error
         self.stderr.write(f"{count:,} links are exported.")
 
     @contextmanager
@@ -66,24 +89,7 @@ class Command(BaseCommand):
         part.replace(name)
 
 
-def csv_writer(file: Any) -> Write:
-    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-
-    def write(link: dict[str, Any]) -> None:
-        texts = {name: "" if value is None else str(value) for name, value in link.items()}
-        texts["tags"] = ",".join(link["tags"])
-        prefixed = {name: f"'{text}" for name, text in texts.items() if text.startswith(COMPUTED)}
-        writer.writerow({**texts, **prefixed})
-
-    return write
-
-
-def json_writer(file: Any) -> Write:
-    return lambda link: file.write(json.dumps(link, ensure_ascii=False) + "\n")
-
-
-def export(write: Write) -> int:
+def export(writer: Writer) -> int:
     """Write all links as of the same moment; return how many."""
     with connection.cursor() as cursor:
         # The reader of the output may be slow; each statement keeps its timeout.
@@ -92,12 +98,12 @@ def export(write: Write) -> int:
             "SET LOCAL idle_in_transaction_session_timeout = 0"
         )
     links = ShortUrl.objects.select_related("owner").order_by("id")
-    last = 0
+    last_id = 0
     with tqdm(total=links.count(), unit=" links", disable=None, leave=False) as bar:
-        while page := list(links.filter(id__gt=last)[:PAGE]):
+        while page := list(links.filter(id__gt=last_id)[:PAGE_SIZE]):
             for link in page:
-                write(columns(link))
-            last = page[-1].pk
+                writer.write(columns(link))
+            last_id = page[-1].pk
             bar.update(len(page))
         return int(bar.total)
 

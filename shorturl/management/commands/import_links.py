@@ -4,14 +4,14 @@ import sys
 from argparse import ArgumentParser
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
-from io import BytesIO, TextIOWrapper
+from io import StringIO
 from pathlib import Path
 from typing import IO, Any
 
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl import bans, bulk
@@ -22,7 +22,7 @@ from shorturl.models import ShortUrl
 from shorturl.transfer.link_files import Link, csv_links, json_links, row_of
 
 READERS = {"csv": csv_links, "json": json_links, "jsonl": json_links}
-Batch = dict[str, tuple[str, dict[str, Any]]]  # the place and the row of each key
+Batch = dict[str, tuple[str, dict[str, Any]]]  # by key: the position in the file, and the row
 
 
 class Command(BaseCommand):
@@ -41,14 +41,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         name: str = options["file"]
-        kind = options["format"] or Path(name).suffix.removeprefix(".")
-        self.made = self.there = self.owned = self.refused = 0
+        suffix = options["format"] or Path(name).suffix.removeprefix(".")
+        self.imported = self.existing = self.given_owner = self.refused = 0
         try:
             self.accounts = dict(User.objects.values_list("username", "pk"))
             self.default_owner = user_of(options["owner"]).pk if options["owner"] else None
-            if kind not in READERS:
+            if suffix not in READERS:
                 raise ValidationError("Its format is unknown: use --format csv or --format json.")
-            self.load(READERS[kind](opened(name), self.refuse))
+            self.load(READERS[suffix](open_text(name), self.refuse))
         except DatabaseError as error:
             raise database_error(error, f"{self.summary()} Run it again.", returncode=2) from error
         except OSError as error:
@@ -61,48 +61,41 @@ class Command(BaseCommand):
 
     def load(self, links: Iterator[tuple[str, Link]]) -> None:
         batch: Batch = {}
-        for place, link in tqdm(links, unit=" links", disable=None, leave=False):
+        for position, link in tqdm(links, unit=" links", disable=None, leave=False):
             try:
-                row = row_of(place, link, self.tell)
+                row = row_of(position, link, self.warn)
                 row["owner_id"] = self.owner_of(link)
             except ValidationError as error:
-                self.refuse(place, error.messages[0])
+                self.refuse(position, error.messages[0])
                 continue
             if row["key"] in batch or len(batch) == bulk.MAX_LINKS:
                 self.insert(batch)
                 batch = {}
-            batch[row["key"]] = place, row
+            batch[row["key"]] = position, row
         self.insert(batch)
-        # Until autovacuum runs, PostgreSQL would plan for a few links in a table of millions.
-        with connection.cursor() as cursor:
-            cursor.execute(f"ANALYZE {connection.ops.quote_name(ShortUrl._meta.db_table)}")
 
     def insert(self, batch: Batch) -> None:
         with transaction.atomic():
-            self.refuse_banned(batch)
-            made = bulk.insert([row for _, row in batch.values()]) if batch else {}
-        self.made += len(made)
-        existing = ShortUrl.objects.in_bulk(batch.keys() - made.keys(), field_name="key")
+            banned = bans.banned_targets({row["target_url"] for _, row in batch.values()})
+            for key, (position, row) in list(batch.items()):
+                if domain := banned.get(row["target_url"]):
+                    self.refuse(position, str(TargetBanned(shortened(row["target_url"]), domain)))
+                    del batch[key]
+            new = bulk.insert([row for _, row in batch.values()]) if batch else {}
+        self.imported += len(new)
+        existing = ShortUrl.objects.in_bulk(batch.keys() - new.keys(), field_name="key")
         for key, link in existing.items():
-            place, row = batch[key]
+            position, row = batch[key]
             if link.target_url != row["target_url"]:
                 leads = f"leads to {shortened(link.target_url)!r} here"
-                self.refuse(place, f"{leads}: choose another key in the file.")
+                self.refuse(position, f"{leads}: choose another key in the file.")
             elif link.deleted_at and not row["deleted_at"]:
-                self.refuse(place, "deleted here, not imported.")
+                self.refuse(position, "deleted here, not imported.")
             else:
-                self.there += 1
+                self.existing += 1
                 if row["owner_id"] and not link.owner_id:
                     without_owner = ShortUrl.objects.filter(key=key, owner=None)
-                    self.owned += without_owner.update(owner_id=row["owner_id"])
-
-    def refuse_banned(self, batch: Batch) -> None:
-        """Remove the links to banned domains from the batch."""
-        banned = bans.banned_targets({row["target_url"] for _, row in batch.values()})
-        for key, (place, row) in list(batch.items()):
-            if domain := banned.get(row["target_url"]):
-                self.refuse(place, str(TargetBanned(shortened(row["target_url"]), domain)))
-                del batch[key]
+                    self.given_owner += without_owner.update(owner_id=row["owner_id"])
 
     def owner_of(self, link: Link) -> int | None:
         if not (name := link.get("owner")):
@@ -111,26 +104,25 @@ class Command(BaseCommand):
             raise ValidationError(f"There is no account {shortened(name)!r}: create it first.")
         return self.accounts[name]
 
-    def tell(self, place: str, message: str) -> None:
-        self.stderr.write(f"{place}: {message}")
+    def warn(self, position: str, message: str) -> None:
+        self.stderr.write(f"{position}: {message}")
 
-    def refuse(self, place: str, reason: str) -> None:
+    def refuse(self, position: str, reason: str) -> None:
         self.refused += 1
-        self.tell(place, reason)
+        self.warn(position, reason)
 
     def summary(self) -> str:
-        owned = f" ({self.owned:,} got an owner)" if self.owned else ""
-        existed = f"{self.there:,} existed already{owned}"
-        return f"{self.made:,} links imported, {existed}, {self.refused:,} not imported."
+        owned = f" ({self.given_owner:,} got an owner)" if self.given_owner else ""
+        existed = f"{self.existing:,} existed already{owned}"
+        return f"{self.imported:,} links imported, {existed}, {self.refused:,} not imported."
 
 
-def opened(name: str) -> IO[str]:
+def open_text(name: str) -> IO[str]:
     """Return the text of a file; raise ValidationError unless all of it is UTF-8."""
     content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     try:
-        content.decode()
+        return StringIO(content.decode("utf-8-sig"), newline="")
     except UnicodeDecodeError as error:
         encoding = "UTF-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "WINDOWS-1252"
         convert = f"`iconv -f {encoding} -t UTF-8` converts it"
         raise ValidationError(f"It is not UTF-8: {convert} if it is {encoding}.") from error
-    return TextIOWrapper(BytesIO(content), "utf-8-sig", newline="")

@@ -56,7 +56,7 @@ def links_of_all_kinds() -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_export_and_import(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(export_links, "PAGE", 7)
+    monkeypatch.setattr(export_links, "PAGE_SIZE", 7)
     links_of_all_kinds()
     before, path = stored(), tmp_path / f"links.{kind}"
     assert transferred("export_links", path) == (0, "", "21 links are exported.\n")
@@ -81,7 +81,7 @@ def test_an_export_is_one_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
 ) -> None:
     """After the first page another session creates a link, and follows and deletes others."""
-    monkeypatch.setattr(export_links, "PAGE", 5)
+    monkeypatch.setattr(export_links, "PAGE_SIZE", 5)
     links_of_all_kinds()
     before, path = stored(), tmp_path / "links.jsonl"
     columns = export_links.columns
