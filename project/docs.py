@@ -7,10 +7,19 @@ from io import StringIO
 from pathlib import Path
 
 import django
+from cogapp import Cog
 from django.apps import apps
 from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parent.parent
+PATTERNS = ["*.md", "docs/*.md", "packages/pginterleave/*.md", "packages/pginterleave/docs/*.md"]
+DOCUMENTS = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
+
+
+def run_cog(path: Path, *options: str) -> int:
+    """Run the Cog blocks of a document; return Cog's exit code."""
+    prologue = "from project.docs import shown"
+    return int(Cog().main(["cog", *options, "--verbosity=1", "-p", prologue, str(path)]) or 0)
 
 
 def shown(command: str) -> str:
@@ -32,3 +41,7 @@ def shown(command: str) -> str:
         text = output.getvalue()
     text = text.strip("\n")
     return text if text.startswith("|") else f"```text\n{text}\n```"
+
+
+if __name__ == "__main__":
+    sys.exit(max(run_cog(path, "-r") for path in DOCUMENTS))

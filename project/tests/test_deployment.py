@@ -1,4 +1,4 @@
-"""The parts of a production: packages, static files, Dockerfile, Compose file."""
+"""The parts of a production: packages, static files, image, Compose files."""
 
 import json
 import os
@@ -10,15 +10,12 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from subprocess import PIPE
-from typing import Any
 from urllib.request import urlopen
 
 import pytest
 from django.conf import settings
-from django.core.management import get_commands
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from ruamel.yaml import YAML
 
 from loadtests.servers import wait_for_address
 from project.static_files import Finder
@@ -42,7 +39,7 @@ def pins(name: str) -> dict[str, str]:
 def test_the_lock_has_the_requirements_and_their_dependencies(group: str) -> None:
     """pip installs nothing else, so an import would fail without a missing package."""
     locked, all_locked = pins(f"{group}.txt"), {**pins("development.txt"), **pins("parser.txt")}
-    assert pins(f"{group}.in").items() <= locked.items() <= all_locked.items(), "make lock"
+    assert pins(f"{group}.in").items() <= locked.items() <= all_locked.items(), "requirements/lock"
     for name, version in locked.items():
         with suppress(metadata.PackageNotFoundError):  # only another platform needs it
             assert metadata.version(name) == version, "make .venv/installed"
@@ -141,60 +138,22 @@ def test_python_can_run_the_health_check() -> None:
     assert ended.stderr.rstrip().endswith("Connection refused")
 
 
-COMPOSE = [ROOT / "docker-compose.yml", *sorted(ROOT.glob("deploy/*.yml"))]
+COMPOSE_FILES = [ROOT / "docker-compose.yml", ROOT / "deploy" / "scale.yml"]
 
 
-def test_the_compose_files_are_valid() -> None:
-    """By the JSON schema of the Compose specification, which check-jsonschema includes."""
-    schema = ("-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec")
-    ended = run_in(ROOT, *schema, *map(str, COMPOSE))
-    assert ended.returncode == 0, ended.stdout
-
-
-def services(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = YAML(typ="safe", pure=True).load(path)
-    return dict(content["services"])
-
-
-def test_only_the_proxy_of_compose_is_reached_and_no_secret_has_a_default() -> None:
-    plain = services(COMPOSE[0])
-    assert plain.keys() == {"proxy", "web", "migrate", "timer", "db"}
-    assert plain["proxy"]["ports"] == ["${HOST:-127.0.0.1}:${PORT:-8000}:8000"]
-    for path in COMPOSE:
-        for name, service in services(path).items():
-            assert "ports" not in service or name == "proxy"
-            for variable, value in service.get("environment", {}).items():
-                if re.search("KEY|PASSWORD", variable):
-                    assert re.fullmatch(r"\$\{[A-Z_]+:\?.+\}", value), variable
-            # What it needs is in the same file, or in the main one.
-            assert {*service.get("depends_on", ())} <= {*plain, *services(path)}, name
-
-
-def test_the_timers_run_every_command_that_removes_old_rows() -> None:
-    """Each has a timeout; a shell in a foreground `sleep` would not handle SIGTERM."""
-    old = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
-    assert set(tidy.COMMANDS) == {"roll_up", "clearsessions", *old}
-    documented = (ROOT / "docs" / "deploying.md").read_text().partition("## Timer")[2]
-    commands = re.findall(
-        r"^python manage\.py (\w+) +# removes|(roll_up)", documented, re.MULTILINE
+@pytest.mark.parametrize("path", COMPOSE_FILES, ids=lambda path: path.name)
+def test_compose_publishes_only_the_proxy_and_has_no_default_for_a_secret(path: Path) -> None:
+    """A variable without `:?` and a message would be empty, and Compose would only warn."""
+    text = path.read_text()
+    assert re.findall(r"^ +ports:\n +- (.+)$", text, re.MULTILINE) in (
+        [],
+        ['"${HOST:-127.0.0.1}:${PORT:-8000}:8000"'],
     )
-    assert {*tidy.COMMANDS} == {name or other for name, other in commands}
-    *_, script = services(COMPOSE[0])["timer"]["command"]
-    for line in ("trap exit TERM", "timeout 1800 python manage.py tidy", "sleep 600 & wait"):
-        assert f"{line}\n" in script
-    assert "$" not in script, "Compose would take it for a variable"
+    secrets_of_env = re.findall(r"\$\{(?:SECRET_KEY|\w*PASSWORD)([^}]*)\}", text)
+    assert secrets_of_env
+    assert all(rest.startswith(":?") for rest in secrets_of_env)
 
 
-# --- systemd -------------------------------------------------------------------------------------
-
-
-def test_the_units_run_what_there_is_and_are_hardened_alike() -> None:
-    units = {path.name: path.read_text() for path in ROOT.glob("deploy/*@.service")}
-    assert units.keys() == {"shorturl@.service", "shorturl-tidy@.service"}
-    assert (ROOT / "deploy" / "shorturl-tidy@.timer").exists()
-    hardened = [text[text.index("NoNew") : text.index("UMask=0077")] for text in units.values()]
-    assert len({*hardened}) == 1
-    assert "ProtectSystem=strict" in hardened[0]
-    for text in units.values():
-        *_, name = re.findall(r"^ExecStart=(.+)$", text, re.MULTILINE)[0].split()
-        assert (ROOT / name).exists() or name in get_commands(), name
+def test_tidy_runs_every_command_that_removes_old_rows() -> None:
+    forgetting = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
+    assert set(tidy.COMMANDS) == {"roll_up", "clearsessions", *forgetting}

@@ -18,17 +18,6 @@ from project.tests.conftest import NOWHERE, ROOT, TIMEOUT, database, run_in
 LOCAL = {"SHORTURL_LOCAL": "on"}
 
 
-def test_make_alone_lists_the_targets() -> None:
-    for arguments in ((), ("help",)):
-        ended = subprocess.run(
-            ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT
-        )
-        assert ended.returncode == 0, ended.stderr
-        assert {"make run", "make test", "make locust"} <= {
-            line.partition("  ")[0] for line in ended.stdout.splitlines()
-        }
-
-
 def test_manage_test_says_what_runs_the_tests() -> None:
     ended = run_in(ROOT, "manage.py", "test", **LOCAL)
     assert ended.returncode == 1
