@@ -1,4 +1,4 @@
-"""Requests per second of the service, beside programs that do less: the table of docs/benchmarks.md.
+"""Requests per second of the service, beside programs that do less: docs/benchmarks.md has them.
 
     make bench                                       about five minutes
     .venv/bin/python -m loadtests.bench --quick      one short round
