@@ -35,7 +35,7 @@ class Command(DatabaseCommand):
     help = "Create 22 links with a year of visits, for a local run; existing keys are left alone."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--remove", action="store_true", help="remove them, with their visits")
+        parser.add_argument("--remove", action="store_true", help="remove the links and visits")
 
     def handle(self, *args: Any, remove: bool, **options: Any) -> None:
         if not settings.LOCAL:

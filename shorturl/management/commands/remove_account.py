@@ -20,7 +20,7 @@ class Command(DatabaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username", metavar="USERNAME")
-        parser.add_argument("--links-to", metavar="USERNAME", help="who owns its links then")
+        parser.add_argument("--links-to", metavar="USERNAME", help="the new owner of the links")
 
     def handle(self, *args: Any, username: str, links_to: str | None, **options: Any) -> None:
         """Remove the account; raise CommandError for an unknown one."""

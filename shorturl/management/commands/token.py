@@ -22,14 +22,16 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         does = parser.add_subparsers(required=True, metavar="create | list | revoke")
         create = does.add_parser("create", help="create a token and print it, once")
-        create.add_argument("name", metavar="NAME", help="who or what uses it, for example backup")
-        create.add_argument("--user", metavar="USERNAME", help="limits it to this user's links")
+        create.add_argument("name", metavar="NAME", help="the program or person, such as backup")
+        create.add_argument(
+            "--user", metavar="USERNAME", help="the owner of the links; default: all links"
+        )
         create.add_argument(
             "--scopes",
             nargs="+",
             choices=ApiToken.SCOPES,
             default=ApiToken.SCOPES,
-            help="what it may do, by default everything",
+            help="what the token may do; default: everything",
         )
         create.set_defaults(do=self.create)
         show = does.add_parser(
@@ -37,7 +39,7 @@ class Command(BaseCommand):
         )
         show.set_defaults(do=self.list)
         revoke = does.add_parser("revoke", help="refuse a token from the next call on")
-        revoke.add_argument("which", metavar="PREFIX|NAME", help="its prefix or its name")
+        revoke.add_argument("which", metavar="PREFIX|NAME", help="prefix or name of the token")
         revoke.set_defaults(do=self.revoke)
 
     def handle(self, *args: Any, do: Any, **options: Any) -> None:
