@@ -11,7 +11,6 @@ import pytest
 from django.db import IntegrityError, connection, connections, transaction
 
 from pginterleave import CannotExplore, NotDeterministic, NotProven, Outcome, Schedule
-from pginterleave.processes import control
 from pginterleave.pytest_plugin import Interleave
 from pginterleave.searching.runs import shrink
 
@@ -232,7 +231,7 @@ def test_an_exception_one_after_the_other_may_be_expected(interleave: Interleave
 def test_a_counterexample_without_a_step_has_no_replay(interleave: Interleave) -> None:
     with pytest.raises(AssertionError, match="Nothing was sent") as raised:
         interleave(lambda: 1, invariant=lambda outcomes: "no")
-    assert "alone:" not in str(raised.value)
+    assert "alone" not in str(raised.value)
 
 
 def test_a_truncated_search_says_how_many_schedules_are_left(interleave: Interleave) -> None:
@@ -244,14 +243,3 @@ def test_a_truncated_search_says_how_many_schedules_are_left(interleave: Interle
     (found,) = interleave.found
     assert found.left > 5
     assert interleave(naive, invariant=anything).left == 0
-
-
-def test_a_step_has_longer_on_a_slow_machine() -> None:
-    assert control.timeout_for(0.0001) == control.MIN_STEP_TIMEOUT
-    assert (
-        control.MIN_STEP_TIMEOUT
-        < control.timeout_for(0.001)
-        < control.timeout_for(0.002)
-        <= control.MAX_STEP_TIMEOUT
-    )
-    assert control.timeout_for(1.0) == control.MAX_STEP_TIMEOUT

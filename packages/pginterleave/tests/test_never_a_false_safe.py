@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 import pytest
 from django.db import OperationalError, connection, transaction
 
-from pginterleave import CannotExplore, NotDeterministic, StepTimeout
-from pginterleave.explorer_errors import noting_likely_cause
 from pginterleave.sql.timeouts import timeouts_set
 
 from .counter import Counter, explored, sql
@@ -313,43 +311,3 @@ def test_an_upgrade_of_a_lock_beside_another_deadlock() -> None:
     found = explored(one, two, setup=setup)
     assert found.complete
     assert any("a" in order for order in found.orders)
-
-
-def test_what_adopters_trip_over() -> None:
-    with pytest.raises(CannotExplore, match="pass the function, and do not call it"):
-        explored(setup())  # type: ignore[func-returns-value, arg-type]
-
-
-def test_a_random_program_is_not_told_that_it_has_a_cache() -> None:
-    """A cache sends its query the first time only; who is at another query now has none."""
-    query, write = "'SELECT a FROM shop_item'", "'UPDATE shop_item SET a = 1'"
-    for first, now, is_cache in (
-        (query, write, True),
-        (write, query, False),
-        (query, query, False),
-    ):
-        message = f"process 1 was at {first} the first time and was at {now} now."
-        with pytest.raises(NotDeterministic) as raised, noting_likely_cause():
-            raise NotDeterministic(message)
-        assert bool(getattr(raised.value, "__notes__", ())) == is_cache
-
-
-class Shop:
-    @functools.cached_property
-    def hits(self) -> int:
-        return Counter.objects.get(key="a").hits
-
-
-def test_a_cached_property() -> None:
-    """Up to Python 3.11 it holds a lock of the class; the message says so."""
-    shops = [Shop(), Shop()]
-
-    def new_shops() -> None:
-        setup()
-        shops[:] = [Shop(), Shop()]
-
-    processes = [lambda: shops[0].hits, lambda: shops[1].hits]
-    try:
-        assert explored(*processes, setup=new_shops, step_timeout=0.5).schedules
-    except StepTimeout as error:
-        assert "It waits for functools.cached_property" in str(error)  # noqa: PT017

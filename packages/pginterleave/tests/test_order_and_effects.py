@@ -2,6 +2,8 @@
 
 import functools
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -234,6 +236,22 @@ def test_a_socket_is_named() -> None:
 
         found = explored(calls, calls)
     assert f"what a process sends to 127.0.0.1:{port}: compare it with also=" in found.limits
+
+
+def test_a_program_names_also() -> None:
+    """It may write to the database, too, so nothing is proven."""
+
+    def prints() -> None:
+        hits()
+        subprocess.run([sys.executable, "-c", ""], check=True)
+
+    found = explored(prints, hits)
+    assert f"what the program {sys.executable!r} does: compare it with also=" in found.limits
+    (past,) = found.unobserved
+    assert past.startswith(f"a program, {sys.executable!r} at ")
+    assert "prints" in past
+    with pytest.raises(NotProven, match="sent past the explorer"):
+        found.assert_safe()
 
 
 def test_a_notification_is_named() -> None:

@@ -11,17 +11,14 @@ import pytest
 from pginterleave import (
     Exploration,
     InterleaveError,
-    Options,
     Outcome,
     Schedule,
-    StepTimeout,
     explore,
 )
 
 psycopg = pytest.importorskip("psycopg")
 
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
-from pginterleave.pytest_plugin import Interleave  # noqa: E402
 
 from .counter import arguments, conninfo  # noqa: E402
 
@@ -171,31 +168,3 @@ def test_a_cursor_that_is_not_observed_proves_nothing(database: PsycopgDatabase)
     (past,) = found.unobserved
     assert past.startswith("the driver's connection at ")
     assert not found.complete
-
-
-def test_the_fixture_makes_the_first_connection_of_an_engine_before(
-    interleave: Interleave,
-) -> None:
-    """The engine queries the server's version then, and no other process can connect."""
-    sqlalchemy = pytest.importorskip("sqlalchemy")
-    database = PsycopgDatabase(conninfo())
-
-    def look() -> object:
-        with engine.connect() as connection:
-            return connection.scalar(sqlalchemy.text("SELECT 1"))
-
-    options = {"creator": database.connect, "poolclass": sqlalchemy.NullPool}
-    engine = sqlalchemy.create_engine("postgresql+psycopg://", **options)
-    try:
-        with pytest.raises(StepTimeout) as raised:
-            explore(
-                [look, look],
-                using=database,
-                invariant=lambda _: "",
-                options=Options(step_timeout=0.3),
-            )
-        assert raised.value.__notes__[0].startswith("The first connection of a SQLAlchemy engine")
-        engine = sqlalchemy.create_engine("postgresql+psycopg://", **options)
-        assert interleave(look, using=database, invariant=lambda _: "").complete
-    finally:
-        database.close()

@@ -144,10 +144,9 @@ def test_another_project(tmp_path: Path) -> None:
     assert "0 of 1 schedules violate the invariant. What Python does between two" in text
     assert "is not interleaved. Call its assert_safe()" in text
     assert (
-        "To run 122211 alone:\n"
+        "To run 122211 alone, pass replay='122211' in this call, or run\n"
         "\n"
         "    pytest test_inner.py::test_lost --interleave-replay 122211\n"
-        "    interleave(naive, lambda: naive(), setup=setup, invariant=counted(2), replay='122211')"
     ) in text
 
 

@@ -1,18 +1,9 @@
-"""The README's links work on a package index; the recipes' table agrees with their tests."""
+"""The recipes' table agrees with their tests."""
 
 import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-
-
-def test_the_readme_links_to_its_own_headings_only_and_names_pages_that_exist() -> None:
-    page = (HERE.parent / "README.md").read_text()
-    headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
-    anchors = {"#" + heading.lower().replace(" ", "-") for heading in headings}
-    assert set(re.findall(r"\]\((.+?)\)", page)) <= anchors
-    pages = set(re.findall(r"`(docs/\S+)`", page))
-    assert pages == {f"docs/{path.name}" for path in (HERE.parent / "docs").iterdir()}
 
 
 def test_the_table_agrees_with_the_tests() -> None:

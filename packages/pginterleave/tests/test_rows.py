@@ -91,24 +91,6 @@ def test_referenced_rows_are_inserted_first_and_deleted_last(
         sql("DROP TABLE part, whole")
 
 
-@pytest.mark.parametrize("write", ["DELETE FROM part", "UPDATE whole SET part = NULL"])
-def test_tables_that_refer_to_each_other(
-    write: str, counter_table: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows, "MAY_IGNORE_TRIGGERS", "SELECT false")
-    sql("CREATE TABLE part (id int PRIMARY KEY); CREATE TABLE whole (id int PRIMARY KEY)")
-    sql("ALTER TABLE part ADD whole int REFERENCES whole ON DELETE CASCADE")
-    sql("ALTER TABLE whole ADD part int REFERENCES part ON DELETE CASCADE")
-    try:
-        sql("WITH a AS (INSERT INTO part VALUES (1, 2)) INSERT INTO whole VALUES (2, 1)")
-        saved = Rows(DjangoDatabase("default").ask)
-        sql(write)
-        saved.put_back()
-        assert sql("SELECT part.id, whole, whole.id, part FROM part, whole") == [(1, 2, 2, 1)]
-    finally:
-        sql("DROP TABLE part, whole CASCADE")
-
-
 def test_a_trigger_that_always_fires(tables: None) -> None:
     sql('ALTER TABLE "Odd table" ENABLE ALWAYS TRIGGER remember')
     before = sql(ROWS)

@@ -7,8 +7,6 @@ from math import comb
 
 import pytest
 
-from pginterleave.choices import with_victim, written
-from pginterleave.searching.equivalent_orders import Trace, canonical, extended
 from pginterleave.searching.runs import simplicity
 from pginterleave.searching.search import Search
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, dependent
@@ -87,12 +85,12 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
     programs = [chance.choices(EFFECTS, k=chance.randint(1, 3)) for _ in range(3)]
     every = all_orders(programs)
     wrong = equivalents(chance.choice(every), programs) | equivalents(every[-1], programs)
-    for reduce in (False, True):
-        search = Search(3, reduce=reduce)
+    for reduces in (False, True):
+        search = Search(3, reduces=reduces)
         orders = run(search, programs, wrong.__contains__)
         assert search.counted() == (len(every), len(wrong))
         assert len(orders) == len({*orders})
-        if not reduce:
+        if not reduces:
             assert sorted(orders) == every
             assert [preemptions(order) for order in orders] == sorted(map(preemptions, orders))
         assert search.shortest_violation() == min(wrong, key=simplicity)
@@ -111,64 +109,3 @@ def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions
     everyone = [each for each in all_orders([[GLOBAL] * 4] * 2) if preemptions(each) <= 3]
     search = Search(2)
     assert {*everyone} == {*run(search, [[GLOBAL] * 4] * 2, lambda _: False, len(everyone))}
-
-
-def test_processes_that_can_be_exchanged() -> None:
-    programs: Programs = [[WRITE, GLOBAL]] * 4
-    every = all_orders(programs)
-    wrong = {each for each in every if each[2:4] in ("11", "22", "33", "44")}
-    for alike in ([(1, 2, 3, 4)], [(1, 3), (2, 4)], [(2, 3)]):
-        search = Search(4, alike=alike)
-        orders = run(search, programs, wrong.__contains__)
-        assert search.counted() == (len(every), len(wrong))
-        assert len(orders) < len(every)
-
-
-@pytest.mark.parametrize(
-    ("alike", "steps", "seeds"),
-    [([(1, 2)], 5, 12), ([(1, 2, 3)], 3, 12), ([(1, 4), (2, 3)], 2, 2)],
-)
-def test_processes_that_become_alike_again(
-    alike: list[tuple[int, ...]], steps: int, seeds: int
-) -> None:
-    """One of the orders that are equivalent, perhaps after an exchange, runs."""
-    for chance in map(random.Random, range(seeds)):
-        programs = [chance.choices(EFFECTS, k=steps) for _ in range(max(alike[0]))]
-        for first, *others in alike:
-            for number in others:
-                programs[number - 1] = programs[first - 1]
-        every = all_orders(programs)
-        wrong = exchanged(chance.choice(every), programs, alike)
-        search = Search(len(programs), reduce=True, alike=alike)
-        orders = run(search, programs, wrong.__contains__)
-        assert search.counted() == (len(every), len(wrong))
-        assert search.share() == pytest.approx(1)
-        sets = [exchanged(order, programs, alike) for order in orders]
-        assert sum(map(len, sets)) == len(every) == len(set().union(*sets))
-        ends = [state for state in search.graph.states.values() if not state.steps]
-        for end in ends:
-            for state in ends:
-                state.violates = state is end
-            simplest = min(exchanged(written(end.order), programs, alike), key=simplicity)
-            assert search.shortest_violation() == simplest
-
-
-def test_a_victim_is_exchanged_with_its_process() -> None:
-    def trace(*choices: int) -> Trace:
-        steps: Trace = ((), (), ())
-        for choice in choices:
-            steps = extended(steps, choice, "UPDATE", "", GLOBAL)
-        return canonical(steps, [(1, 2, 3)])[1]
-
-    assert trace(1, 2, 3, with_victim(3, 1)) == trace(2, 3, 1, with_victim(1, 2))
-    assert trace(1, 2, 3, with_victim(3, 1)) != trace(2, 1, 3, with_victim(3, 1))
-
-
-def exchanged(order: str, programs: Programs, alike: list[tuple[int, ...]]) -> set[str]:
-    """Return the orders that are equivalent, perhaps after an exchange of processes."""
-    orders = equivalents(order, programs)
-    for each in alike:
-        digits = "".join(map(str, each))
-        for others in itertools.permutations(digits):
-            orders |= {one.translate(str.maketrans(digits, "".join(others))) for one in orders}
-    return orders

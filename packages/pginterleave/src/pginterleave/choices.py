@@ -29,26 +29,19 @@ def with_victim(process: int, victim: int) -> int:
     return 10 * victim + process
 
 
-def renumbered(choice: int, numbers: Sequence[int]) -> int:
-    if not numbers:
-        return choice
-    victim = victim_of(choice)
-    return with_victim(numbers[process_of(choice) - 1], numbers[victim - 1] if victim else 0)
-
-
 def written(choices: Sequence[int]) -> str:
     return "".join(
-        f"{process_of(each)}{chr(ord('a') - 1 + victim_of(each)) if victim_of(each) else ''}"
-        for each in choices
+        f"{process_of(choice)}{chr(ord('a') - 1 + victim_of(choice)) if victim_of(choice) else ''}"
+        for choice in choices
     )
 
 
 def parsed(order: str) -> list[int]:
     """Return the choices of a schedule; other characters are ignored."""
-    found = re.findall(r"([1-9])([a-i]?)", order)
+    choices = re.findall(r"([1-9])([a-i]?)", order)
     return [
         with_victim(int(digit), ord(victim) - ord("a") + 1 if victim else 0)
-        for digit, victim in found
+        for digit, victim in choices
     ]
 
 

@@ -45,10 +45,6 @@ CACHES = {
     "django_site": "Site.objects, which Site.objects.clear_cache() empties",
 }
 QUERIED = r'SELECT (?:(?!SELECT).)*? FROM "?(\w+)"?'
-SQLALCHEMY = (
-    "The first connection of a SQLAlchemy engine asks for the server's version, and blocks the "
-    "others meanwhile: connect once before the exploration, with `engine.connect().close()`."
-)
 
 
 @contextlib.contextmanager
@@ -56,10 +52,6 @@ def noting_likely_cause() -> Iterator[None]:
     """Add a note to an error of the exploration if its likely cause is known."""
     try:
         yield
-    except StepTimeout as error:
-        if "sqlalchemy" in str(error):
-            error.add_note(SQLALCHEMY)
-        raise
     except NotDeterministic as error:
         # A cache sends its query the first time, and another statement now.
         first, _, now = str(error).partition(" the first time and ")

@@ -1,6 +1,5 @@
 """The public functions: explore all schedules, or run one of them."""
 
-import functools
 import time
 from collections.abc import Sequence
 
@@ -12,11 +11,10 @@ from pginterleave.judging.serial_orders import TryAgain
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Setup
 from pginterleave.processes.verdict import Function
-from pginterleave.race import Options, Race, race_of
+from pginterleave.race import Options, race_of
 from pginterleave.results import AT_FIRST, Exploration, Schedule
 from pginterleave.searching.runs import Run, shrink
 from pginterleave.searching.search import Search
-from pginterleave.searching.symmetry import Check, find_alike
 
 IN_MEMORY = "{}, which the processes of a server do not share"
 
@@ -100,45 +98,19 @@ def explore(
         isolation_level=isolation_level,
         options=options,
     )
-    return _explored(
-        race,
-        isolation_level=isolation_level,
-        count_all=count_all,
-        max_schedules=max_schedules,
-        max_seconds=max_seconds,
-    )
-
-
-def _explored(
-    race: Race,
-    *,
-    isolation_level: str,
-    count_all: bool,
-    max_schedules: int,
-    max_seconds: float | None,
-) -> Exploration:
-    options, serial = race.options, race.serial
-    alike = find_alike(race.processes) if options.symmetric else []
-    check = Check(alike)
-
-    def keep(schedule: Schedule) -> None:
-        check.note(schedule)
-        if options.on_schedule:
-            options.on_schedule(schedule)
-
+    serial = race.serial
     began = time.monotonic()
     with explorer_errors.noting_likely_cause(), race.scheduler() as scheduler:
         catalogue = scheduler.control.catalogue
         scheduler.reduce = catalogue.reduced = options.reduces
         scheduler.writes = options.on_schedule is None
         while True:
-            search = Search(len(race.processes), reduce=options.reduces, alike=alike)
-            run = Run(scheduler, search, options.observe, keep)
+            search = Search(len(race.processes), reduces=options.reduces)
+            run = Run(scheduler, search, options.observe, options.on_schedule)
             truncated = run.all(max_schedules, max_seconds, count_all=count_all)
             suspects = serial and run.violations and not race.like
             if not (suspects and serial and serial.learn_again(scheduler.run_in_turn)):
                 break
-        check.run(functools.partial(scheduler.run_order, observe=None))
         counterexample = run.counterexample()
         other = run.of_other_kind(counterexample)
         if counterexample and truncated == AT_FIRST:
@@ -154,7 +126,7 @@ def _explored(
         serial_failure=serial_failure,
         schedules=schedules,
         violating=violating,
-        raising=search.raising() if any(each.raises for each in run.violations) else 0,
+        raising=search.raising() if any(schedule.raises for schedule in run.violations) else 0,
         truncated=truncated,
         covered=search.covered() if by_limit else "",
         left=run.left() if by_limit else 0,

@@ -80,8 +80,8 @@ def _conditions(text: str, columns: Set[str]) -> str:
         return text
     equal = [n for n, part in enumerate(parts) if re.match(r"\w+ = ['\d]", part)]
     keys = [n for n in equal if parts[n].split(" ")[0] in KEYS]
-    told = {n for n, part in enumerate(parts) if not columns.isdisjoint(re.findall(r"\w+", part))}
-    return _cut(parts, {*told, *(keys or equal[:1])}, " AND ")
+    shown = {n for n, part in enumerate(parts) if not columns.isdisjoint(re.findall(r"\w+", part))}
+    return _cut(parts, {*shown, *(keys or equal[:1])}, " AND ")
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -135,8 +135,8 @@ def traceback_of(error: BaseException) -> str:
     The innermost line is kept, even if it is one of Django's.
     """
     extracted = traceback.extract_tb(error.__traceback__)
-    frames = [each for each in extracted if not each.filename.startswith(OWN)]
-    kept = [each for each in frames[:-1] if is_user_code(each.filename)] + frames[-1:]
+    frames = [frame for frame in extracted if not frame.filename.startswith(OWN)]
+    kept = [frame for frame in frames[:-1] if is_user_code(frame.filename)] + frames[-1:]
     if not kept:
         return ""
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(kept)]
@@ -158,7 +158,7 @@ def place(filename: str, lineno: int) -> str:
 
 def is_database_error(error: BaseException) -> bool:
     """Whether it is an `Error` of PEP 249: each driver defines one, and so does Django."""
-    names = {each.__name__ for each in type(error).__mro__}
+    names = {base.__name__ for base in type(error).__mro__}
     return {"Error", "DatabaseError"} <= names or {"Error", "InterfaceError"} <= names
 
 

@@ -74,7 +74,9 @@ class PsycopgDatabase:
         return {}
 
     def in_transaction(self) -> bool:
-        return any(each.info.transaction_status in IN_TRANSACTION for each in self._opened)
+        return any(
+            connection.info.transaction_status in IN_TRANSACTION for connection in self._opened
+        )
 
     def new_session(self, *args: Any, **options: Any) -> Session:
         self._caller = threading.current_thread()

@@ -34,13 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(_flag(name), type=kind, metavar=metavar, help=text)
     group.addoption("--interleave-count-all", action="store_true", default=None, help=COUNT_ALL)
     group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
-    everything = "draw all columns and conditions, not only the key and what changes"
-    group.addoption("--interleave-all-columns", action="store_true", help=everything)
     coverage_plugin.add_options(group)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    results.ALL_COLUMNS = config.getoption("--interleave-all-columns")
     if config.getoption("--interleave-coverage"):
         config.pluginmanager.register(CoveragePlugin(config), COVERAGE)
     config.addinivalue_line(
@@ -138,16 +135,16 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Report which tests are not proven or have limits, draw what was replayed, write the page."""
-    reports = [each for kind in terminalreporter.stats.values() for each in kind]
-    found = [each for report in reports for each in getattr(report, "interleave", ())]
+    reports = [report for kind in terminalreporter.stats.values() for report in kind]
+    results = [result for report in reports for result in getattr(report, "interleave", ())]
     if name := config.getoption("--interleave-html"):
         path = config.invocation_params.dir / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html_report.page(found), encoding="utf-8")
-        terminalreporter.line(f"interleave: {path} shows what was found ({len(found)} explored)")
+        path.write_text(html_report.page(results), encoding="utf-8")
+        terminalreporter.line(f"interleave: {path} shows what was found ({len(results)} explored)")
     if os.environ.get("GITHUB_ACTIONS") == "true":
         root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
-        for annotation in of_tests.annotations(found, root):
+        for annotation in of_tests.annotations(results, root):
             terminalreporter.line(annotation)
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)

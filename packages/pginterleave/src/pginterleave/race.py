@@ -28,17 +28,11 @@ class Options:
             rows by a unique column. The effect of a step is derived from its SQL, the catalogue and
             its result. A step that is not known to be independent keeps its place. The processes
             must share no memory: turn it off if they do.
-        symmetric: of the schedules that differ only in an exchange of processes that are the same,
-            or are equivalent after an exchange, run one and count the others. Processes are the
-            same if they are one function, or functools.partial of one function with the same
-            numbers and texts. The processes, setup and the invariant must not tell them apart. To
-            check this, some schedules are also run exchanged.
         split_autocommit: whether the COMMIT of a statement that writes or locks, outside a
             transaction, is a separate step, as statements of others can come between. Without it
             there are fewer schedules, and code that breaks in real threads may break in none.
         max_steps: a longer schedule is an error, as a loop may never end.
-        step_timeout: seconds for one step, and for the Python up to the next one. None is 10, and
-            more if PostgreSQL is slow to answer.
+        step_timeout: seconds for one step, and for the Python up to the next one.
         observe: called after each step, on the caller's connection, which sees what is committed.
             The step keeps its result. An exploration is slower with it.
         on_schedule: called with every schedule after it has run. `reduce` then leaves out orders of
@@ -46,10 +40,9 @@ class Options:
     """
 
     reduce: bool | None = None
-    symmetric: bool = False
     split_autocommit: bool = True
     max_steps: int = 200
-    step_timeout: float | None = None
+    step_timeout: float = 30.0
     observe: Observe | None = None
     on_schedule: Callable[[Schedule], object] | None = None
 

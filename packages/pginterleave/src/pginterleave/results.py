@@ -8,12 +8,10 @@ from typing import Any
 
 from pginterleave import formatting
 from pginterleave.picture import drawn_text
-from pginterleave.steps import Outcome, Timeline, draw
+from pginterleave.steps import RanSchedule, draw
 
 Observe = Callable[[], object]
 AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
-
-ALL_COLUMNS = False  # whether a drawing shows all columns of a row
 
 _watchers: list[list["Exploration"]] = []
 
@@ -31,27 +29,15 @@ def unread() -> Iterator[list["Exploration"]]:
 
 def mark_read(exploration: "Exploration") -> None:
     for explorations in _watchers:
-        explorations[:] = [each for each in explorations if each is not exploration]
+        explorations[:] = [other for other in explorations if other is not exploration]
 
 
 class NotProven(AssertionError):
     """No violation was found, and not every schedule was counted."""
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """One schedule that was run: its `order` (`1212`), its steps, and the outcomes.
-
-    `violation` says what does not hold afterwards; it is empty if the invariant holds. If a process
-    `raises` an exception that is not expected, `violation` names the exception, and the invariant
-    was not run.
-    """
-
-    order: str
-    timeline: Timeline
-    outcomes: tuple[Outcome, ...]
-    violation: str
-    raises: bool = False
+class Schedule(RanSchedule):
+    """A schedule that was run, which can be drawn."""
 
     @property
     def serial(self) -> bool:
@@ -62,7 +48,7 @@ class Schedule:
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
-        columns = None if ALL_COLUMNS else drawn_text.columns_that_change(self)
+        columns = drawn_text.columns_that_change(self)
         marks = drawn_text.marks_of_steps(self)
         return draw(self.timeline, self.outcomes, width, columns=columns, marks=marks)
 

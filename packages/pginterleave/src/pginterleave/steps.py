@@ -4,7 +4,7 @@ import itertools
 import textwrap
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from pginterleave import formatting
 
@@ -70,7 +70,7 @@ class Step:
             values = [*zip(self.columns, self.rows[0], strict=False)]
             kept = values
             if columns is not None and len(values) > formatting.FEW_COLUMNS:
-                kept = [*values[:1], *(each for each in values[1:] if each[0] in columns)]
+                kept = [*values[:1], *(value for value in values[1:] if value[0] in columns)]
             texts = [f"{name} = {value}" for name, value in kept]
             shown = ", ".join([*texts, "…"] if len(kept) < len(values) else texts)
             return f"→ {shown}" + (f" (+{more})" if more > 0 else "")
@@ -82,23 +82,20 @@ class Step:
 Timeline = tuple[Step, ...]
 
 
-class Shown(Protocol):
-    """What a picture shows: a schedule that has run."""
+@dataclass(frozen=True)
+class RanSchedule:
+    """A schedule that was run: its `order` (`1212`), its steps, and the outcomes.
 
-    @property
-    def order(self) -> str: ...
+    `violation` says what does not hold afterwards; it is empty if the invariant holds. If a process
+    `raises` an exception that is not expected, `violation` names the exception, and the invariant
+    was not run.
+    """
 
-    @property
-    def timeline(self) -> Timeline: ...
-
-    @property
-    def outcomes(self) -> tuple[Outcome, ...]: ...
-
-    @property
-    def violation(self) -> str: ...
-
-    @property
-    def raises(self) -> bool: ...
+    order: str
+    timeline: Timeline
+    outcomes: tuple[Outcome, ...]
+    violation: str
+    raises: bool = False
 
 
 def draw(
@@ -106,21 +103,20 @@ def draw(
     outcomes: Sequence[Outcome],
     width: int,
     *,
-    columns: Mapping[int, Set[str]] | None,
+    columns: Mapping[int, Set[str]],
     marks: Mapping[int, Sequence[str]],
 ) -> str:
     """Return the timeline as text, a column of `width` characters for each process.
 
-    `columns` has the columns to show of each step, by its number; None for all. `marks` has what is
-    wrong at a step. What is observed is shown after the first step, and when it changes.
+    `columns` has the columns to show of each step, by its number. `marks` has what is wrong at a
+    step. What is observed is shown after the first step, and when it changes.
     """
     cells: dict[tuple[int, int], list[str]] = {}  # the texts by step and process
     places: dict[int, str] = {}  # the last line of code of each process
     for step in timeline:
         sent = cells.setdefault((step.number, step.process), [])
-        shown = None if columns is None else columns[step.number]
-        text = step.statement()
-        sent.append(text if shown is None else formatting.with_columns(text, shown))
+        shown = columns[step.number]
+        sent.append(formatting.with_columns(step.statement(), shown))
         if step.filename and step.kind not in ENDS_OF_BLOCKS:
             before = places.get(step.process)
             place = places[step.process] = formatting.place(step.filename, step.lineno)
@@ -149,7 +145,7 @@ def draw(
         if outcome.raised is not None:
             error = f"raises {formatting.exception(outcome.raised)}"
             lines += [
-                ["", *("" for _ in range(1, number)), each] for each in _wrapped([error], width)
+                ["", *("" for _ in range(1, number)), line] for line in _wrapped([error], width)
             ]
     margin = len(str(len(timeline))) + 2
     return "\n".join(

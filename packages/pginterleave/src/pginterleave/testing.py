@@ -1,17 +1,13 @@
 """The common part of the pytest fixture and the test case for unittest."""
 
-import ast
 import contextlib
 import inspect
-import linecache
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from types import FrameType
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
 from pginterleave.exploring import explore, run_schedule
-from pginterleave.formatting import user_frame
 from pginterleave.judging.judge import Invariant
 from pginterleave.processes.control import Control
 from pginterleave.processes.rows import Rows
@@ -35,11 +31,11 @@ Process = Callable[[], object]
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed call: its result, the counterexample, and the ways to replay it."""
+    """A failed call: its result, the counterexample, and the command that replays it, or ""."""
 
     summary: str
     counterexample: Schedule
-    replay: tuple[str, ...]
+    replay: str
 
 
 class Interleave(contextlib.AbstractContextManager["Interleave"]):
@@ -131,27 +127,26 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             put_back.append(RowCaches(using).put_back)
 
         def set_up() -> None:
-            for each in (*put_back, setup):
-                each()
+            for restore in (*put_back, setup):
+                restore()
 
         reference = (like,) * len(functions) if callable(like) else tuple(like)
         race = {**options, "invariant": invariant, "like": reference, "setup": set_up}
-        again = _call_with_replay(user_frame(inspect.currentframe()))
         try:
             _warm_up(functions, race)
             if order := replay or self.replay:
                 return self._replay(order, functions, race)
-            found = explore(functions, **race)
-            self.found.append(found)
-            self._assert_safe(found, again)
-            return found
+            exploration = explore(functions, **race)
+            self.found.append(exploration)
+            self._assert_safe(exploration)
+            return exploration
         except InterleaveError as error:
             error.__traceback__ = None  # the message is enough
             raise
         finally:
             with contextlib.suppress(Exception):  # the first error is reported
-                for each in put_back:
-                    each()
+                for restore in put_back:
+                    restore()
 
     def _save(self, using: str) -> Rows:
         """Return the present rows; the first call also keeps them for the end of the test."""
@@ -170,20 +165,20 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self._rows.setdefault(using, rows)
         return rows
 
-    def _assert_safe(self, found: Exploration, again: Callable[[str], str]) -> None:
+    def _assert_safe(self, exploration: Exploration) -> None:
         __tracebackhide__ = True
         try:
-            found.assert_safe()
+            exploration.assert_safe()
         except AssertionError as error:
-            worst = found.counterexample
+            worst = exploration.counterexample
             if worst is None:
                 raise
-            ways = [again(worst.order)] if worst.order else []  # no step: nothing to replay
-            if self.shell and ways:
-                ways.insert(0, f"{self.shell} {worst.order}")
-            self.failures.append(Failure(str(found), worst, tuple(ways)))
-            hint = [f"\n\nTo run {worst.order} alone:\n", *ways] if ways else []
-            raise AssertionError(f"{error}" + "\n    ".join(hint)) from None
+            replay = f"{self.shell} {worst.order}" if self.shell and worst.order else ""
+            self.failures.append(Failure(str(exploration), worst, replay))
+            # Without a step there is nothing to replay.
+            alone = f"\n\nTo run {worst.order} alone, pass replay={worst.order!r} in this call"
+            shell = f", or run\n\n    {replay}" if replay else ""
+            raise AssertionError(f"{error}{alone}{shell}" if worst.order else f"{error}") from None
 
     def _replay(
         self, order: str, functions: Sequence[Process], race: dict[str, Any]
@@ -198,7 +193,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
                 "violates the invariant" if race["invariant"] else "ends as no serial order does"
             )
             raise AssertionError(f"Schedule {order} {wrong}:\n\n{schedule.explain()}")
-        found = Exploration(
+        exploration = Exploration(
             orders=(order,),
             violations=(),
             schedules=1,
@@ -211,16 +206,16 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
                 **{**kept, "options": replace(kept.get("options", Options()), observe=observe)},
             ),
         )
-        mark_read(found)
-        return found
+        mark_read(exploration)
+        return exploration
 
 
 def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
     names = ["setup", "using", "isolation_level"]
     kept = {name: race[name] for name in names if name in race}
     options = race.get("options", Options())
-    kept["options"] = replace(options, symmetric=False, observe=None, on_schedule=None)
-    for function in {id(each): each for each in functions}.values():
+    kept["options"] = replace(options, observe=None, on_schedule=None)
+    for function in {id(function): function for function in functions}.values():
         try:
             kept |= {"invariant": lambda outcomes: None, "expected": BaseException}
             mark_read(explore([function], **kept))
@@ -228,24 +223,3 @@ def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
             raise
         except InterleaveError:  # the function may need the others; otherwise explore() raises it
             continue
-
-
-def _call_with_replay(frame: FrameType | None) -> Callable[[str], str]:
-    """Return a function that writes the call at a frame, with a schedule to replay."""
-    place = frame and inspect.getframeinfo(frame).positions
-    try:
-        assert frame
-        assert place
-        source = "".join(linecache.getlines(frame.f_code.co_filename))
-        text = ast.get_source_segment(source, ast.Pass(**place._asdict()))
-        call = ast.parse(f"({text})", mode="eval").body
-        assert isinstance(call, ast.Call)
-    except (AssertionError, SyntaxError, TypeError):
-        return '…, replay="{}")'.format
-    kept = [each for each in call.keywords if each.arg != "replay"]
-
-    def write(order: str) -> str:
-        call.keywords = [*kept, ast.keyword("replay", ast.Constant(order))]
-        return ast.unparse(call)
-
-    return write

@@ -43,9 +43,9 @@ class RowCaches:
         known = set(content_types.values_list("app_label", "model"))
         # For a model without a row, get_for_models() would create the row.
         models = [
-            each
-            for each in apps.get_models()
-            if (each._meta.app_label, each._meta.model_name) in known
+            model
+            for model in apps.get_models()
+            if (model._meta.app_label, model._meta.model_name) in known
         ]
         content_types.get_for_models(*models, for_concrete_models=False)
 

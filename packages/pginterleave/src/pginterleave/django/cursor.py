@@ -83,7 +83,7 @@ class SteppingCursor(CursorWrapper):
             session.catalogue.limit("what executemany() sends is one step")
             params = list(params)  # it may be an iterator
         rows = params if many and not _is_constant(params) else [params]
-        text = "; ".join(self._text(sql, each) for each in rows)
+        text = "; ".join(self._text(sql, row) for row in rows)
         if session.connecting or statements.only_begins(text):
             with session.begins(text):
                 return send(sql, params)

@@ -49,18 +49,20 @@ class Comparison:
         """Note what differs between two ends of the same serial order."""
         known = self.states.structure
         differ: set[Column] = set()
-        for one, other in ((first, second), self.states.firsts):
-            for table in one.rows.keys() & other.rows.keys():
+        for one_end, other_end in ((first, second), self.states.firsts):
+            for table in one_end.rows.keys() & other_end.rows.keys():
                 for at, name in enumerate(known.columns[table]):
-                    values = [Counter(row[at] for row in each.rows[table]) for each in (one, other)]
+                    values = [
+                        Counter(row[at] for row in end.rows[table]) for end in (one_end, other_end)
+                    ]
                     if values[0] != values[1]:
                         differ.add((table, name))
         ids = self._ids()
         self.by_chance |= {
-            each for each in differ - ids if known.references.get(each) not in differ | ids
+            column for column in differ - ids if known.references.get(column) not in differ | ids
         }
         ids = self._ids()
-        new = {text for each in (first, second) for *_, text in self._owners(each)}
+        new = {text for end in (first, second) for *_, text in self._owners(end)}
         for name, value in first.values.items():
             parts = dict(leaves(value))
             for path in differing(value, second.values[name]):
@@ -107,12 +109,12 @@ class Comparison:
             parts = []
             for path, leaf in leaves(value):
                 names = self._named_by(leaf, ids_of) if isinstance(leaf, Leaf) else []
-                named = [owners[each] for each in names if each in owners]
+                named = [owners[named] for named in names if named in owners]
                 edges[place] += [(repr(path), owner) for owner in named]
                 parts.append((path, NEW if named else self._token(end, name, path, leaf)))
             tokens[place] = parts
         labels = _labels(tokens, edges)
-        rows = ((each, *sorted(labels[p] for p in labels if p[0] == each)) for each in tables)
+        rows = ((table, *sorted(labels[p] for p in labels if p[0] == table)) for table in tables)
         values = tuple(labels["", number] for number in range(len(end.values)))
         return (*sorted(rows), values, *self._last_values(end))
 
@@ -132,13 +134,13 @@ class Comparison:
             if target != table or name not in end.rows or not self.new_rows(end, table):
                 continue
             at = structure.columns[name].index(column)
-            ids = [each for each in structure.generated if each[0] == name]
+            ids = [id_column for id_column in structure.generated if id_column[0] == name]
             grew = len(end.rows[name]) > len(self.states.firsts[0].rows.get(name, []))
             for row in end.rows[name]:
-                own = [row[structure.columns[name].index(each[1])] for each in ids]
+                own = [row[structure.columns[name].index(id_column[1])] for id_column in ids]
                 is_old = all(
-                    value and self._id(end, each, value) != NEW
-                    for each, value in zip(ids, own, strict=True)
+                    value and self._id(end, id_column, value) != NEW
+                    for id_column, value in zip(ids, own, strict=True)
                 )
                 value = row[at]
                 if is_old and (ids or not grew) and (target, target_column, value) in owners:
@@ -158,27 +160,29 @@ class Comparison:
             return [(*column, text) for column in self.by_chance]
         column = self._column(leaf)
         return [
-            (*each, text) for each in (column, self.states.structure.references.get(column)) if each
+            (*named, text)
+            for named in (column, self.states.structure.references.get(column))
+            if named
         ]
 
     def differences(self, end: EndState, serial: EndState) -> list[Difference]:
         """Return what differs as a reader sees it; nothing if only references do."""
-        found = [
+        differences = [
             Difference(f"the sequence {name}", f"is at {here}", f"is at {there}")
             for (name, here), (_, there) in zip(*map(self._last_values, (end, serial)), strict=True)
             if here != there
         ]
         for name in end.values:
-            here, there = (self._parts(each, name) for each in (end, serial))
+            here, there = (self._parts(state, name) for state in (end, serial))
             if here == there:
                 continue
             if here.keys() == there.keys():  # only the parts that differ
                 differ = [path for path in here if here[path] != there[path]]
-                here, there = ({path: each[path] for path in differ} for each in (here, there))
-            found.append(Difference(name, *map(_listed, (here, there))))
+                here, there = ({path: parts[path] for path in differ} for parts in (here, there))
+            differences.append(Difference(name, *map(_listed, (here, there))))
         for table in sorted(end.rows.keys() | serial.rows.keys()):
-            found += self._row_differences(table, end, serial)
-        return found
+            differences += self._row_differences(table, end, serial)
+        return differences
 
     def _parts(self, end: EndState, name: str) -> dict[Path, str]:
         """Return the parts of what a process returned or raised; each path begins with the verb."""
@@ -193,19 +197,19 @@ class Comparison:
     def _row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[Difference]:
         columns = self.states.structure.columns[table]
         here, there = (
-            Counter(self._tokens(each, table, row) for row in self._rows(each, table))
-            for each in (end, serial)
+            Counter(self._tokens(state, table, row) for row in self._rows(state, table))
+            for state in (end, serial)
         )
         missing = sorted((there - here).elements())
         for row in sorted((here - there).elements()):
             if not missing:
                 yield Difference(table, f"has a row {_shown(columns, row)}", "has none")
                 continue
-            nearest = max(missing, key=lambda each: sum(map(str.__eq__, each, row)))
+            nearest = max(missing, key=lambda candidate: sum(map(str.__eq__, candidate, row)))
             missing.remove(nearest)
-            for name, one, other in zip(columns, row, nearest, strict=True):
-                if one != other:
-                    yield Difference(f"{table}.{name}", f"is {one}", f"is {other}")
+            for name, value, other in zip(columns, row, nearest, strict=True):
+                if value != other:
+                    yield Difference(f"{table}.{name}", f"is {value}", f"is {other}")
         for row in missing:
             yield Difference(table, f"has no row {_shown(columns, row)}", "has one")
 
@@ -216,11 +220,11 @@ class Comparison:
     def _ids(self) -> set[Column]:
         structure = self.states.structure
         if self._cached[:2] != (structure, len(self.by_chance)):
-            found = structure.generated | self.by_chance
+            ids = structure.generated | self.by_chance
             references = structure.references
-            while more := {each for each in references if references[each] in found} - found:
-                found |= more
-            self._cached = structure, len(self.by_chance), found
+            while more := {column for column in references if references[column] in ids} - ids:
+                ids |= more
+            self._cached = structure, len(self.by_chance), ids
         return self._cached[2]
 
     def _owners(
@@ -241,8 +245,8 @@ class Comparison:
         ids = self._ids()
         columns = ((table, name) for name in self.states.structure.columns[table])
         return tuple(
-            "NULL" if value is None else self._id(end, each, value) if each in ids else value
-            for each, value in zip(columns, row, strict=True)
+            "NULL" if value is None else self._id(end, column, value) if column in ids else value
+            for column, value in zip(columns, row, strict=True)
         )
 
     def _id(self, end: EndState, column: Column, value: str) -> str:
@@ -277,7 +281,7 @@ class Comparison:
 def _labels(
     tokens: dict[Place, object], edges: dict[Place, list[tuple[str, Place]]]
 ) -> dict[Place, str]:
-    labels = {place: _hash(each) for place, each in tokens.items()}
+    labels = {place: _hash(token) for place, token in tokens.items()}
     back = defaultdict(list)
     for place, targets in edges.items():
         for name, target in targets:
@@ -286,8 +290,8 @@ def _labels(
         labels = {
             place: _hash(
                 labels[place],
-                sorted((name, labels[each]) for name, each in edges[place]),
-                sorted((name, labels[each]) for name, each in back[place]),
+                sorted((name, labels[target]) for name, target in edges[place]),
+                sorted((name, labels[source]) for name, source in back[place]),
             )
             for place in tokens
         }

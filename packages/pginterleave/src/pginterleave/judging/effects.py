@@ -46,7 +46,7 @@ class Effects:
         return {name: plain_value(value) for name, value in named.items()}
 
     def limits(self) -> list[str]:
-        calls = [] if self.also else [f"{each}: compare it with also=" for each in self.calls]
+        calls = [] if self.also else [f"{call}: compare it with also=" for call in self.calls]
         calls += [f"the rows of the database {name!r}" for name in self.unread]
         return ["the text of the mails that a process sends"] * self.has_mails + calls
 
@@ -58,7 +58,7 @@ def rows_of(states: EndStates) -> dict[str, list[str]]:
         known = states.structure
         columns = [(table, column) for column in known.columns[table]]
         ids = known.generated | {
-            each for each in columns if known.references.get(each) in known.generated
+            column for column in columns if known.references.get(column) in known.generated
         }
         kept = [at for at, column in enumerate(columns) if column not in ids]
         everything[table] = sorted(repr([row[at] for at in kept]) for row in rows)

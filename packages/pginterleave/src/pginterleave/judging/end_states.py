@@ -93,17 +93,19 @@ class EndStates:
             self._learn()
         self._before = watched_tables(self._query)
         if len(self.firsts) < 2:
-            small = [each for each in self._before.values() if 0 < each.size <= MAX_BYTES]
-            first = EndState({}, self._read(each.name for each in small), {})
-            first.ids = {each: _places(self._of(first.rows, each)) for each in self._generated()}
+            small = [table for table in self._before.values() if 0 < table.size <= MAX_BYTES]
+            first = EndState({}, self._read(table.name for table in small), {})
+            first.ids = {
+                column: _places(self._of(first.rows, column)) for column in self._generated()
+            }
             self.firsts.append(first)
             if len(self.firsts) == 2:
-                before, now = (each.ids for each in self.firsts)
-                self.drifting = [each for each in now if before.get(each) != now[each]]
+                before, now = (first.ids for first in self.firsts)
+                self.drifting = [column for column in now if before.get(column) != now[column]]
         self._ids = {**self.firsts[-1].ids}
         if self.drifting and len(self.firsts) == 2:
             rows = self._read(sorted({table for table, _ in self.drifting}))
-            self._ids |= {each: _places(self._of(rows, each)) for each in self.drifting}
+            self._ids |= {column: _places(self._of(rows, column)) for column in self.drifting}
 
     def end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
         """Return the end of the schedule: the rows of the tables written since `begin`.
@@ -111,17 +113,17 @@ class EndStates:
         With `sequences` it has the last value of each sequence.
         """
         tables = watched_tables(self._query)
-        written = [each for oid, each in tables.items() if self._before.get(oid) != each]
-        if any(each.name not in self.structure.columns for each in written):
+        written = [table for oid, table in tables.items() if self._before.get(oid) != table]
+        if any(table.name not in self.structure.columns for table in written):
             self._learn()  # a process has made a table
-        for each in written:
-            if each.size > MAX_BYTES:
+        for table in written:
+            if table.size > MAX_BYTES:
                 raise CannotExplore(
-                    f"The table {each.name} was written, and is larger than {MAX_BYTES} bytes: its "
-                    "rows are not compared. Give an invariant."
+                    f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
+                    "its rows are not compared. Give an invariant."
                 )
         last_values = dict(self._ask(SEQUENCES)) if sequences else {}
-        return EndState(values, self._read(each.name for each in written), self._ids, last_values)
+        return EndState(values, self._read(table.name for table in written), self._ids, last_values)
 
     def read_all(self) -> dict[str, list[Row]]:
         """Return the rows of all tables that are not too large."""
@@ -131,7 +133,7 @@ class EndStates:
 
     def constant(self, column: Column) -> set[str | None]:
         """Return the values of a column that were there before each schedule."""
-        before, again = (set(self._of(each.rows, column)) for each in self.firsts)
+        before, again = (set(self._of(first.rows, column)) for first in self.firsts)
         return before & again
 
     def _learn(self) -> None:
@@ -160,18 +162,18 @@ class EndStates:
 
     def _read(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         """Return the rows of tables, each value as PostgreSQL writes it."""
-        found: dict[str, list[Row]] = {}
+        rows: dict[str, list[Row]] = {}
         parts = []
         names = [*tables]
         for at, table in enumerate(names):
-            found[table] = []
-            texts = ", ".join(f"{each}::text" for each in self.structure.quoted.get(table, ()))
+            rows[table] = []
+            texts = ", ".join(f"{column}::text" for column in self.structure.quoted.get(table, ()))
             parts.append(f"SELECT {at}, ARRAY[{texts}]::text[] FROM ONLY {table}")  # noqa: S608
         for at, row in self._ask(" UNION ALL ".join(parts)) if parts else ():
-            found[names[at]].append(tuple(row))
-        return found
+            rows[names[at]].append(tuple(row))
+        return rows
 
 
 def _places(ids: list[str | None]) -> dict[str, int]:
-    known = {each for each in ids if each is not None}
-    return {each: at for at, each in enumerate(sorted(known, key=lambda each: (len(each), each)))}
+    known = {id_ for id_ in ids if id_ is not None}
+    return {id_: at for at, id_ in enumerate(sorted(known, key=lambda id_: (len(id_), id_)))}

@@ -50,5 +50,7 @@ def violation_of(invariant: Invariant, outcomes: list[Outcome]) -> str:
 
 def refuse_other_than_classes(expected: Expected) -> None:
     classes = expected if isinstance(expected, tuple) else (expected,)
-    if not all(isinstance(each, type) and issubclass(each, BaseException) for each in classes):
+    if not all(
+        isinstance(class_, type) and issubclass(class_, BaseException) for class_ in classes
+    ):
         raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")

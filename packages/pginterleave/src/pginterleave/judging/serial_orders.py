@@ -55,7 +55,9 @@ class SerialJudge:
         self.expected, self.try_again, self.invariant = expected, try_again, invariant
         self.states = EndStates(ask)
         self.comparison = Comparison(self.states)
-        self.effects = Effects(also, {name: EndStates(each) for name, each in others.items()})
+        self.effects = Effects(
+            also, {name: EndStates(ask_other) for name, ask_other in others.items()}
+        )
         self.ends: dict[Order, EndState] = {}
         self.raised: dict[Order, list[str]] = {}  # what each process raised
         self.several: set[int] = set()  # the processes with several transactions that write
@@ -85,10 +87,11 @@ class SerialJudge:
         again = self._run_orders(run_in_turn, processes)
         for order, end in self.ends.items():
             self.comparison.learn(end, again[order])
-        self._tables = frozenset().union(*(each.rows for each in self.ends.values()))
+        self._tables = frozenset().union(*(end.rows for end in self.ends.values()))
         for order, end in self.ends.items():
             if not any(
-                self._form(end, each) == self._form(again[order], each) for each in self._variants()
+                self._form(end, ids_of) == self._form(again[order], ids_of)
+                for ids_of in self._variants()
             ):
                 raise CannotExplore(
                     f"One after the other, in the order {_written(order)}, the processes end "
@@ -130,17 +133,19 @@ class SerialJudge:
             self._alone(function) if self._has_to_try_again(outcome) else outcome
             for outcome, function in zip(outcomes, functions, strict=True)
         ]
-        values = {f"process {n}": outcome_value(each) for n, each in enumerate(final, start=1)}
+        values = {
+            f"process {n}": outcome_value(outcome) for n, outcome in enumerate(final, start=1)
+        }
         end = self.states.end(
             values | self.effects.values(),
             sequences=self._is_learning or bool(self.comparison.sequences),
         )
-        errors = [_error(each) for each in final]
+        errors = [_error(outcome) for outcome in final]
         if self._is_learning:
             self._recorded = end, errors
             return Verdict()
         commits = [step.process for step in steps if step.kind in ("COMMIT", "END")]
-        self.several |= {each for each in commits if commits.count(each) > 1}
+        self.several |= {process for process in commits if commits.count(process) > 1}
         verdict = self._compared(end, final, errors)
         if not verdict.violation and self.invariant:
             return Verdict(violation_of(self.invariant, final))
@@ -164,7 +169,7 @@ class SerialJudge:
                 f"what a third program sees between the transactions of process {number}"
                 for number in sorted(self.several)
             ),
-            *(f"the value of {each}, which clock or chance sets" for each in self.not_compared()),
+            *(f"the value of {value}, which clock or chance sets" for value in self.not_compared()),
             *(f"the order of the new ids of {table}" for table in sorted(self.unordered)),
             *self.effects.limits(),
         ]
@@ -185,9 +190,9 @@ class SerialJudge:
             error = outcome.raised
             if error is None or isinstance(error, self.expected):
                 continue
-            if not any(each[number - 1] == what for each in self.raised.values()):
+            if not any(serial_errors[number - 1] == what for serial_errors in self.raised.values()):
                 return Verdict(f"process {number} raises {raised(error)}", raises=True)
-            if all(each[number - 1] == what for each in self.raised.values()):
+            if all(serial_errors[number - 1] == what for serial_errors in self.raised.values()):
                 always = f"process {number} raises {raised(error)} in every serial order, too"
                 return Verdict(always, raises=True)
         if not end.rows.keys() <= self._tables:
@@ -222,14 +227,14 @@ class SerialJudge:
     ) -> bool:
         """Whether an end is that of a serial order, with the order of some tables' new ids."""
         return any(
-            self._form(end, each, ordered, places) in self._serial_forms(each, ordered, places)
-            for each in self._variants()
+            self._form(end, ids_of, ordered, places) in self._serial_forms(ids_of, ordered, places)
+            for ids_of in self._variants()
         )
 
     def _variants(self) -> list[Column | None]:
         """Return the columns whose ids a returned number may be; None: it is a number."""
         generated = self.states.structure.generated
-        return [None, *sorted(each for each in generated if each[0] in self._tables)]
+        return [None, *sorted(column for column in generated if column[0] in self._tables)]
 
     def _form(
         self,
@@ -246,16 +251,19 @@ class SerialJudge:
         key = ids_of, *ordered, places
         if key not in self._forms:
             ends = self.ends.values()
-            self._forms[key] = {self._form(each, ids_of, ordered, places) for each in ends}
+            self._forms[key] = {self._form(end, ids_of, ordered, places) for end in ends}
         return self._forms[key]
 
     def _nearest(self, end: EndState) -> str:
         """Say what no serial order gives, and which of them is nearest."""
-        found = {order: self.comparison.differences(end, each) for order, each in self.ends.items()}
-        order = min(found, key=lambda each: (len(found[each]), each))
+        found = {
+            order: self.comparison.differences(end, serial_end)
+            for order, serial_end in self.ends.items()
+        }
+        order = min(found, key=lambda order: (len(found[order]), order))
         differences = [
-            f"{each.place} {each.here}; one after the other it {each.there}"
-            for each in found[order]
+            f"{difference.place} {difference.here}; one after the other it {difference.there}"
+            for difference in found[order]
         ] or ["the rows refer to each other as after no serial order"]
         return f"{', and '.join(differences)} (nearest is the order {_written(order)})"
 
@@ -291,7 +299,7 @@ class SerialJudge:
                 self._forms.clear()
 
     def _named_sequences(self, text: str) -> Iterator[str]:
-        return (each for each in self.states.sequence_names() if _bare(each) in text)
+        return (name for name in self.states.sequence_names() if _bare(name) in text)
 
 
 def _error(outcome: Outcome) -> str:

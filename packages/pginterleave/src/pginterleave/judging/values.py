@@ -64,20 +64,20 @@ def _value(value: Any, depth: int) -> Value:
     if models and isinstance(value, models.QuerySet):
         value = list(value)
     if isinstance(value, Mapping):
-        parts = [(repr(key), _value(each, depth + 1)) for key, each in value.items()]
+        parts = [(repr(key), _value(entry, depth + 1)) for key, entry in value.items()]
         return Node("dict", tuple(sorted(parts, key=lambda part: part[0])))
     if isinstance(value, Set):
-        parts_of_set = (_value(each, depth + 1) for each in value)
-        return Node(name, tuple(("", each) for each in sorted(parts_of_set, key=repr)))
+        parts_of_set = (_value(element, depth + 1) for element in value)
+        return Node(name, tuple(("", element) for element in sorted(parts_of_set, key=repr)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [each.name for each in dataclasses.fields(value)]
-        parts = [(each, _value(getattr(value, each), depth + 1)) for each in fields]
+        fields = [field.name for field in dataclasses.fields(value)]
+        parts = [(name, _value(getattr(value, name), depth + 1)) for name in fields]
         return Node(name, tuple(parts))
     if isinstance(value, (list, tuple)):
-        parts = [(str(at), _value(each, depth + 1)) for at, each in enumerate(value)]
+        parts = [(str(at), _value(element, depth + 1)) for at, element in enumerate(value)]
         return Node("list" if isinstance(value, list) else name, tuple(parts))
     if hasattr(value, "status_code") and hasattr(value, "content"):  # a response
-        parts = [(each, _value(getattr(value, each), depth)) for each in ("status_code", "content")]
+        parts = [(name, _value(getattr(value, name), depth)) for name in ("status_code", "content")]
         return Node(name, tuple(parts))
     if getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
         return _value({"": name, **vars(value)}, depth + 1)

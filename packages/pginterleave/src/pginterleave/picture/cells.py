@@ -89,7 +89,7 @@ class Row:
     @property
     def folded(self) -> bool:
         """Whether the row shows only a savepoint, and is drawn less high."""
-        lines = [line for each in self.lines.values() for line in each]
+        lines = [line for lines in self.lines.values() for line in lines]
         return bool(lines) and not self.value and all(line.kind == FOLDED for line in lines)
 
     def add(self, process: int, text: str, kind: str = SAID) -> None:
@@ -140,35 +140,39 @@ class Sheet:
         cycles = dependencies(own, snapshots=self.snapshots) if own else []
         if not wrong:
             pivot = any(step["pivot"] for step in own)
-            return [each for each in cycles if each.kind == CYCLE or pivot]
-        told = {each.target for each in cycles if each.kind == SKEW}
-        found = conflicts(own, snapshots=self.snapshots)
-        return cycles + [each for each in found if each.target not in told]
+            return [conflict for conflict in cycles if conflict.kind == CYCLE or pivot]
+        explained = {conflict.target for conflict in cycles if conflict.kind == SKEW}
+        others = conflicts(own, snapshots=self.snapshots)
+        return cycles + [conflict for conflict in others if conflict.target not in explained]
 
     def _rows(self) -> list[Row]:
         rows = [Row(step["process"]) for step in self.steps]
         rows += [Row(int(process)) for process in self.hidden]
         # A wait or a transaction may go on below the last row.
-        lasts = [each.last for each in self.waits] + [each.last for each in self.transactions]
+        lasts = [wait.last for wait in self.waits] + [
+            transaction.last for transaction in self.transactions
+        ]
         rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
         before = self.initial
-        for number, (step, said) in enumerate(
+        for number, (step, phrase) in enumerate(
             zip(self.steps, words(self.steps, self.whole), strict=True), 1
         ):
             row, process, until = rows[number - 1], step["process"], step["until"]
             row.title = self.told[number - 1]
             if step["waited_for"]:
-                row.add(process, said.sent)
+                row.add(process, phrase.sent)
                 blockers = " and ".join(map(str, step["waited_for"]))
                 row.add(process, f"waits for process {blockers}", WAIT)
                 back = rows[until - 1]
                 if until <= len(self.steps):
-                    back.add(process, said.returned or ("" if said.error else "goes on"))
-                    back.add(process, _refused(said.error, step["pivot"]), ERROR)
+                    back.add(process, phrase.returned or ("" if phrase.error else "goes on"))
+                    back.add(process, _refused(phrase.error, step["pivot"]), ERROR)
             else:
-                folds = step["kind"] in ("SAVEPOINT", "RELEASE") and not said.error
-                row.add(process, said.sent if said.error else f"{said}", FOLDED if folds else SAID)
-                row.add(process, _refused(said.error, step["pivot"]), ERROR)
+                folds = step["kind"] in ("SAVEPOINT", "RELEASE") and not phrase.error
+                row.add(
+                    process, phrase.sent if phrase.error else f"{phrase}", FOLDED if folds else SAID
+                )
+                row.add(process, _refused(phrase.error, step["pivot"]), ERROR)
             row.value = readable(step["observed"]) if step["observed"] != before else ""
             before = step["observed"]
         for lock in self.locks:
@@ -188,16 +192,21 @@ class Sheet:
         return [*rows, raised] if raised.lines else rows
 
     def _marks(self) -> dict[int, list[str]]:
-        said: list[tuple[int | None, str]] = []
-        for each in self.conflicts:
-            at_source = AT_SOURCE.get(each.kind, "").format(each.target)
-            at_source = each.said_at_source if each.kind == CYCLE else at_source
-            at_target = AT_TARGET.get(each.kind, "") if each.source else each.said_at_target
-            named = each.source
-            if each.kind == FOREIGN and each.source:
-                named = self.steps[each.source - 1]["process"]
-            said += [(each.source, at_source), (each.target, at_target.format(named))]
-        return by_step(said)
+        numbered_texts: list[tuple[int | None, str]] = []
+        for conflict in self.conflicts:
+            at_source = AT_SOURCE.get(conflict.kind, "").format(conflict.target)
+            at_source = conflict.said_at_source if conflict.kind == CYCLE else at_source
+            at_target = (
+                AT_TARGET.get(conflict.kind, "") if conflict.source else conflict.said_at_target
+            )
+            named = conflict.source
+            if conflict.kind == FOREIGN and conflict.source:
+                named = self.steps[conflict.source - 1]["process"]
+            numbered_texts += [
+                (conflict.source, at_source),
+                (conflict.target, at_target.format(named)),
+            ]
+        return by_step(numbered_texts)
 
 
 def readable(observed: str) -> str:

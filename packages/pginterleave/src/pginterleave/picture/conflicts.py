@@ -52,18 +52,21 @@ class Conflict:
 def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
     """Return the texts for each step, by its number."""
     return by_step(
-        said
-        for each in conflicts
-        for said in ((each.source, each.said_at_source), (each.target, each.said_at_target))
+        mark
+        for conflict in conflicts
+        for mark in (
+            (conflict.source, conflict.said_at_source),
+            (conflict.target, conflict.said_at_target),
+        )
     )
 
 
-def by_step(said: Iterable[tuple[int | None, str]]) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
-    for number, text in said:
-        if number and text and text not in found.setdefault(number, []):
-            found[number].append(text)
-    return found
+def by_step(numbered_texts: Iterable[tuple[int | None, str]]) -> dict[int, list[str]]:
+    texts: dict[int, list[str]] = {}
+    for number, text in numbered_texts:
+        if number and text and text not in texts.setdefault(number, []):
+            texts[number].append(text)
+    return texts
 
 
 def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
@@ -72,10 +75,10 @@ def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
     `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
     """
     history = History(steps, snapshots)
-    found = [*_stale(history), *_refused(history), *_foreign(history), *_torn(history)]
+    explanations = [*_stale(history), *_refused(history), *_foreign(history), *_torn(history)]
     # These conflicts also occur in harmless schedules: they count only if there is no other.
-    found = found or [*_late(history), *_elsewhere(history)]
-    return list(dict.fromkeys(found or _unwritten(history)))
+    explanations = explanations or [*_late(history), *_elsewhere(history)]
+    return list(dict.fromkeys(explanations or _unwritten(history)))
 
 
 def _stale(history: History) -> Iterator[Conflict]:
@@ -95,21 +98,21 @@ def _stale(history: History) -> Iterator[Conflict]:
         if not between:
             continue
         number = own["number"]
-        said = f"rests on the stale read of step {read['number']}"
+        text = f"rests on the stale read of step {read['number']}"
         nothing = own["error"] or own["rows"] == 0
         if nothing:
-            said = f"{'fails' if own['error'] else 'changes no row'}: what it read is out of date"
+            text = f"{'fails' if own['error'] else 'changes no row'}: what it read is out of date"
         if read is not own:
             stale = f"stale read: process {between[0]['process']} commits a change after it"
-            yield Conflict(STALE, read["number"], number, stale, said)
+            yield Conflict(STALE, read["number"], number, stale, text)
         for other in () if nothing else between:
             if overwrites(read, other, own):
                 lost = f"lost update: overwritten by step {number}"
-                said = f"overwrites step {other['number']}"
-                yield Conflict(LOST, other["number"], number, lost, said)
+                text = f"overwrites step {other['number']}"
+                yield Conflict(LOST, other["number"], number, lost, text)
             else:
-                said = f"has not seen step {other['number']}"
-                yield Conflict(UNSEEN, other["number"], number, "", said)
+                text = f"has not seen step {other['number']}"
+                yield Conflict(UNSEEN, other["number"], number, "", text)
 
 
 def _refused(history: History) -> Iterator[Conflict]:
@@ -135,7 +138,7 @@ def _foreign(history: History) -> Iterator[Conflict]:
         if len(step["tables"]) > 1:  # it aggregates several rows, and takes none of them
             continue
         own = (*history.after(step), *history.writes(step["process"]))
-        if any(same_rows(step, each) for each in own):
+        if any(same_rows(step, write) for write in own):
             continue
         writers = [
             other
@@ -143,9 +146,9 @@ def _foreign(history: History) -> Iterator[Conflict]:
             if history.visible(other) < history.read_at(step) and same_rows(step, other)
         ]
         if writers:
-            said = f"takes what process {writers[-1]['process']} has written"
-            yield Conflict(FOREIGN, writers[-1]["number"], step["number"], "", said)
-        elif all(history.visible(each) == NEVER for each in history.steps):
+            text = f"takes what process {writers[-1]['process']} has written"
+            yield Conflict(FOREIGN, writers[-1]["number"], step["number"], "", text)
+        elif all(history.visible(step) == NEVER for step in history.steps):
             yield Conflict(FOREIGN, None, step["number"], "", "takes what was there before")
 
 
@@ -161,8 +164,8 @@ def _torn(history: History) -> Iterator[Conflict]:
             torn = history.visible(seen) < moment < history.visible(unseen)
             if torn and seen["process"] == unseen["process"]:
                 late = f"is committed after step {read['number']} has read"
-                said = f"has seen step {seen['number']}, and not step {unseen['number']}"
-                yield Conflict(LATE, unseen["number"], read["number"], late, said)
+                text = f"has seen step {seen['number']}, and not step {unseen['number']}"
+                yield Conflict(LATE, unseen["number"], read["number"], late, text)
 
 
 def _late(history: History) -> Iterator[Conflict]:
@@ -176,8 +179,8 @@ def _late(history: History) -> Iterator[Conflict]:
             during = history.done(write) < moment < history.visible(write)
             if during and (may_have_read(read, write) or would_have_read(read, write)):
                 late = f"is committed after step {read['number']} has read"
-                said = f"has not seen step {write['number']}"
-                yield Conflict(LATE, write["number"], read["number"], late, said)
+                text = f"has not seen step {write['number']}"
+                yield Conflict(LATE, write["number"], read["number"], late, text)
 
 
 def _elsewhere(history: History) -> Iterator[Conflict]:
@@ -192,30 +195,30 @@ def _elsewhere(history: History) -> Iterator[Conflict]:
         for other in history.writes_of_others(own["process"]):
             number = other["number"]
             if number < own["number"] and other["table"] == own["table"]:
-                said = (
+                text = (
                     f"has not seen step {number}: it rests on {looked[-1]}, not on {own['table']}"
                 )
-                yield Conflict(ELSEWHERE, number, own["number"], "", said)
+                yield Conflict(ELSEWHERE, number, own["number"], "", text)
 
 
 def _unwritten(history: History) -> Iterator[Conflict]:
     """Yield the reads and deletes that no write follows, and writes of half the tables only."""
     for step in history.steps:
-        kinds = {each["kind"] for each in history.steps if each["process"] == step["process"]}
-        later = {each["kind"] for each in history.after(step)}
+        kinds = {other["kind"] for other in history.steps if other["process"] == step["process"]}
+        later = {other["kind"] for other in history.after(step)}
         if step["kind"] == "DELETE" and later.isdisjoint(WRITES):
-            said = "only its process knows now what it has deleted"
-            yield Conflict(UNWRITTEN, None, step["number"], "", said)
+            text = "only its process knows now what it has deleted"
+            yield Conflict(UNWRITTEN, None, step["number"], "", text)
         if step["kind"] == "SELECT" and "SELECT" not in later and kinds.isdisjoint(WRITES):
             yield Conflict(UNWRITTEN, None, step["number"], "", "no write follows")
         for other in history.steps if history.visible(step) < NEVER else ():
             theirs, own = (
-                {table for write in history.writes(each["process"]) for table in write["writes"]}
-                for each in (other, step)
+                {table for write in history.writes(half["process"]) for table in write["writes"]}
+                for half in (other, step)
             )
             if theirs - own and same_write(step, other):
-                said = f"no write to {' and '.join(sorted(theirs - own))} follows"
-                yield Conflict(UNWRITTEN, None, step["number"], "", said)
+                text = f"no write to {' and '.join(sorted(theirs - own))} follows"
+                yield Conflict(UNWRITTEN, None, step["number"], "", text)
 
 
 def dependencies(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
@@ -240,10 +243,10 @@ def _deadlocks(history: History) -> Iterator[Conflict]:
             if step["waited_for"] and step["until"] >= ended
         }
         cycle = _cycle(waiting, [victim])
-        said = ", which waits for ".join(f"process {step['process']}" for step in cycle[1:])
+        waits = ", which waits for ".join(f"process {step['process']}" for step in cycle[1:])
         for step, other in pairwise(cycle):
-            told = f"victim of a deadlock: waits for {said}" if step is victim else ""
-            yield Conflict(CYCLE, step["number"], other["number"], told, "")
+            text = f"victim of a deadlock: waits for {waits}" if step is victim else ""
+            yield Conflict(CYCLE, step["number"], other["number"], text, "")
 
 
 def _cycle(waiting: dict[int, Step], path: list[Step]) -> list[Step]:
@@ -253,9 +256,9 @@ def _cycle(waiting: dict[int, Step], path: list[Step]) -> list[Step]:
         if step is path[0]:
             return [*path, step]
         if step and step not in path:
-            found = _cycle(waiting, [*path, step])
-            if len(found) > len(path) + 1:
-                return found
+            cycle = _cycle(waiting, [*path, step])
+            if len(cycle) > len(path) + 1:
+                return cycle
     return path
 
 
@@ -276,8 +279,8 @@ def _skew(history: History) -> Iterator[Conflict]:
         writes = [write for _, write in (*there, *back)]
         if there and back and not any(same_rows(*pair) for pair in combinations(writes, 2)):
             for read, write in sorted({(r["number"], w["number"]) for r, w in (*there, *back)}):
-                said = f"changes what step {read} has read"
-                yield Conflict(SKEW, read, write, f"does not see step {write}", said)
+                text = f"changes what step {read} has read"
+                yield Conflict(SKEW, read, write, f"does not see step {write}", text)
 
 
 def _unseen(history: History, one: list[Step], two: list[Step]) -> Iterator[tuple[Step, Step]]:

@@ -3,17 +3,17 @@
 from pginterleave.picture.conflicts import conflicts, dependencies, marks
 from pginterleave.picture.recorded import recorded_steps
 from pginterleave.picture.wording import Names, changing
-from pginterleave.steps import Shown
+from pginterleave.steps import RanSchedule
 
 
-def columns_that_change(schedule: Shown) -> dict[int, set[str]]:
+def columns_that_change(schedule: RanSchedule) -> dict[int, set[str]]:
     """Return, by the number of each step, the columns that have several values in its table."""
     steps = recorded_steps(schedule)
     changed = changing(steps, Names(steps))
     return {number: changed[step["table"]] for number, step in enumerate(steps, start=1)}
 
 
-def marks_of_steps(schedule: Shown) -> dict[int, list[str]]:
+def marks_of_steps(schedule: RanSchedule) -> dict[int, list[str]]:
     """Return what is wrong at the steps, such as "stale read", by their numbers."""
     steps = recorded_steps(schedule)
     if not (steps and schedule.violation):

@@ -64,7 +64,7 @@ class Grid:
 
     def locked(self, process: int) -> list[str]:
         """Return what a process locks; each lock has a separate column in the lane."""
-        return list(dict.fromkeys(each.on for each in self.sheet.locks if each.process == process))
+        return list(dict.fromkeys(lock.on for lock in self.sheet.locks if lock.process == process))
 
     def box(self, process: int) -> tuple[float, float]:
         lane, size = self.lanes[process], self.size
@@ -87,7 +87,7 @@ class Grid:
             value = row.value if row else readable(self.sheet.initial)
             needed = [len(self.value_lines(value)) * size.font * 1.3]
             for process, lines in (row.lines if row else {}).items():
-                needed.append(sum(each.height for each in self.placed(process, lines)))
+                needed.append(sum(line.height for line in self.placed(process, lines)))
             font = size.small if row and row.folded else size.font
             top += max([*needed, font * 1.3]) + self.pad(number) * 2
             bottoms.append(top)
@@ -97,30 +97,30 @@ class Grid:
         """Return the lines of a cell; a lock's mode is put beside the first line if it fits."""
         left, right = self.box(process)
         width = right - left - 2 * self.size.pad
-        found: list[Placed] = []
+        placed: list[Placed] = []
         for line in sorted(lines, key=lambda line: line.kind == LOCK):
-            taken = len(found[0].text) * self.size.font if found else width
+            taken = len(placed[0].text) * self.size.font if placed else width
             needed = taken + len(line.text) * self.size.small + self.size.font
-            if line.kind == LOCK and needed * CHARACTER < width and not found[0].beside:
-                found[0] = found[0]._replace(beside=line.text)
+            if line.kind == LOCK and needed * CHARACTER < width and not placed[0].beside:
+                placed[0] = placed[0]._replace(beside=line.text)
                 continue
             font = self.size.font if line.kind == SAID else self.size.small
             texts = self.wrapped(line, width)
-            found += [Placed(text, line.kind, font * 1.3) for text in texts]
-        return found
+            placed += [Placed(text, line.kind, font * 1.3) for text in texts]
+        return placed
 
     def value_lines(self, value: str) -> list[str]:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
         return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER))))
 
     def verdict_lines(self) -> list[tuple[str, str, float]]:
-        verdict, size, found = self.sheet.verdict, self.size, list[tuple[str, str, float]]()
+        verdict, size, lines = self.sheet.verdict, self.size, list[tuple[str, str, float]]()
         texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
         texts += [(f"Due: {verdict.due}", "due", size.small)] if verdict.due else []
         for text, style, font in texts if self.sheet.ended else ():
             characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER)
-            found += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
-        return found
+            lines += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
+        return lines
 
     def middle(self, row: int) -> float:
         return self.tops[row] + self.pad(row) + self.size.font * 0.65

@@ -45,22 +45,22 @@ class History:
     def before(self, step: Step) -> list[Step]:
         """Return the earlier steps of the same process."""
         earlier = self.steps[: step["number"] - 1]
-        return [each for each in earlier if each["process"] == step["process"]]
+        return [other for other in earlier if other["process"] == step["process"]]
 
     def after(self, step: Step) -> list[Step]:
         """Return the later steps of the same process."""
         later = self.steps[step["number"] :]
-        return [each for each in later if each["process"] == step["process"]]
+        return [other for other in later if other["process"] == step["process"]]
 
     def writes(self, process: int) -> list[Step]:
         """Return the steps of a process whose writes were committed."""
-        return [each for each in self._lasting() if each["process"] == process]
+        return [step for step in self._lasting() if step["process"] == process]
 
     def writes_of_others(self, process: int) -> list[Step]:
-        return [each for each in self._lasting() if each["process"] != process]
+        return [step for step in self._lasting() if step["process"] != process]
 
     def _lasting(self) -> list[Step]:
-        return [each for each in self.steps if self.visible(each) < NEVER]
+        return [step for step in self.steps if self.visible(step) < NEVER]
 
     def last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
@@ -106,8 +106,8 @@ def same_rows(step: Step, other: Step) -> bool:
 
 def same_write(step: Step, other: Step) -> bool:
     """Return whether two statements write the same columns of a table."""
-    said = ("kind", "table", "computed")
-    return all(step[name] == other[name] for name in said) and set(step["wrote"]) == set(
+    names = ("kind", "table", "computed")
+    return all(step[name] == other[name] for name in names) and set(step["wrote"]) == set(
         other["wrote"]
     )
 
@@ -117,8 +117,8 @@ def _rows(step: Step) -> list[dict[str, str | None]]:
     known = {**step["condition"], **{c: v for c, v in step["wrote"].items() if c in ROW}}
     if step["kind"] == "INSERT":
         known = step["wrote"]
-    told = [{c: v for c, v in row.items() if c in ROW} for row in step["read"]]
-    return [{**row, **known} for row in told] or [known]
+    rows = [{c: v for c, v in row.items() if c in ROW} for row in step["read"]]
+    return [{**row, **known} for row in rows] or [known]
 
 
 def _agree(one: dict[str, str | None], two: dict[str, str | None]) -> bool:
@@ -134,7 +134,7 @@ def overwrites(read: Step, first: Step, second: Step) -> bool:
     if second["kind"] != "UPDATE" or first["kind"] == "INSERT" or not same_rows(first, second):
         return False
     row = _rows(first)[0]
-    before: Step = next((each for each in read["read"] if _agree(each, row)), {})
+    before: Step = next((candidate for candidate in read["read"] if _agree(candidate, row)), {})
     return any(
         column in first["computed"]
         or (column in first["wrote"] and first["wrote"][column] != before.get(column))
@@ -186,7 +186,7 @@ def prefix(steps: list[Step], number: int) -> list[Step]:
 
 def transactions(steps: list[Step]) -> list[Transaction]:
     """Return the transactions of more than one statement, in the order in which they end."""
-    found: list[Transaction] = []
+    ended: list[Transaction] = []
     since: dict[int, int] = {}
     for row, step in enumerate(steps, start=1):
         for process in set(step["in_transaction"]) - set(since):
@@ -194,8 +194,8 @@ def transactions(steps: list[Step]) -> list[Transaction]:
         for process in set(since) - set(step["in_transaction"]):
             first = since.pop(process)
             if step["process"] == process and step["kind"] in ENDS:
-                found.append(Transaction(process, first, row, step["kind"]))
-    return found + [
+                ended.append(Transaction(process, first, row, step["kind"]))
+    return ended + [
         Transaction(process, first, len(steps) + 1, "") for process, first in since.items()
     ]
 
@@ -210,22 +210,22 @@ def waits(steps: list[Step]) -> list[Wait]:
 
 def tries(steps: list[Step]) -> set[int]:
     """Return the steps that begin a retry: after an error, or with `alone`."""
-    found, begun = set[int](), dict[int, Step]()  # the first step of each open transaction
+    retries, begun = set[int](), dict[int, Step]()  # the first step of each open transaction
     failed: dict[int, Step] = {}
     for number, step in enumerate(steps, start=1):
         process = step["process"]
         if process in failed and process not in begun and step["kind"] not in ENDS:
             before = failed.pop(process)
             if (step["kind"], step["table"]) == (before["kind"], before["table"]):
-                found.add(number)
+                retries.add(number)
         if step.get("alone"):
-            found.add(number)
+            retries.add(number)
         first = begun.setdefault(process, step)
         if step["error"]:
             failed[process] = first
         if step["kind"] in ENDS:
             del begun[process]
-    return found
+    return retries
 
 
 def locks(steps: list[Step]) -> list[Lock]:
@@ -233,7 +233,7 @@ def locks(steps: list[Step]) -> list[Lock]:
 
     There is one lock for each process and object, with the mode of the first statement.
     """
-    names, found = Names(steps), dict[tuple[int, str], Lock]()
+    names, held = Names(steps), dict[tuple[int, str], Lock]()
     for row, step in enumerate(steps, start=1):
         mode = step["lock"] or (NEW_ROW if step["kind"] == "INSERT" else "")
         first = step["until"]
@@ -248,10 +248,10 @@ def locks(steps: list[Step]) -> list[Lock]:
         on = step["lock_name"] if mode == "advisory" else names.of(step)
         on = step["table"] if step["kind"] == "LOCK" else on
         lock = Lock(step["process"], first, released(steps, row), mode, on)
-        before = found.get((lock.process, on))
+        before = held.get((lock.process, on))
         if before is None or before.last < lock.first:
-            found[lock.process, on] = lock
-    return list(found.values())
+            held[lock.process, on] = lock
+    return list(held.values())
 
 
 def released(steps: list[Step], number: int) -> int:

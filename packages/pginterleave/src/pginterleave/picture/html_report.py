@@ -10,7 +10,7 @@ from pginterleave.picture.cells import REFUSED, Sheet, verdict
 from pginterleave.picture.conflicts import marks
 from pginterleave.picture.layout import drawings, svg
 from pginterleave.picture.recorded import recorded_steps
-from pginterleave.steps import Shown
+from pginterleave.steps import RanSchedule
 
 STATIC = Path(__file__).parent / "static" / "pginterleave"
 VIOLATED, SAFE, NOT_PROVEN = "violated", "safe", "not proven"
@@ -19,11 +19,13 @@ BUTTONS = ("first", "back", "forward", "all")
 Found = dict[str, Any]  # of a call in a test: `test`, `verdict`, `summary`, `pictures` as HTML
 
 
-def page(found: Sequence[Found], below: str = "") -> str:
+def page(results: Sequence[Found], below: str = "") -> str:
     """Return the page, with the violated races first, and HTML to put below them."""
     order = [VIOLATED, REFUSED, NOT_PROVEN, SAFE]
-    listed = sorted(found, key=lambda each: order.index(each["verdict"]))
-    counts = ", ".join(f"{sum(e['verdict'] == each for e in found)} {each}" for each in order)
+    listed = sorted(results, key=lambda entry: order.index(entry["verdict"]))
+    counts = ", ".join(
+        f"{sum(e['verdict'] == verdict for e in results)} {verdict}" for verdict in order
+    )
     styles = "".join((STATIC / name).read_text("utf-8") for name in ("report.css", "picture.css"))
     script = (STATIC / "steps.js").read_text("utf-8")
     return (
@@ -38,48 +40,52 @@ def page(found: Sequence[Found], below: str = "") -> str:
     )
 
 
-def _entry(found: Found) -> str:
-    verdict, pictures = found["verdict"], found["pictures"]
+def _entry(result: Found) -> str:
+    verdict, pictures = result["verdict"], result["pictures"]
     return (
         f'<details class="test {verdict.replace(" ", "-")}"{" open" * bool(pictures)}>\n'
         f"<summary><b>{SIGNS[verdict]} {verdict}</b> "
-        f"<code>{escape(found['test'])}</code></summary>\n"
-        f"<p>{escape(found['summary'])}</p>\n{''.join(pictures)}</details>\n"
+        f"<code>{escape(result['test'])}</code></summary>\n"
+        f"<p>{escape(result['summary'])}</p>\n{''.join(pictures)}</details>\n"
     )
 
 
-def picture(schedule: Shown, *, name: str, snapshots: bool, replay: Sequence[str] = ()) -> str:
+def picture(schedule: RanSchedule, *, name: str, snapshots: bool, replay: str = "") -> str:
     """Return a counterexample as HTML: its picture, and a table of its steps.
 
     Args:
         schedule: the counterexample.
         name: a name that is unique on the page.
         snapshots: whether a transaction reads as of its first query, as at the stricter levels.
-        replay: the commands and calls that run the schedule again.
+        replay: the command that runs the schedule again, or "".
     """
     steps = recorded_steps(schedule)
-    outcomes = [each.raised and formatting.exception(each.raised) for each in schedule.outcomes]
+    outcomes = [
+        outcome.raised and formatting.exception(outcome.raised) for outcome in schedule.outcomes
+    ]
     processes = len(schedule.outcomes)
     ends = verdict(schedule.violation, raises=schedule.raises)
-    raises = [each or "" for each in outcomes]
+    raises = [outcome or "" for outcome in outcomes]
     sheet = Sheet(steps, steps, processes, "", ends, raises, snapshots=snapshots)
     described = f"Schedule {schedule.order}, step by step; the table below tells the same"
     buttons = "".join(
-        f'<button type="button" data-go="{each}">{each.title()}</button>' for each in BUTTONS
+        f'<button type="button" data-go="{name}">{name.title()}</button>' for name in BUTTONS
     )
-    raised = (each.raised for each in schedule.outcomes if each.raised and schedule.raises)
-    tracebacks = "".join(f"<pre>{escape(formatting.traceback_of(each))}</pre>\n" for each in raised)
-    ways = "".join(f"<pre>{escape(each)}</pre>\n" for each in replay)
+    raised = (outcome.raised for outcome in schedule.outcomes if outcome.raised and schedule.raises)
+    tracebacks = "".join(
+        f"<pre>{escape(formatting.traceback_of(error))}</pre>\n" for error in raised
+    )
+    command = f"<pre>{escape(replay)}</pre>\n" if replay else ""
     return (
         f'<section data-schedule>\n<p class="verdict-box {ends.kind}"><b>{ends.sign} '
         f"{escape(schedule.violation)}</b></p>\n"
         f'<nav class="around" aria-label="Schedule"><span>Schedule <b>{schedule.order}</b></span> '
         f'<div class="stepping" hidden>{buttons}<span class="help">or ← → Home End</span>'
         '<p class="unseen" role="status"></p></div></nav>\n'
-        f"{''.join(svg(each, described, name=name) for each in drawings(sheet))}\n"
+        f"{''.join(svg(drawing, described, name=name) for drawing in drawings(sheet))}\n"
         '<div class="sent-now" hidden><p class="told"></p><code></code> '
         '<span class="returned"></span></div>\n'
-        f"{tracebacks}{ways}"
+        f"{tracebacks}{command}"
         f'<details class="as-table {ends.kind}">'
         "<summary>Every step with its SQL and result, as a table</summary>\n"
         f"{_table(sheet)}</details>\n</section>\n"
@@ -88,7 +94,7 @@ def picture(schedule: Shown, *, name: str, snapshots: bool, replay: Sequence[str
 
 def _table(sheet: Sheet) -> str:
     numbers, marked = range(1, sheet.processes + 1), marks(sheet.conflicts)
-    heads = "".join(f'<th scope="col">process {each}</th>' for each in numbers)
+    heads = "".join(f'<th scope="col">process {number}</th>' for number in numbers)
     rows = [_row(number, sheet, marked) for number in range(1, len(sheet.steps) + 1)]
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="Steps"><table class="lanes">\n'
@@ -108,10 +114,10 @@ def _row(number: int, sheet: Sheet, marked: dict[int, list[str]]) -> str:
         cell += _p("wait", f"waits for process {' and '.join(map(str, step['waited_for']))}")
     if step["until"] == number:
         cell += _result(step)
-    cell += "".join(_p("mark", each) for each in marked.get(number, []))
+    cell += "".join(_p("mark", text) for text in marked.get(number, []))
     cell += _p("told", sheet.told[number - 1]) + _p("sent", step["where"])
     cells[step["process"] - 1] += cell
-    shown = "".join(f"<td>{each}</td>" for each in cells)
+    shown = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr><th scope="row">{number}</th>{shown}</tr>\n'
 
 

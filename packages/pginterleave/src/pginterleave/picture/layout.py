@@ -105,31 +105,36 @@ class _Layout(Grid):
 
     def _transactions(self) -> None:
         size = self.size
-        for each in self.sheet.transactions:
-            lane, last = self.lanes[each.process], min(each.last, len(self.sheet.rows))
+        for transaction in self.sheet.transactions:
+            lane, last = (
+                self.lanes[transaction.process],
+                min(transaction.last, len(self.sheet.rows)),
+            )
             left, right = lane.left + size.margin - 3, lane.right - 3
             if lane.inner < 0:
                 left, right = lane.left + 3, lane.right - size.margin + 3
-            top, bottom = self.tops[each.first] + 1, self.bottoms[last] - 1
-            title = f"transaction of process {each.process}, {each.end or 'still open'}"
-            style = f"transaction {each.end.lower() or 'open'}"
-            box = Rect(left, top, right - left, bottom - top, style, each.first, title)
+            top, bottom = self.tops[transaction.first] + 1, self.bottoms[last] - 1
+            title = (
+                f"transaction of process {transaction.process}, {transaction.end or 'still open'}"
+            )
+            style = f"transaction {transaction.end.lower() or 'open'}"
+            box = Rect(left, top, right - left, bottom - top, style, transaction.first, title)
             self.drawing.below.append(box)
 
     def _waits(self) -> None:
-        for each in self.sheet.waits:
-            left, right = self.box(each.process)
-            last = min(each.last, len(self.sheet.rows))
-            top = self.bottoms[each.first]
+        for wait in self.sheet.waits:
+            left, right = self.box(wait.process)
+            last = min(wait.last, len(self.sheet.rows))
+            top = self.bottoms[wait.first]
             if self.tops[last] > top:
-                gap = Rect(left, top, right - left, self.tops[last] - top, "waiting", each.first)
+                gap = Rect(left, top, right - left, self.tops[last] - top, "waiting", wait.first)
                 self.drawing.below.append(gap)
-            start, y = self.inner_edge(each.process), self.middle(each.first)
-            for other in each.waited_for:
+            start, y = self.inner_edge(wait.process), self.middle(wait.first)
+            for other in wait.waited_for:
                 end = self.inner_edge(other)
-                self._line(start, y, end, y, "for-whom", each.first, "wait")
+                self._line(start, y, end, y, "for-whom", wait.first, "wait")
             releaser = self.sheet.rows[last - 1].process
-            if each.first < each.last <= len(self.sheet.steps) and releaser != each.process:
+            if wait.first < wait.last <= len(self.sheet.steps) and releaser != wait.process:
                 y = self.middle(last)
                 self._line(self.inner_edge(releaser), y, start, y, "release", last, "wait")
 
@@ -171,7 +176,7 @@ class _Layout(Grid):
                 left, right = self.box(process)
                 placed = self.placed(process, lines)
                 pad = self.pad(number)
-                height = sum(each.height for each in placed) + pad
+                height = sum(line.height for line in placed) + pad
                 style = "step" if process == row.process else "step back"
                 style += "".join(f" has-{line.kind}" for line in lines if line.kind != SAID)
                 top = self.tops[number] + pad / 2
@@ -212,11 +217,13 @@ class _Layout(Grid):
             y += font * 1.3
 
     def _conflicts(self) -> None:
-        for each in self.sheet.conflicts:
-            if not each.source:
+        for conflict in self.sheet.conflicts:
+            if not conflict.source:
                 continue
-            one, two = (self.sheet.steps[n - 1]["process"] for n in (each.source, each.target))
-            y, to_y = self.middle(each.source), self.middle(each.target)
+            one, two = (
+                self.sheet.steps[n - 1]["process"] for n in (conflict.source, conflict.target)
+            )
+            y, to_y = self.middle(conflict.source), self.middle(conflict.target)
             if one == two:
                 outer = 0 if self.lanes[one].inner > 0 else 1
                 x = to_x = self.box(one)[outer]
@@ -226,7 +233,7 @@ class _Layout(Grid):
                 bend, to_bend = x + (to_x - x) * 0.5, to_x - (to_x - x) * 0.5
                 y, to_y = y + self.size.font * 0.5, to_y - self.size.font * 0.5
             curve = f"C{bend:.1f} {y:.1f} {to_bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
-            style, step = f"conflict {each.kind}", max(each.source, each.target)
+            style, step = f"conflict {conflict.kind}", max(conflict.source, conflict.target)
             self.drawing.arrows.append(Path(f"M{x:.1f} {y:.1f}{curve}", style, step, "bad"))
 
 
@@ -245,7 +252,8 @@ def svg(drawing: Drawing, described: str, *, name: str = "") -> str:
         for head in HEADS
     ]
     below = [
-        _rectangle(each) if isinstance(each, Rect) else _path(each, name) for each in drawing.below
+        _rectangle(shape) if isinstance(shape, Rect) else _path(shape, name)
+        for shape in drawing.below
     ]
     lines = [
         f'<svg class="picture {drawing.size.name} {drawing.kind}" '
@@ -258,7 +266,7 @@ def svg(drawing: Drawing, described: str, *, name: str = "") -> str:
         f'<g clip-path="url(#taken-{name})">',
         *below,
         "</g>",
-        *(_path(each, name, f' data-step="{each.step}"') for each in drawing.arrows),
+        *(_path(arrow, name, f' data-step="{arrow.step}"') for arrow in drawing.arrows),
         f'<g clip-path="url(#taken-{name})">',
         *map(_rectangle, drawing.above),
         *map(_text, drawing.texts),

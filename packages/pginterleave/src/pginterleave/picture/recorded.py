@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pginterleave.formatting import place
 from pginterleave.picture.wording import WRITES
-from pginterleave.steps import Shown, Step
+from pginterleave.steps import RanSchedule, Step
 
 
 def recorded_step(step: Step) -> dict[str, Any]:
@@ -33,12 +33,12 @@ def recorded_step(step: Step) -> dict[str, Any]:
     }
 
 
-def recorded_steps(schedule: Shown) -> list[dict[str, Any]]:
+def recorded_steps(schedule: RanSchedule) -> list[dict[str, Any]]:
     """Return the steps; `in_transaction` lists the processes in a transaction after each."""
     recorded, inside = [], dict[int, bool]()
     for step in schedule.timeline:
-        returned = [each for each in schedule.timeline if each.until == step.number]
-        inside |= {each.process: each.in_transaction for each in returned}
+        returned = [other for other in schedule.timeline if other.until == step.number]
+        inside |= {other.process: other.in_transaction for other in returned}
         if step.until > step.number:  # it waits, and keeps the locks of its transaction
             inside[step.process] = True
         recorded.append(
@@ -100,7 +100,7 @@ def column_values(step: Step) -> dict[str, Any]:
         "kind": kind,
         "table": table,
         "tables": tables,
-        "writes": [written(tokens, start)[0] for each, start in effects if each in WRITES],
+        "writes": [written(tokens, start)[0] for effect, start in effects if effect in WRITES],
         "condition": equal(between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
         "computed": {name: text for name, text in set_to.items() if name not in wrote},
@@ -136,13 +136,13 @@ def read_from(tokens: Tokens) -> list[str]:
         for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if two == "AS" and three in ("(", "MATERIALIZED")
     }
-    depth, found = 0, list[tuple[int, str]]()
+    depth, tables = 0, list[tuple[int, str]]()
     for token, following in itertools.pairwise(tokens):
         depth += (token == "(") - (token == ")")  # noqa: S105
         if token in ("FROM", "JOIN") and isinstance(following, str):
-            found.append((depth, following))
-    found.sort(key=lambda each: each[0])
-    return list(dict.fromkeys(name for _, name in found if name != "(" and name not in named))
+            tables.append((depth, following))
+    tables.sort(key=lambda entry: entry[0])
+    return list(dict.fromkeys(name for _, name in tables if name != "(" and name not in named))
 
 
 def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
@@ -151,10 +151,10 @@ def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
     The modes are those of PostgreSQL. An UPDATE counts as one that changes no column of a unique
     key, which would take FOR UPDATE.
     """
-    words = [each if isinstance(each, str) else "" for each in tokens]
+    words = [token if isinstance(token, str) else "" for token in tokens]
     for position, word in enumerate(words):
         if re.match(r"pg_(try_)?advisory(_xact)?_lock", word):
-            values = (each.text for each in tokens[position:] if isinstance(each, Value))
+            values = (token.text for token in tokens[position:] if isinstance(token, Value))
             return "advisory", next(values, None) or ""
     if kind == "LOCK":
         return " ".join(map(str, between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
@@ -166,14 +166,14 @@ def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
 
 def computed(tokens: Tokens) -> dict[str, str]:
     """Return the columns of a SET clause, each with the text of its expression."""
-    found = {}
+    columns = {}
     for item in listed(["(", *tokens, ")"]):
         if len(item) > 2 and item[1] == "=":
             words = [
-                (each.text or "NULL") if isinstance(each, Value) else each for each in item[2:]
+                (token.text or "NULL") if isinstance(token, Value) else token for token in item[2:]
             ]
-            found[str(item[0])] = " ".join(words).removeprefix("( ").removesuffix(" )")
-    return found
+            columns[str(item[0])] = " ".join(words).removeprefix("( ").removesuffix(" )")
+    return columns
 
 
 def tokenize(sql: str, params: Any) -> Iterator[str | Value]:

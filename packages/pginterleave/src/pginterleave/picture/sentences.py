@@ -42,11 +42,11 @@ REASONS = {
 
 
 def sentences(
-    steps: list[Step], whole: list[Step], found: list[Conflict], *, snapshots: bool
+    steps: list[Step], whole: list[Step], conflicts: list[Conflict], *, snapshots: bool
 ) -> list[str]:
-    history, said = History(steps, snapshots), words(steps, whole)
+    history, worded = History(steps, snapshots), words(steps, whole)
     again = tries(steps)
-    told = []
+    texts = []
     for step in history.steps:
         number, process, until = step["number"], step["process"], step["until"]
         subject = f"Process {process}"
@@ -54,54 +54,54 @@ def sentences(
             subject += " tries again, " + "after all have ended, " * bool(step.get("alone")) + "and"
         if step["waited_for"]:
             blockers = " and ".join(map(str, step["waited_for"]))
-            text = f"{subject} wants to {said[number - 1].sent}, and waits for process {blockers}"
+            text = f"{subject} wants to {worded[number - 1].sent}, and waits for process {blockers}"
         else:
-            text = f"{subject} {_returns(step, said[number - 1])}"
+            text = f"{subject} {_returns(step, worded[number - 1])}"
         back = [
             earlier
             for earlier in history.steps[:number]
             if earlier["waited_for"] and earlier["until"] == number
         ]
-        for earlier in sorted(back, key=lambda each: not each["error"]):
+        for earlier in sorted(back, key=lambda step: not step["error"]):
             who = "it" if earlier is step else f"process {earlier['process']}"
-            text += f", and {who} {_returns(earlier, said[earlier['number'] - 1])}"
-            text += _reason(history, earlier, found, said)
+            text += f", and {who} {_returns(earlier, worded[earlier['number'] - 1])}"
+            text += _reason(history, earlier, conflicts, worded)
         if until == number and not step["waited_for"]:
-            text += _reason(history, step, found, said)
-        told.append(f"{text}.")
-    return told
+            text += _reason(history, step, conflicts, worded)
+        texts.append(f"{text}.")
+    return texts
 
 
-def _returns(step: Step, said: Words) -> str:
+def _returns(step: Step, phrase: Words) -> str:
     """Return what a process does by a step that has returned."""
     if step["error"] == DEADLOCK:
         return "is ended by PostgreSQL, as each waits for the other"
     if step["error"]:
-        wants = "" if step["waited_for"] else f"wants to {said.sent}, and "
+        wants = "" if step["waited_for"] else f"wants to {phrase.sent}, and "
         pivot = "PostgreSQL ends it as the pivot of a write skew"
         return wants + (pivot if step["pivot"] else f"is refused: {step['error']}")
-    verb, _, what = said.sent.partition(" ")
-    text = VERBS.get(said.sent) or f"{VERBS.get(verb, verb)} {what}"
-    if said.returned == "no row":
-        return f"finds no row to {said.sent}".replace(" to read", " of").rstrip(":")
-    if verb == "read" and said.returned == "found":
+    verb, _, what = phrase.sent.partition(" ")
+    text = VERBS.get(phrase.sent) or f"{VERBS.get(verb, verb)} {what}"
+    if phrase.returned == "no row":
+        return f"finds no row to {phrase.sent}".replace(" to read", " of").rstrip(":")
+    if verb == "read" and phrase.returned == "found":
         return f"finds {what.rstrip(':')}"
     if verb == "read":
-        return f"{text} {said.returned}"
-    if said.returned.startswith("read"):
-        return f"{text} and reads{said.returned.removeprefix('read')}"
-    return text + said.returned.replace("→", ", which makes").replace("found", "")
+        return f"{text} {phrase.returned}"
+    if phrase.returned.startswith("read"):
+        return f"{text} and reads{phrase.returned.removeprefix('read')}"
+    return text + phrase.returned.replace("→", ", which makes").replace("found", "")
 
 
-def _reason(history: History, step: Step, found: list[Conflict], said: list[Words]) -> str:
+def _reason(history: History, step: Step, conflicts: list[Conflict], worded: list[Words]) -> str:
     """Return why a step is wrong, or which write of another process a read does not see; or ""."""
     number = step["number"]
     for kind, text in REASONS.items():
-        for each in found:
-            source = number if kind == UNWRITTEN else each.source or 0
-            if (each.kind, each.target) == (kind, number) and 0 < source <= number:
+        for conflict in conflicts:
+            source = number if kind == UNWRITTEN else conflict.source or 0
+            if (conflict.kind, conflict.target) == (kind, number) and 0 < source <= number:
                 process = history.steps[source - 1]["process"]
-                write = _has_written(said[source - 1])
+                write = _has_written(worded[source - 1])
                 return f", {text.format(process=process, write=write, source=source)}"
     if step["kind"] != "SELECT" or step["error"]:
         return ""
@@ -112,11 +112,11 @@ def _reason(history: History, step: Step, found: list[Conflict], said: list[Word
         done = history.done(other) < history.done(step)
         unseen = done and lasts and history.read_at(step) < history.visible(other)
         if unseen and other["rows"] and may_have_read(step, other):
-            write = _has_written(said[other["number"] - 1])
+            write = _has_written(worded[other["number"] - 1])
             return f", although process {other['process']} has {write}"
     return ""
 
 
-def _has_written(said: Words) -> str:
-    verb, _, what = said.sent.partition(" ")
+def _has_written(phrase: Words) -> str:
+    verb, _, what = phrase.sent.partition(" ")
     return f"{HAS.get(verb, verb)} {what}"

@@ -45,7 +45,7 @@ def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
     several = {
         table
         for table in {step["table"] for step in every}
-        if len({names.of(each) for each in every if each["table"] == table}) > 1
+        if len({names.of(step) for step in every if step["table"] == table}) > 1
     }
     return [
         Words(
@@ -74,8 +74,8 @@ class Names:
         row = step["read"][0] if len(step["read"]) == 1 else {}
         known = {**row, **step["wrote"], **step["condition"]}
         key = self._keys.get((step["table"], known.get("id"))) or _key(known)
-        asked = [value for name, value in {**step["condition"], **step["wrote"]}.items() if value]
-        return short(key or next(iter(asked), None) or step["table"])
+        values = [value for name, value in {**step["condition"], **step["wrote"]}.items() if value]
+        return short(key or next(iter(values), None) or step["table"])
 
 
 def _key(row: dict[str, str | None]) -> str | None:
@@ -96,18 +96,18 @@ def short(value: str | None) -> str:
 def changing(steps: list[Step], names: Names) -> dict[str, set[str]]:
     """Return, by table, the columns that have several values for one row in the schedule."""
     values: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
-    found: dict[str, set[str]] = defaultdict(set)
+    columns: dict[str, set[str]] = defaultdict(set)
     for step in steps:
         rows = step["read"] if step["kind"] == "SELECT" else []
         for row in [*rows, step["wrote"]]:
             name = names.of({**step, "read": [row]})
             for column, value in row.items():
                 values[step["table"], name, column].add(value)
-        found[step["table"]] |= set(step["computed"])
+        columns[step["table"]] |= set(step["computed"])
     for (table, _, column), several in values.items():
         if len(several) > 1:
-            found[table].add(column)
-    return found
+            columns[table].add(column)
+    return columns
 
 
 def _sent(step: Step, names: Names, changing: set[str], several: bool) -> str:
@@ -139,13 +139,13 @@ def _sent(step: Step, names: Names, changing: set[str], several: bool) -> str:
 
 def _rows_read(step: Step, names: Names, changing: set[str]) -> str:
     """Return what a SELECT has read, with the names of the rows if there are several."""
-    told = []
+    texts = []
     for row in step["read"]:
         # Django gives a computed value, such as a count, a name with underscores.
         shown = {c.lstrip("_"): v for c, v in row.items() if _tells(step, c, changing)}
         name = f"{names.of({**step, 'read': [row]})}: " if len(step["read"]) > 1 else ""
-        told += [f"{name}{_columns(shown)}"] if shown else []
-    return ", ".join(told)
+        texts += [f"{name}{_columns(shown)}"] if shown else []
+    return ", ".join(texts)
 
 
 def _tells(step: Step, column: str, changing: set[str]) -> bool:

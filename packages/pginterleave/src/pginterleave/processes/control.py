@@ -15,11 +15,6 @@ from pginterleave.processes.watching import open_pids
 from pginterleave.sql.pg_catalog import Catalogue
 
 MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL's maximum
-MIN_STEP_TIMEOUT, MAX_STEP_TIMEOUT = 10.0, 120.0  # seconds
-ROUND_TRIPS = (
-    20_000  # a step may take the time of so many; usually that is less than MIN_STEP_TIMEOUT
-)
-MEASURED_ROUND_TRIPS = 20
 
 
 class Database(Protocol):
@@ -136,18 +131,3 @@ class Control:
         with contextlib.suppress(self.database.Error):
             if pids:
                 self.ask(queries.TERMINATE, pids=pids)
-
-
-def measured_timeout(database: Database) -> float:
-    """Return the seconds that a step may take, from the time that PostgreSQL takes to answer."""
-    if database.in_transaction():  # it is refused later, and a failed one answers nothing
-        return MIN_STEP_TIMEOUT
-    database.ask("SELECT 1", {})  # it may have to connect
-    began = time.perf_counter()
-    for _ in range(MEASURED_ROUND_TRIPS):
-        database.ask("SELECT 1", {})
-    return timeout_for((time.perf_counter() - began) / MEASURED_ROUND_TRIPS)
-
-
-def timeout_for(round_trip: float) -> float:
-    return min(MAX_STEP_TIMEOUT, max(MIN_STEP_TIMEOUT, ROUND_TRIPS * round_trip))

@@ -43,7 +43,6 @@ class Monitor:
         self.stalled = False  # no process can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
         self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
-        self.slow_deadlocks = 0  # deadlocks that ended after the server's deadlock_timeout
 
     def settle(self, runner: Process | None = None) -> bool:
         """Wait until every process is at its next step, done, or blocked by another.
@@ -54,14 +53,20 @@ class Monitor:
         self.waited_before = waited
         self._wait(runner)
         returned = self._in_state(RETURNED)
-        unblocked = [each for each in waited if each in returned or each.blockers != waited[each]]
+        unblocked = [
+            process
+            for process in waited
+            if process in returned or process.blockers != waited[process]
+        ]
         if len(unblocked) > 1:
             self._check_order(unblocked, returned)
         while returned:  # one at a time, so that Python runs in one process at a time
             returned[0].go()
             self._wait(runner)
             returned = self._in_state(RETURNED)
-        since = max((each.blocked_since for each in self.processes if each.blockers), default=0.0)
+        since = max(
+            (process.blocked_since for process in self.processes if process.blockers), default=0.0
+        )
         left = since + self.check_time - time.monotonic()
         if left > 0:
             time.sleep(left)
@@ -79,7 +84,7 @@ class Monitor:
         """
         attempt = self.attempt
         attempt.undetermined = True
-        committing = [each.number for each in unblocked if each.step.kind == "COMMIT"]
+        committing = [process.number for process in unblocked if process.step.kind == "COMMIT"]
         if len(committing) > 1:
             names = process_names(committing)
             what = f"which COMMIT of {names} was first, as one step let both go on"
@@ -172,12 +177,14 @@ class Monitor:
         reported = (others[pid] for pid in re.findall(r"\d+", first) if pid in others)
         step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *reported)))
         pids = re.findall(r"\d+", process.detail)
-        cycle = [each for each in self.processes if not {*map(str, each.pids())}.isdisjoint(pids)]
+        cycle = [
+            other for other in self.processes if not {*map(str, other.pids())}.isdisjoint(pids)
+        ]
         victim = self.attempt.victim()
         if process == runner and process.session.checks_deadlocks_at_once and not victim:
-            self.attempt.other_victims = [each.number for each in cycle if each != process]
+            self.attempt.other_victims = [other.number for other in cycle if other != process]
         elif len(cycle) > 1 and (not victim or self.attempt.victim_ended):
-            names = process_names([each.number for each in cycle])
+            names = process_names([other.number for other in cycle])
             limit = f"another victim of a deadlock of {names} than process {process.number}"
             self.attempt.limits[limit] = None
         if victim:
@@ -190,9 +197,8 @@ class Monitor:
                 self.attempt.no_other_victim = is_new and process == runner
             self.attempt.victim_ended = True
         elif not process.session.checks_deadlocks_at_once:
-            self.slow_deadlocks += 1
             self.attempt.undetermined = True
-            longest = min(cycle, key=lambda each: each.blocked_since, default=process)
+            longest = min(cycle, key=lambda other: other.blocked_since, default=process)
             if self.attempt.fair and process != longest:
                 self.attempt.discard_reason = (
                     "The victim of a deadlock was not the one that waited longest."
@@ -219,7 +225,7 @@ class Monitor:
 
     def _end_missed_deadlock(self, runner: Process | None) -> None:
         """End a deadlock whose planned victim looked before the deadlock was closed."""
-        since = max(each.blocked_since for each in self.processes if each.blockers)
+        since = max(process.blocked_since for process in self.processes if process.blockers)
         if runner and runner.blockers and time.monotonic() - since > 2 * self.late_check:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
             self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
@@ -246,34 +252,25 @@ class Monitor:
 
     def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
         # The pids are read once, because a process that connects gets a new one.
-        asked = {process.acting.pid: process for process in running}
-        pids = {pid: process for process in self.processes for pid in process.pids()} | asked
+        by_pid = {process.acting.pid: process for process in running}
+        pids = {pid: process for process in self.processes for pid in process.pids()} | by_pid
         for process in running:
             process.foreign_blockers = []
             process.polls += 1
         blocked = {}
         # pg_locks is one consistent snapshot: if all wait in it, no process makes progress.
-        for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=[*asked]):
+        for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=[*by_pid]):
             process = pids[pid]
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
-            numbers = tuple(sorted({pids[each].number for each in blockers if each in pids}))
+            numbers = tuple(sorted({pids[pid].number for pid in blockers if pid in pids}))
             if 0 in blockers:  # a prepared transaction; any other process may end it
-                others = {each.number for each in self.processes} - {process.number}
+                others = {other.number for other in self.processes} - {process.number}
                 numbers = tuple(sorted(others))
             if numbers:
                 blocked[process] = process.blockers = numbers
                 self.have_waited.add(process.sent.sql if process.sent else "")
                 process.blocked_since = time.monotonic() - (age or 0.0)
         return blocked
-
-    def slow_deadlock_hint(self) -> str:
-        """Return a hint for the message of a truncated search; "" if no deadlock was slow."""
-        if not self.slow_deadlocks:
-            return ""
-        return (
-            f"; {self.slow_deadlocks} times a deadlock took the server's deadlock_timeout, which "
-            "this role may not set (GRANT SET ON PARAMETER deadlock_timeout)"
-        )
 
 
 def _has_cycle(blocked: dict[Process, tuple[int, ...]]) -> bool:

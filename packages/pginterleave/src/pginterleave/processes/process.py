@@ -13,8 +13,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
-from types import FrameType, SimpleNamespace
-from typing import Any, NoReturn
+from types import SimpleNamespace
+from typing import Any
 
 from pginterleave.choices import Position
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
@@ -58,7 +58,6 @@ class Process:
         self.failure: BaseException | None = None
         self.sending = self.cancelled = self.leaving = False
         self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
-        self._cancellations = 0
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
         self.session = control.database.new_session(
@@ -170,30 +169,7 @@ class Process:
 
     def raise_if_cancelled(self) -> None:
         if self.cancelled:
-            self._raise_cancelled()
-
-    def _raise_cancelled(self) -> NoReturn:
-        """Raise ProcessCancelled; if it was swallowed before, raise it in one of the next lines.
-
-        A loop with a bare `except:` catches it, unless it is raised in the handler.
-        """
-        lines = self._cancellations
-        self._cancellations += 1
-
-        def trace(frame: FrameType, event: str, arg: object) -> Any:
-            nonlocal lines
-            lines -= event == "line"
-            if lines == 0:
-                raise ProcessCancelled
-            return trace
-
-        if lines:
-            sys.settrace(lambda *_: None)  # new frames are not traced
-            frame = user_frame(sys._getframe(1))
-            while frame:
-                frame.f_trace = trace
-                frame = user_frame(frame.f_back)
-        raise ProcessCancelled
+            raise ProcessCancelled
 
     def _stop(self, state: str) -> None:
         if not self.cancelled:
@@ -201,7 +177,7 @@ class Process:
             self._go.get()
         if self.cancelled:
             self.session.leave()  # code may swallow the exception, but must not keep its locks
-            self._raise_cancelled()
+            raise ProcessCancelled
 
     def _live(self) -> None:
         with contextlib.suppress(ProcessCancelled):  # also an interruption during leave()

@@ -47,7 +47,7 @@ class Recorder:
     """
 
     def __init__(self, sources: Iterable[Path], root: Path) -> None:
-        self.sources = tuple(f"{each}{os.sep}" for each in sources)
+        self.sources = tuple(f"{source}{os.sep}" for source in sources)
         self.root = f"{root}{os.sep}"
         self.test = ""
         self.lines: dict[Line, Written] = {}
@@ -64,31 +64,31 @@ class Recorder:
     def note_exploration(self, sent: Iterable["Sent"]) -> None:
         """Note which lines ran beside another process that used one of their tables."""
         processes = [*sent]
-        for each in processes:
-            others = [other.words for other in processes if other is not each]
+        for process in processes:
+            others = [other.words for other in processes if other is not process]
             met = frozenset().union(*others)
-            for line, tables in each.lines.items():
+            for line, tables in process.lines.items():
                 if tables & met:
                     self.lines[line].explored.add(self.test)
 
     def add(self, data: dict[str, Any]) -> None:
         """Add the lines of another run or process, as `data` returns them."""
-        for place, each in data["lines"].items():
+        for place, line in data["lines"].items():
             path, _, number = place.rpartition(":")
             written = self.lines.setdefault((path, int(number)), Written())
-            written.tables |= {*each["tables"]}
-            written.explored |= {*each["explored"]}
+            written.tables |= {*line["tables"]}
+            written.explored |= {*line["explored"]}
 
     def data(self) -> dict[str, Any]:
-        found = {
+        lines = {
             f"{path}:{number}": {
-                "tables": sorted(each.tables),
-                "explored": sorted(each.explored),
+                "tables": sorted(written.tables),
+                "explored": sorted(written.explored),
                 "alone": reason_to_be_alone(path, number),
             }
-            for (path, number), each in sorted(self.lines.items())
+            for (path, number), written in sorted(self.lines.items())
         }
-        return {"percent": percent(found.values()), "lines": found}
+        return {"percent": percent(lines.values()), "lines": lines}
 
     def _line(self, frame: FrameType | None) -> Line | None:
         while frame:
@@ -104,7 +104,7 @@ class Recorder:
 
     def _kind(self, path: str) -> str:
         folders = (*self.sources, self.root)
-        folder = next((each for each in folders if path.startswith(each)), "")
+        folder = next((source for source in folders if path.startswith(source)), "")
         parts = Path(path[len(folder) :]).parts
         if not folder or path.startswith(OWN) or any(map(PACKAGES.fullmatch, parts)):
             return "of a package"
@@ -140,29 +140,29 @@ def written_tables(sql: str) -> frozenset[str]:
 def reason_to_be_alone(path: str, number: int) -> str:
     """Return the reason of a comment `# pginterleave: alone` at a line or above it; or ""."""
     linecache.checkcache(path)
-    found = ALONE.search(linecache.getline(path, number))
-    while not found and linecache.getline(path, number - 1).lstrip().startswith("#"):
+    comment = ALONE.search(linecache.getline(path, number))
+    while not comment and linecache.getline(path, number - 1).lstrip().startswith("#"):
         number -= 1
-        found = ALONE.search(linecache.getline(path, number))
-    return found[1].strip() if found else ""
+        comment = ALONE.search(linecache.getline(path, number))
+    return comment[1].strip() if comment else ""
 
 
 def percent(lines: Iterable[dict[str, Any]]) -> float:
     """Return the share of the lines that are explored, of those that are not to be alone."""
-    counted = [bool(each["explored"]) for each in lines if not each["alone"]]
+    counted = [bool(line["explored"]) for line in lines if not line["alone"]]
     return 100 * sum(counted) / len(counted) if counted else 100.0
 
 
 def report(data: dict[str, Any], root: Path) -> Iterator[str]:
     """Yield the lines of a table, as coverage.py writes one."""
     rows = [("Line", "Tables", "Explored by")]
-    for place, each in data["lines"].items():
+    for place, line in data["lines"].items():
         path, _, number = place.rpartition(":")
         name = Path(path).relative_to(root) if Path(path).is_relative_to(root) else path
-        beside = f"{len(each['explored'])}: {each['explored'][0]}" if each["explored"] else NEVER
-        if each["alone"] and not each["explored"]:
-            beside = f"alone: {each['alone']}"
-        rows.append((f"{name}:{number}", ", ".join(each["tables"]), beside))
+        beside = f"{len(line['explored'])}: {line['explored'][0]}" if line["explored"] else NEVER
+        if line["alone"] and not line["explored"]:
+            beside = f"alone: {line['alone']}"
+        rows.append((f"{name}:{number}", ", ".join(line["tables"]), beside))
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
     for first, second, third in rows:
         yield f"{first.ljust(widths[0])}  {second.ljust(widths[1])}  {third}"

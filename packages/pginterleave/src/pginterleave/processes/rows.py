@@ -141,7 +141,7 @@ class Rows:
         self._is_done_at_once = self._no_triggers and not ask(ALWAYS_TRIGGERS, {})[0][0]
         self._seen = watched_tables(self._ask)
         self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
-        self._too_large = {oid for oid, each in self._seen.items() if each.size > MAX_BYTES}
+        self._too_large = {oid for oid, table in self._seen.items() if table.size > MAX_BYTES}
         self._counts: dict[int, int] = {}  # of the saved rows, by the table's oid
         self._saved = self._save()  # as SQL, by the oid of each table that has rows
         self._scripts: dict[int, tuple[str, str]] = {}  # by the table's oid
@@ -162,18 +162,10 @@ class Rows:
         for _ in range(MAX_PASSES):
             tables = watched_tables(self._ask)
             written, self._seen = self._written(tables), tables
-            if any(table.oid in self._in_circles for table in written):  # a DELETE may cascade
-                written += [
-                    tables[oid]
-                    for oid in self._in_circles & tables.keys()
-                    if tables[oid] not in written
-                ]
             written.sort(key=lambda table: (self._place.get(table.oid, 0), table.oid))
             pairs = [self._script(table) for table in written if not table.is_view]
             take_outs = [take_out for take_out, _ in reversed(pairs)]
             put_ins = [put_in for _, put_in in pairs if put_in]
-            if self._in_circles:  # a foreign key is checked when its statement ends
-                take_outs, put_ins = _joined(take_outs), _joined(put_ins)
             scripts = [*take_outs, *put_ins, *self._moved()]
             if scripts:
                 self._run(scripts)
@@ -211,23 +203,22 @@ class Rows:
             for oid, table in self._seen.items()
             if table.size and oid not in self._too_large
         ]
-        found = self._ask(" UNION ALL ".join(parts), {}) if parts else []
-        self._counts = {oid: count for oid, _, count in found}
-        return {oid: saved for oid, saved, _ in found}
+        saved_rows = self._ask(" UNION ALL ".join(parts), {}) if parts else []
+        self._counts = {oid: count for oid, _, count in saved_rows}
+        return {oid: saved for oid, saved, _ in saved_rows}
 
     def _places(self) -> dict[int, int]:
         """Return the places of the tables in an order: a table comes after those it refers to.
 
-        Tables that refer to each other in a circle have no order.
+        Tables that refer to each other in a circle have no order. A role that may switch triggers
+        off needs none.
         """
-        self._in_circles: set[int] = set()
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for table, other in self._ask(REFERENCES, {}):
             sorter.add(table, other)
         try:
             return {oid: place for place, oid in enumerate(sorter.static_order(), start=1)}
         except CycleError:
-            self._in_circles = {oid for pair in self._ask(REFERENCES, {}) for oid in pair}
             return {}
 
     def _script(self, table: WatchedTable) -> tuple[str, str]:
@@ -272,9 +263,3 @@ class Rows:
         except BaseException:
             self._ask("ROLLBACK", {})
             raise
-
-
-def _joined(statements: list[str]) -> list[str]:
-    """Return one statement that does the same as several DELETEs or INSERTs."""
-    parts = ", ".join(f"s{number} AS ({each})" for number, each in enumerate(statements))
-    return [f"WITH {parts} SELECT"] if statements else []

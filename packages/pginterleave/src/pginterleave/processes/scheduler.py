@@ -16,7 +16,7 @@ from pginterleave.explorer_errors import (
     sqlstate,
 )
 from pginterleave.formatting import process_names
-from pginterleave.processes import control, race_coverage
+from pginterleave.processes import race_coverage
 from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control, Database
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Monitor
@@ -52,15 +52,13 @@ class Scheduler:
         database: Database,
         split_autocommit: bool,
         max_steps: int,
-        step_timeout: float | None,
+        step_timeout: float,
     ) -> None:
         if not 1 <= len(processes) <= MAX_PROCESSES or not all(map(callable, processes)):
             raise CannotExplore(
                 f"Give 1 to {MAX_PROCESSES} processes, each a callable: pass the function, and do "
                 "not call it, as in interleave(f, partial(g, 1))."
             )
-        if step_timeout is None:
-            step_timeout = control.measured_timeout(database)
         if max_steps < 1 or step_timeout <= 0:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
         self.thread = threading.current_thread()
@@ -94,7 +92,7 @@ class Scheduler:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         shut_down(self.processes, self.control, error)
         if race_coverage.recorder:
-            race_coverage.recorder.note_exploration(each.covered for each in self.processes)
+            race_coverage.recorder.note_exploration(process.covered for process in self.processes)
 
     def run(
         self,
@@ -151,7 +149,7 @@ class Scheduler:
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = len(self.attempt.taken)
             if taken == len(choices):
-                left = [each.number for each in self.processes if each.state != DONE]
+                left = [process.number for process in self.processes if process.state != DONE]
                 raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
             process = process_of(choices[taken])
             after = f" after {written(choices[:taken])!r}" if taken else ""
@@ -210,7 +208,7 @@ class Scheduler:
             if not attempt.discard_reason:
                 try:
                     effects, claims = self._effects(ready)
-                    positions = tuple(each.position() for each in self.processes)
+                    positions = tuple(other.position() for other in self.processes)
                     choice = choose(effects, positions, self.affected_others, claims)
                     process = self.processes[process_of(choice) - 1]
                 except NotDeterministic as error:
@@ -237,10 +235,11 @@ class Scheduler:
             return
         if kind == "connection":
             own = [process for process in self.processes if process.thread is thread]
-            if not any(session.connecting for each in own for session in each.sessions()):
+            if not any(session.connecting for process in own for session in process.sessions()):
                 catalogue.past(f"a connection that the thread {thread.name!r} has opened")
         elif kind == "program":  # it may open a session
             catalogue.past(f"a program, {name!r}{formatting.calling_place()}")
+            self.judge.note_call(f"what the program {name!r} does")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
             catalogue.limit(f"the file {name}, which a process writes")
         elif kind == "socket":
@@ -286,12 +285,14 @@ class Scheduler:
     def _effects(self, ready: Sequence[Process]) -> tuple[dict[int, Effect], Claims]:
         """Return the effects of the ready processes, and the claims of all, as far as needed."""
         if not self.reduce:
-            return dict.fromkeys((each.number for each in ready), GLOBAL), ()
+            return dict.fromkeys((process.number for process in ready), GLOBAL), ()
         known = self.attempt, self.control.catalogue
-        effects = {each.number: effect_of(each, *known, writes=self.writes) for each in ready}
+        effects = {
+            process.number: effect_of(process, *known, writes=self.writes) for process in ready
+        }
         wanting = effects if self.writes else {}
         return effects, tuple(
-            claim_of(each, *known, wanting.get(each.number)) for each in self.processes
+            claim_of(process, *known, wanting.get(process.number)) for process in self.processes
         )
 
     @contextlib.contextmanager

@@ -32,7 +32,7 @@ def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
     if not kept:
         step.columns = tuple(column[0] for column in cursor.description or ())
     new = rows[: ROWS_KEPT - len(kept)]
-    values = (each.values() if isinstance(each, Mapping) else each for each in new)
+    values = (row.values() if isinstance(row, Mapping) else row for row in new)
     step.rows = (*kept, *map(tuple, values))
 
 

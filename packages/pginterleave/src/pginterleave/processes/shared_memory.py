@@ -86,8 +86,8 @@ class SharedMemory:
             self._set_once.add(place)
 
     def _look(self) -> dict[Place, Seen]:
-        found = {place: Seen(id(value), _content(value)) for place, value in self._variables()}
-        return {("os", "environ"): Seen(0, dict(os.environ)), **found}
+        variables = {place: Seen(id(value), _content(value)) for place, value in self._variables()}
+        return {("os", "environ"): Seen(0, dict(os.environ)), **variables}
 
     def _variables(self) -> Iterator[tuple[Place, Any]]:
         """Yield the variables of modules, and the attributes of their classes and objects."""
@@ -100,14 +100,14 @@ class SharedMemory:
                     continue
                 yield (name, key), value
                 if isinstance(value, FunctionType):
-                    for each in value.__defaults__ or ():
-                        if isinstance(each, CONTAINERS):
-                            yield (name, key, "__defaults__"), each
+                    for default in value.__defaults__ or ():
+                        if isinstance(default, CONTAINERS):
+                            yield (name, key, "__defaults__"), default
                 elif (value if isinstance(value, type) else type(value)).__module__ == name:
                     attributes = [*getattr(value, "__dict__", {}).items()]
                     yield from (
-                        ((name, key, attribute), each)
-                        for attribute, each in attributes
+                        ((name, key, attribute), attribute_value)
+                        for attribute, attribute_value in attributes
                         if not attribute.startswith("__")
                     )
 
@@ -121,7 +121,7 @@ def _content(value: Any, depth: int = MAX_DEPTH) -> Any:
     entries = [*value, *value.values()] if isinstance(value, dict) else [*value]
     if not depth:
         return [*map(id, entries)]
-    return [(id(each), _content(each, depth - 1)) for each in entries]
+    return [(id(entry), _content(entry, depth - 1)) for entry in entries]
 
 
 def _is_of_the_project(filename: str | None) -> bool:

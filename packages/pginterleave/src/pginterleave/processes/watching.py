@@ -30,7 +30,7 @@ def open_pids() -> list[int]:
         if name in sys.modules:
             kinds |= _with_subclasses(getattr(sys.modules[name], kind))
     # A look-up in a set is faster than issubclass(), and there may be a million objects.
-    opened: list[Any] = [each for each in gc.get_objects() if type(each) in kinds]
+    opened: list[Any] = [object_ for object_ in gc.get_objects() if type(object_) in kinds]
     return [connection.info.backend_pid for connection in opened if not connection.closed]
 
 

@@ -41,7 +41,7 @@ class CoveragePlugin:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         folders = config.getoption("--interleave-coverage")
-        sources = [(config.rootpath / each).resolve() for each in folders]
+        sources = [(config.rootpath / folder).resolve() for folder in folders]
         self.recorder = Recorder(sources, config.rootpath)
         self.path = config.rootpath / DATA
         self.is_worker = hasattr(config, "workerinput")

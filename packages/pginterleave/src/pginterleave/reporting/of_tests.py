@@ -19,34 +19,34 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
         run: the test's Interleave.
         error: pytest's ExceptionInfo of the test's exception, or None.
     """
-    found = []
-    replay = {each.counterexample.order: each.replay for each in run.failures}
-    for number, each in enumerate(run.found):
-        verdict = report.SAFE if each.complete else report.NOT_PROVEN
-        if each.counterexample:
-            verdict = REFUSED if each.raising == each.violating else report.VIOLATED
-        snapshots = each.isolation_level.lower() in ("repeatable read", "serializable")
+    results = []
+    replay = {failure.counterexample.order: failure.replay for failure in run.failures}
+    for number, exploration in enumerate(run.found):
+        verdict = report.SAFE if exploration.complete else report.NOT_PROVEN
+        if exploration.counterexample:
+            verdict = REFUSED if exploration.raising == exploration.violating else report.VIOLATED
+        snapshots = exploration.isolation_level.lower() in ("repeatable read", "serializable")
         pictures = [
             report.picture(
                 schedule,
                 # In url(#…), only letters and digits are safe.
                 name=re.sub("[^A-Za-z0-9]", "-", f" {test} {number} {schedule.order}"),
                 snapshots=snapshots,
-                replay=replay.get(schedule.order, ()),
+                replay=replay.get(schedule.order, ""),
             )
-            for schedule in filter(None, (each.counterexample, each.other))
+            for schedule in filter(None, (exploration.counterexample, exploration.other))
         ]
-        found.append(_found(test, verdict, f"{each}", pictures, each.limits))
+        results.append(_found(test, verdict, f"{exploration}", pictures, exploration.limits))
     if error and not run.found and not run.replayed:
-        found.append(_found(test, report.NOT_PROVEN, str(error.value), []))
+        results.append(_found(test, report.NOT_PROVEN, str(error.value), []))
     worst = run.found[-1].counterexample if run.found else None
     if error and worst:
         # The line that sent the last write, or else the last step.
         sent = [step for step in worst.timeline if step.filename]
         writes = [step for step in sent if step.kind in WRITES]
         places = [(step.filename, step.lineno) for step in writes or sent]
-        found[-1]["failed"] = [*(places or [("", 0)])[-1], worst.violation]
-    return found
+        results[-1]["failed"] = [*(places or [("", 0)])[-1], worst.violation]
+    return results
 
 
 def _found(
@@ -62,15 +62,15 @@ def _found(
     }
 
 
-def annotations(found: Sequence[report.Found], root: Path) -> Iterator[str]:
+def annotations(results: Sequence[report.Found], root: Path) -> Iterator[str]:
     """Yield an annotation for each test that fails: GitHub shows it at the line of code."""
-    for each in found:
-        if not each["failed"]:
+    for result in results:
+        if not result["failed"]:
             continue
-        filename, line, violation = each["failed"]
+        filename, line, violation = result["failed"]
         path = Path(filename)
         name = path.relative_to(root) if path.is_relative_to(root) else path
-        message = f"{each['test']}: {violation}"
+        message = f"{result['test']}: {violation}"
         for character in "%\r\n":
             message = message.replace(character, f"%{ord(character):02X}")
         yield f"::error file={name},line={line},title=Race::{message}"

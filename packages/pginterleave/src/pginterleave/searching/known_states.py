@@ -6,48 +6,40 @@ does no I/O.
 
 import heapq
 import math
-from collections.abc import Sequence
 
 from pginterleave.choices import Order
 from pginterleave.searching import state_graph
-from pginterleave.searching.equivalent_orders import Names, Trace, canonical, composed, inverse
+from pginterleave.searching.equivalent_orders import Trace
 from pginterleave.searching.state_graph import State
 from pginterleave.sql.dependent_steps import waits_for
 
 MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
 
-Known = tuple[State, Names]  # a known state, and the numbers of the processes there
-
 
 class KnownStates:
     """The graph of the known states, and the steps that were not yet taken from them.
 
-    The processes of each set in `alike` can be exchanged. `reduce` merges the states of equivalent
-    orders, and derives states.
+    `reduces` merges the states of equivalent orders, and derives states.
     """
 
-    def __init__(self, alike: Sequence[tuple[int, ...]], *, reduce: bool) -> None:
-        self.alike = alike
-        self.merges, self.derives = reduce or bool(alike), reduce
+    def __init__(self, *, reduces: bool) -> None:
+        self.reduces = reduces
         self.deriving: set[tuple[State, int]] = set()  # steps for which this was tried
         self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}  # with statements that wait
         self.states: dict[Trace, State] = {}  # the states that several orders may lead to
         self.pending: list[tuple[int, Order, State]] = []  # by preemptions: steps not yet taken
         self.done = 0.0  # the share of the search that is done
 
-    def known(self, state: State, number: int) -> Known | None:
+    def known(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if that is known from equivalent orders.
 
         Raises Needed if another step has to run first.
         """
-        if not self.derives or number > MAX_CHOICE:
+        if not self.reduces or number > MAX_CHOICE:
             return None if state.waiting else self.equal(state, number)
         if state.waiting or waits_for(state.claims, number):
-            found = state_graph.waiting(state, number, self._follow)
-            if found is None:
-                return None
-            base, waiting, names = found
-            return self._with_waits(base, waiting), names
+            known = state_graph.waiting(state, number, self._follow)
+            return known and self._with_waits(*known)
         return self.equal(state, number) or self._derived(state, number)
 
     def _with_waits(self, base: State, waiting: tuple[int, ...]) -> State:
@@ -68,43 +60,34 @@ class KnownStates:
         if waits_for(state.claims, number):
             return None
         known = self.equal(state, number) or self._derived(state, number)
-        if not known:
-            return None
-        self.link(state, number, *known)
-        return known[0]
+        if known:
+            self.link(state, number, known)
+        return known
 
-    def _derived(self, state: State, number: int) -> Known | None:
+    def _derived(self, state: State, number: int) -> State | None:
         if (state, number) in self.deriving:
             return None
         self.deriving.add((state, number))
         derived = state_graph.diamond(state, number, self._follow)
-        if not derived:
-            return None
-        derived.share = state.share / len(state.steps)
-        self.note(derived)
-        return derived, ()
+        if derived:
+            derived.share = state.share / len(state.steps)
+            self.note(derived)
+        return derived
 
     def note(self, state: State) -> None:
         """Let equivalent orders find the state."""
-        state.names, trace = canonical(state.trace, self.alike)
-        self.states[trace] = state
+        self.states[state.trace] = state
 
-    def equal(self, state: State, number: int) -> Known | None:
+    def equal(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if an equivalent order has led there."""
-        if not self.merges:
-            return None
-        names, trace = canonical(state.after(number), self.alike)
-        known = self.states.get(trace)
-        if not known:
-            return None
-        return known, () if known.names == names else composed(names, inverse(known.names))
+        return self.states.get(state.after(number)) if self.reduces else None
 
-    def link(self, before: State, number: int, after: State, names: Names = ()) -> None:
+    def link(self, before: State, number: int, after: State) -> None:
         if after.fewest:
             self.done += before.share / len(before.steps)
-        before.steps[number], before.exchanges[number] = after, names
+        before.steps[number] = after
         for last, preemptions in before.fewest.items():
-            self.spread(after, before.there(number), preemptions + before.preempts(last, number))
+            self.spread(after, number, preemptions + before.preempts(last, number))
 
     def spread(self, state: State, last: int, preemptions: int) -> None:
         """Note the fewest preemptions that lead to a state, and to the states that follow it."""
@@ -117,7 +100,7 @@ class KnownStates:
             for number, after in state.steps.items():
                 fewest = preemptions + state.preempts(last, number)
                 if isinstance(after, State):
-                    reached.append((after, state.there(number), fewest))
+                    reached.append((after, number, fewest))
                 else:
                     self.offer(state, number, fewest)
 

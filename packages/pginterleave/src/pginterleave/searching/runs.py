@@ -25,9 +25,10 @@ class Run:
         scheduler: Scheduler,
         chooser: Search,
         observe: Observe | None,
-        each: Callable[[Schedule], object],
+        on_schedule: Callable[[Schedule], object] | None,
     ) -> None:
-        self.scheduler, self.chooser, self.observe, self.each = scheduler, chooser, observe, each
+        self.scheduler, self.chooser, self.observe = scheduler, chooser, observe
+        self.on_schedule = on_schedule
         self.orders: list[str] = []
         self.violations: list[Schedule] = []
         self.began = time.monotonic()
@@ -73,11 +74,10 @@ class Run:
                 end = min(end, len(self.orders) + LOOK_FURTHER if schedule.raises else 0)
             if len(self.orders) >= end:
                 return AT_FIRST
-            hint = scheduler.monitor.slow_deadlock_hint()
             if len(self.orders) >= max_schedules:
-                return f"max_schedules={max_schedules} reached{hint}"
+                return f"max_schedules={max_schedules} reached"
             if max_seconds is not None and seconds >= max_seconds:
-                return f"max_seconds={max_seconds} passed after {len(self.orders)} schedules{hint}"
+                return f"max_seconds={max_seconds} passed after {len(self.orders)} schedules"
 
     def left(self) -> int:
         """Estimate how many schedules are left to run; 0 if that is not known."""
@@ -89,8 +89,10 @@ class Run:
 
         One kind is that a process raises, the other that the invariant does not hold.
         """
-        others = [each for each in self.violations if than and each.raises != than.raises]
-        return min(others, key=lambda each: simplicity(each.order), default=None)
+        others = [
+            schedule for schedule in self.violations if than and schedule.raises != than.raises
+        ]
+        return min(others, key=lambda schedule: simplicity(schedule.order), default=None)
 
     def counterexample(self) -> Schedule | None:
         """Return the simplest violating schedule; run it if only equivalent schedules have run.
@@ -107,8 +109,7 @@ class Run:
                 return schedule
         raise NotDeterministic(
             f"{order} does not violate the invariant, though a schedule that is equivalent does: "
-            "explore with reduce=False if the processes share something in Python, and without "
-            "symmetric=True if they, setup or the invariant tell them apart."
+            "explore with reduce=False if the processes share something in Python."
         )
 
     def serial_failure(self) -> Schedule | None:
@@ -120,7 +121,7 @@ class Run:
         for schedule in self.violations:
             if schedule.serial:
                 numbers = dict.fromkeys(step.process for step in schedule.timeline)
-                idle = [each.number for each in self.scheduler.processes]
+                idle = [process.number for process in self.scheduler.processes]
                 again = self.scheduler.run_in_turn([*{**numbers, **dict.fromkeys(idle)}])
                 if again.violation:
                     return again
@@ -130,15 +131,16 @@ class Run:
         """Run the schedule nearest to an order of processes, as the order may be impossible."""
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
-            taken = [process_of(each) for each in self.scheduler.attempt.choices]
+            taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
             wanted = [*map(int, order[len(taken) : len(taken) + 1]), *taken[-1:]]
-            return next((each for each in wanted if each in ready), min(ready))
+            return next((process for process in wanted if process in ready), min(ready))
 
         return self.scheduler.run(choose, observe=self.observe)
 
     def _keep(self, schedule: Schedule) -> None:
         self.orders.append(schedule.order)
-        self.each(schedule)
+        if self.on_schedule:
+            self.on_schedule(schedule)
         if schedule.violation:
             self.violations.append(schedule)
 
@@ -183,7 +185,9 @@ def _interrupted_once(order: str) -> Iterator[str]:
         return
     for first in processes:
         steps = order.count(first)
-        others = "".join(each * order.count(each) for each in processes if each != first)
+        others = "".join(
+            process * order.count(process) for process in processes if process != first
+        )
         for taken in range(1, steps):
             yield first * taken + others + first * (steps - taken)
 

@@ -5,20 +5,17 @@ schedules with few preemptions, and most races need one or two. A *preemption* i
 process while the process of the last step could go on.
 
 With partial-order reduction, orders that differ only in independent steps lead to one state, and
-the steps after that state are explored once. Orders that differ in an exchange of equal processes
-lead to one state, too: when two equal processes have only read, it makes no difference which one
-writes first.
+the steps after that state are explored once.
 """
 
 import heapq
-from collections.abc import Iterable
 
 from pginterleave.choices import Order, Position, Positions, with_victim, written
-from pginterleave.explorer_errors import CannotExplore, NotDeterministic
+from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
 from pginterleave.searching.equivalent_orders import Trace
-from pginterleave.searching.known_states import Known, KnownStates
+from pginterleave.searching.known_states import KnownStates
 from pginterleave.searching.state_graph import Needed, State
 from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 
@@ -26,19 +23,11 @@ from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 class Search:
     """The choices of which process takes the next step, those with the fewest preemptions first.
 
-    `reduce` merges the states of equivalent orders. The processes of each set in `alike` can be
-    exchanged: states that differ only in an exchange are merged, too.
+    `reduces` merges the states of equivalent orders.
     """
 
-    def __init__(
-        self,
-        processes: int,
-        *,
-        reduce: bool = False,
-        alike: Iterable[tuple[int, ...]] = (),
-    ) -> None:
-        self.alike = [*alike]
-        self.graph = KnownStates(self.alike, reduce=reduce)
+    def __init__(self, processes: int, *, reduces: bool = False) -> None:
+        self.graph = KnownStates(reduces=reduces)
         self.first: State | None = None
         self.start: Trace = ((),) * processes
         self.prefix: Order = ()  # the choices that the schedule begins with
@@ -49,7 +38,7 @@ class Search:
         """Begin a schedule, or begin it again."""
         self.order: Order = ()
         self.path: list[State] = []  # the states before each step of the order
-        self.merged: list[tuple[State, int, Known]] = []  # steps that lead to known states
+        self.merged: list[tuple[State, int, State]] = []  # steps that lead to known states
         self.pruned = False  # whether every state that can follow is known
 
     def choose(
@@ -105,7 +94,7 @@ class Search:
             if known is None:
                 self.prefix = order
                 return True
-            self.graph.link(state, number, *known)
+            self.graph.link(state, number, known)
         return False
 
     def drop(self) -> None:
@@ -160,7 +149,7 @@ class Search:
             same = state.positions == positions
         if not same:
             pairs = enumerate(zip(state.positions, positions, strict=True), start=1)
-            number, (before, now) = next(each for each in pairs if each[1][0] != each[1][1])
+            number, (before, now) = next(pair for pair in pairs if pair[1][0] != pair[1][1])
             raise NotDeterministic(
                 f"After the same steps {written(self.order)!r}, process {number} "
                 f"{_describe(before)} the first time and {_describe(now)} now. "
@@ -189,16 +178,8 @@ class Search:
                 if known := self.graph.equal(before, number):
                     self.merged.append((before, number, known))
                     return None
-            if self.graph.merges:
+            if self.graph.reduces:
                 state.trace = before.after(number)
-        first_of = {number: each[0] for each in self.alike for number in each}
-        for number, first in first_of.items() if ready and not self.path else ():
-            if positions[number - 1] != positions[first - 1]:
-                raise CannotExplore(
-                    f"The processes are not symmetric: process {first} "
-                    f"{_describe(positions[first - 1])} at the beginning, and process {number} "
-                    f"{_describe(positions[number - 1])}."
-                )
         self.path.append(state)
         return state
 
@@ -206,8 +187,8 @@ class Search:
         """Return the choice with the fewest preemptions that leads to a new state, or 0."""
         last = self.order[-1] if self.order else 0
         self.graph.deriving.clear()
-        for number in sorted(state.steps, key=lambda each: state.preempts(last, each)):
-            if self.graph.derives and waits_for(state.claims, number):
+        for number in sorted(state.steps, key=lambda choice: state.preempts(last, choice)):
+            if self.graph.reduces and waits_for(state.claims, number):
                 continue  # the state that it leads to is derived later
             known = self.graph.known(state, number)
             if known is None:
@@ -218,14 +199,14 @@ class Search:
     def _keep(self) -> None:
         new = max(len(self.prefix) - 1, 0)  # the place of the first new step
         path = self.path[new:]
-        if self.graph.merges:
+        if self.graph.reduces:
             for state in path:
                 self.graph.note(state)
         if not path[-1].steps:
             self.graph.done += path[-1].share
-        taken = zip(path, self.order[new:], [(state, ()) for state in path[1:]], strict=False)
+        taken = zip(path, self.order[new:], path[1:], strict=False)
         for before, number, known in reversed([*taken, *self.merged]):
-            self.graph.link(before, number, *known)
+            self.graph.link(before, number, known)
         if self.first is None:
             self.first = path[0]
             self.graph.spread(self.first, 0, 0)

@@ -1,8 +1,5 @@
 """The graph of the states between steps: each of its paths is a schedule. It does no I/O.
 
-States that differ only in an exchange of equal processes are one state. Each state numbers the
-processes separately, so a process may have another number after a step.
-
 The state after a step can be derived without running the step, for two kinds of steps. The first
 kind has already run after an independent step of another process. The second kind is a statement
 that certainly waits for a row. It leads to the same state as if it were sent after the end of the
@@ -15,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from pginterleave.choices import Order, Positions, process_of, renumbered
-from pginterleave.searching.equivalent_orders import Names, Trace, composed, extended, inverse
+from pginterleave.choices import Order, Positions, process_of
+from pginterleave.searching.equivalent_orders import Trace, extended
 from pginterleave.sql.dependent_steps import (
     GLOBAL,
     Claim,
@@ -45,12 +42,10 @@ class State:
     trace: Trace
     positions: Positions
     ready: dict[int, Effect]  # the effect of the next step of each process that can take one
-    names: Names = ()  # the numbers of the processes by which an equal state is found
     share: float = 1.0  # of the whole search
     # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
     # fewest preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(default_factory=dict)
-    exchanges: dict[int, Names] = field(default_factory=dict)  # the numbers after an exchange
     fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's process
     violates: int = Ending.HOLDS  # an Ending, if all processes have ended
     claims: Claims = ()
@@ -72,10 +67,6 @@ class State:
 
     def has_waits(self) -> bool:
         return bool(self.waiting) or any(len(position) > 2 for position in self.positions)
-
-    def there(self, number: int) -> int:
-        """Return a step's choice in the numbering of the state that the step leads to."""
-        return renumbered(number, self.exchanges.get(number, ()))
 
 
 Follow = Callable[[State, int], State | None]  # returns the state after a step, if it is known
@@ -107,18 +98,14 @@ def shortest_violation(first: State) -> Order | None:
     rests = _rests(first)
     state, last = first, 0
     order: Order = ()
-    numbers = tuple(range(1, len(first.positions) + 1))  # by the numbers of the state
     while not state.violates:
         ways = _ways(rests[state], last)
         if not ways:
             return None
         nearest = min(ways.values())
-        steps = {renumbered(each, numbers): each for each in ways if ways[each] == nearest}
-        order += (min(steps),)
-        number = steps[order[-1]]
-        if exchange := state.exchanges.get(number):
-            numbers = composed(inverse(exchange), numbers)
-        last, after = state.there(number), state.steps[number]
+        last = min(number for number in ways if ways[number] == nearest)
+        order += (last,)
+        after = state.steps[last]
         assert isinstance(after, State)
         state = after
     return order
@@ -127,15 +114,15 @@ def shortest_violation(first: State) -> Order | None:
 def _rests(first: State) -> dict[State, dict[int, Rest]]:
     """Return, by state and choice, the rest to the nearest violation."""
     rests: dict[State, dict[int, Rest]] = {}
-    found: list[State] = []  # all states, each before those that follow it
+    states: list[State] = []  # all states, each before those that follow it
     level = {first: None}
     while level:
-        found += level
+        states += level
         level = dict.fromkeys(after for state in level for _, after in state.taken())
-    for state in reversed(found):
+    for state in reversed(states):
         rests[state] = {}
         for number, after in state.taken():
-            ways = _ways(rests[after], state.there(number)).values()
+            ways = _ways(rests[after], number).values()
             if after.violates or ways:
                 steps, switches = min(ways, default=(0, 0))
                 rests[state][number] = (steps + 1, switches)
@@ -168,19 +155,17 @@ def diamond(state: State, number: int, follow: Follow) -> State | None:
         first = follow(state, other)
         if first is None or first.has_waits():
             continue
-        then = renumbered(number, state.exchanges.get(other, ()))
-        effects = state.ready[other], first.ready.get(then, GLOBAL)
+        effects = state.ready[other], first.ready.get(number, GLOBAL)
         if dependent(*effects) or effects[1] != state.ready[number]:
             continue
-        both = None if waits_for(first.claims, then) else follow(first, then)
+        both = None if waits_for(first.claims, number) else follow(first, number)
         if both is None or both.has_waits():
             continue
-        then = first.there(then)
-        ready = {each: state.ready[each] for each in state.ready if each != number}
-        if then in both.ready:
-            ready[number] = both.ready[then]
-        position = both.positions[then - 1] if both.positions else ()
-        claim = both.claims[then - 1] if both.claims else Claim()
+        ready = {choice: state.ready[choice] for choice in state.ready if choice != number}
+        if number in both.ready:
+            ready[number] = both.ready[number]
+        position = both.positions[number - 1] if both.positions else ()
+        claim = both.claims[number - 1] if both.claims else Claim()
         return State(
             (*state.order, number),
             state.after(number),
@@ -196,13 +181,11 @@ def _with(before: tuple[Any, ...], number: int, after: Any) -> tuple[Any, ...]:
     return (*before[: number - 1], after, *before[number:]) if before else ()
 
 
-def waiting(
-    state: State, number: int, follow: Follow
-) -> tuple[State, tuple[int, ...], Names] | None:
+def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
     """Return the state after a step that waits, or that is taken while others wait.
 
-    The result is the state without the waiting statements, the processes that have sent one, in
-    their order, and the numbers of the processes in that state. It is None if the step has to run.
+    The result is the state without the waiting statements, and the processes that have sent one, in
+    their order. It is None if the step has to run.
 
     Raises Needed if another step has to run first.
     """
@@ -212,30 +195,26 @@ def waiting(
             holder = abs(waits_for(base.claims, holder))
         closes_a_deadlock = holder == number
         harmless = waits_for(base.claims, number) > 0
-        return (base, (*waiting, number), ()) if harmless and not closes_a_deadlock else None
+        return (base, (*waiting, number)) if harmless and not closes_a_deadlock else None
     after = _after(base, number, follow)
-    names = base.exchanges.get(number, ())
     if base.ready[number] == GLOBAL or after.has_waits():
         return None
     left: list[int] = []
-    for each in waiting:
-        then = renumbered(each, names)
-        if waits_for(after.claims, then):
-            left.append(each)
+    for process in waiting:
+        if waits_for(after.claims, process):
+            left.append(process)
             continue
-        before, after = after, _after(after, then, follow)
-        if before.ready[then] == GLOBAL or after.has_waits():
+        before, after = after, _after(after, process, follow)
+        if before.ready[process] == GLOBAL or after.has_waits():
             return None
-        names = composed(names, before.exchanges.get(then, ()))
         # A statement that has waited keeps the lock even if its row no longer meets the conditions.
-        claim = before.claims[then - 1]
-        held = after.claims[before.there(then) - 1].holds if after.claims else ()
+        claim = before.claims[process - 1]
+        held = after.claims[process - 1].holds if after.claims else ()
         if not claim.exact and claim.wants not in [hold.place for hold in held]:
             return None
-    still = tuple(renumbered(each, names) for each in left)
-    if any(waits_for(after.claims, each) < 0 for each in still):
+    if any(waits_for(after.claims, process) < 0 for process in left):
         return None
-    return after, still, names
+    return after, tuple(left)
 
 
 def _after(state: State, number: int, follow: Follow) -> State:
@@ -247,7 +226,7 @@ def _after(state: State, number: int, follow: Follow) -> State:
 
 def overlaid(before: State, number: int) -> State:
     """Return the state after a statement that waits."""
-    ready = {each: before.ready[each] for each in before.ready if each != number}
+    ready = {choice: before.ready[choice] for choice in before.ready if choice != number}
     return State(
         (*before.order, number),
         before.after(number),

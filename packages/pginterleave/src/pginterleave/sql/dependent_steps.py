@@ -82,7 +82,7 @@ def effect(
     kind, sql = step.kind, step.sql
     if statements.may_be_several(sql):
         return GLOBAL
-    texts = [f"{each.sql} {each.params}".upper() for each in earlier]
+    texts = [f"{other.sql} {other.params}".upper() for other in earlier]
     # Which transactions PostgreSQL aborts to keep them serializable depends on the order of reads.
     serializable = serializable or any("SERIALIZABLE" in text for text in texts)
     if any("ISOLATION" in text or "REPEATABLE" in text for text in texts):
@@ -105,7 +105,7 @@ def effect(
         return LOCAL
     ends = kind in ENDS and sql.strip(" ;\n").upper() == kind != "CLOSE"
     if ends and tables and not serializable and GLOBAL not in open_effects:
-        places = {place for each in open_effects for place in each.writes}
+        places = {place for open_effect in open_effects for place in open_effect.writes}
         return Effect("end", (), tuple(sorted(places)))
     return GLOBAL
 
@@ -113,11 +113,12 @@ def effect(
 def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
     """Whether a rollback has nothing left to undo, because an error has already undone it."""
     if any(
-        "SAVEPOINT" in each.sql.upper() and statements.may_be_several(each.sql) for each in earlier
+        "SAVEPOINT" in other.sql.upper() and statements.may_be_several(other.sql)
+        for other in earlier
     ):
         return False  # the savepoints are not known
     savepoints = [
-        statements.savepoint_name(each.sql) for each in earlier if each.kind == "SAVEPOINT"
+        statements.savepoint_name(other.sql) for other in earlier if other.kind == "SAVEPOINT"
     ]
     if not savepoints:
         return sql == "ROLLBACK"
@@ -155,8 +156,8 @@ def waits_for(claims: Claims, number: int) -> int:
     """
     if not claims or (claim := claims[number - 1]).wants is None:
         return 0
-    for other, each in enumerate(claims, start=1):
-        for hold in each.holds if other != number else ():
+    for other, other_claim in enumerate(claims, start=1):
+        for hold in other_claim.holds if other != number else ():
             if hold.place == claim.wants and (claim.exact or claim.text == hold.text):
                 return other if hold.harmless else -other
     return 0
@@ -193,7 +194,7 @@ def _holds(earlier: Sequence[tuple[Any, Effect]], tables: Tables) -> tuple[Hold,
     ):
         return ()
     writes = [(step, effect.writes) for step, effect in taken if effect.kind == "write"]
-    found = []
+    holds = []
     for number, (step, _) in enumerate(writes):
         known, row = tables.row(step.sql, step.params)
         if not (known and row and known.locks and known.strong):
@@ -202,13 +203,13 @@ def _holds(earlier: Sequence[tuple[Any, Effect]], tables: Tables) -> tuple[Hold,
             continue
         table = (RowSet(row.table),)
         first = not any(overlap(places, table) for _, places in writes[:number])
-        about = [each for each, places in writes if overlap(places, table)]
-        harmless = all(tables.keeps(each.sql, each.params, row) for each in about)
-        deletes = any(each.kind == "DELETE" for each in about)
-        assigns = any(tables.assigns(each.sql, row) for each in about)
+        about = [other for other, places in writes if overlap(places, table)]
+        harmless = all(tables.keeps(other.sql, other.params, row) for other in about)
+        deletes = any(other.kind == "DELETE" for other in about)
+        assigns = any(tables.assigns(other.sql, row) for other in about)
         hold = Hold(row, _text(step) if first else "", harmless and not (deletes and assigns))
-        found.append(hold)
-    return tuple(found)
+        holds.append(hold)
+    return tuple(holds)
 
 
 def _text(step: Any) -> str:

@@ -74,10 +74,10 @@ class LockOrders:
                 rows = held.setdefault((step.process, table), set())
                 rows |= self.tables.locked_rows(step, table)
                 others = {other for other, name in by_place if name == table} - {step.process}
-                if others and any(_differ(*each) for each in combinations(rows, 2)):
+                if others and any(_differ(*pair) for pair in combinations(rows, 2)):
                     yield f"in which order one statement locks several rows of {table}"
             if not step.in_transaction:
-                held = {each: rows for each, rows in held.items() if each[0] != step.process}
+                held = {key: rows for key, rows in held.items() if key[0] != step.process}
 
 
 def _differ(row: RowSet, other: RowSet) -> bool:

@@ -58,14 +58,14 @@ class Catalogue:
         # A step that reads the clock, such as a write with a default, depends on every step that
         # reads the clock. TRUNCATE depends on every step. So neither makes a name special.
         called = [
-            each
-            for each in self._hidden
-            if not (each.kind == "clock" and each.by_writing) and each.kind != "trigger of TRUNCATE"
+            call
+            for call in self._hidden
+            if not (call.kind == "clock" and call.by_writing) and call.kind != "trigger of TRUNCATE"
         ]
         special = [_parts(name) for name, *_ in rows]
-        special += [each.parts for each in called if not each.by_writing]
+        special += [call.parts for call in called if not call.by_writing]
         self.special = frozenset().union(*special)
-        self.special_writes = frozenset().union(*(each.parts for each in called))
+        self.special_writes = frozenset().union(*(call.parts for call in called))
         self._known = True
 
     def note(self, sql: str, *, alone: bool, later: bool = False) -> None:
@@ -95,27 +95,27 @@ class Catalogue:
             commits = ", with their COMMIT" if alone else ""
             self.limit(f"the statements in {kind} are one step{commits}")
         kinds = map(statements.kind, statements.parts(sql))
-        if sum(each not in statements.CONTROL for each in kinds) > 1:
+        if sum(kind not in statements.CONTROL for kind in kinds) > 1:
             self.limit(f"several statements in one execute() are one step: {_short(sql)}")
 
     def _note_hidden(self, sql: str, later: bool) -> None:
         """Note the calls that a statement does not name: by an operator, a view, a trigger, …"""
         writes = statements.writes(sql)
         clock = later and statements.reads_transaction_clock(sql)
-        for each in self._hidden:
-            if (each.by_writing and not writes) or not statements.uses(sql, each.parts):
+        for call in self._hidden:
+            if (call.by_writing and not writes) or not statements.uses(sql, call.parts):
                 continue
-            if each.kind == "clock":
+            if call.kind == "clock":
                 clock = clock or later
-            elif each.kind == "trigger of TRUNCATE" and not (
+            elif call.kind == "trigger of TRUNCATE" and not (
                 {"truncate", "cascade"} <= statements.words(sql)
             ):
                 continue  # only TRUNCATE … CASCADE also truncates the tables that refer to these
-            elif each.kind.startswith("trigger"):
-                self.limit(f"the trigger {each.called} is part of the step that fires it")
+            elif call.kind.startswith("trigger"):
+                self.limit(f"the trigger {call.called} is part of the step that fires it")
             else:
                 self.limit(
-                    f"the {each.kind} {each.called} is part of the step that uses {each.name}"
+                    f"the {call.kind} {call.called} is part of the step that uses {call.name}"
                 )
         if clock:
             self.limit_clock()
@@ -127,13 +127,13 @@ class Catalogue:
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
         """Note what a statement has locked, and whether others lock it in another order."""
-        for each in self._orders.note(sql, rows, process):
-            self.limit(each)
+        for what in self._orders.note(sql, rows, process):
+            self.limit(what)
 
     def note_orders(self, steps: Sequence[Step]) -> None:
         """Note the transactions that lock rows one by one, and others by one statement."""
-        for each in self._orders.note_schedule(steps):
-            self.limit(each)
+        for what in self._orders.note_schedule(steps):
+            self.limit(what)
 
     def note_schedule(self, steps: Sequence[tuple[int, str, str]]) -> None:
         """Note the statements that two commits of others can separate from their locks.
@@ -152,7 +152,7 @@ class Catalogue:
             read, locked = self.tables.reads_before_it_locks(sql)
             if not (read and locked):
                 continue
-            others = [each for each in transactions if each[0] != process]
+            others = [other for other in transactions if other[0] != process]
             if any(
                 first is not second
                 and (first[0] != second[0] or first[1] < second[1])
@@ -176,8 +176,8 @@ class Catalogue:
         locked = [(process, statements.locked_tables(sql)) for process, _, sql in steps]
         for process, _, sql in steps:
             tables = statements.locked_tables(sql)
-            others = [each for other, each in locked if other != process]
-            if statements.passes_locked_rows(sql) and any(tables & each for each in others):
+            others = [tables for other, tables in locked if other != process]
+            if statements.passes_locked_rows(sql) and any(tables & other for other in others):
                 self.limit(
                     "a serialization failure, if another process commits between the snapshot and "
                     f"the locks of one statement: {_short(sql)}"
@@ -201,14 +201,16 @@ class Catalogue:
 
 def _written(steps: Sequence[tuple[int, str, str]]) -> list[tuple[int, int, frozenset[str]]]:
     """Return the process, the last step and the tables of each transaction that locks rows."""
-    open_ones: dict[int, frozenset[str]] = {}
-    found = []
+    open_transactions: dict[int, frozenset[str]] = {}
+    transactions = []
     for number, (process, kind, sql) in enumerate(steps):
-        open_ones[process] = open_ones.get(process, frozenset()) | statements.locked_tables(sql)
-        if kind in ENDS and (tables := open_ones.pop(process)):
-            found.append((process, number, tables))
-    return found + [
-        (process, len(steps), tables) for process, tables in open_ones.items() if tables
+        open_transactions[process] = open_transactions.get(
+            process, frozenset()
+        ) | statements.locked_tables(sql)
+        if kind in ENDS and (tables := open_transactions.pop(process)):
+            transactions.append((process, number, tables))
+    return transactions + [
+        (process, len(steps), tables) for process, tables in open_transactions.items() if tables
     ]
 
 

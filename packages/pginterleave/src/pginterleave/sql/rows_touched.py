@@ -175,9 +175,11 @@ class Tables:
     def named(self, sql: str) -> list[KnownTable] | None:
         """Return the tables that a statement names; None if not all of them are known."""
         words = statements.words(sql)
-        found = [each for each in self._tables.values() if each.parts <= words]
-        names = {each.name for each in found} | {part for each in found for part in each.parts}
-        return found if found and statements.table_words(sql) <= names else None
+        tables = [table for table in self._tables.values() if table.parts <= words]
+        names = {table.name for table in tables} | {
+            part for table in tables for part in table.parts
+        }
+        return tables if tables and statements.table_words(sql) <= names else None
 
     def footprint(self, sql: str, params: Any) -> Footprint:
         """Return what a single statement reads and writes, if it calls pure functions only."""
@@ -185,11 +187,11 @@ class Tables:
         if named is None:
             return UNKNOWN
         known, row = self.row(sql, params)
-        every = tuple(sorted(RowSet(each.name) for each in named))
+        every = tuple(sorted(RowSet(table.name) for table in named))
         reads: RowSets = (row,) if row else every
         if known and not known.locks:
             return Footprint(reads, ())
-        if not all(each.plain for each in named):
+        if not all(table.plain for table in named):
             return Footprint(reads, EVERYWHERE)
         assigned = {column for column, _ in known.assigned} if known else set()
         if known and (
@@ -197,7 +199,7 @@ class Tables:
             or (known.kind == "UPDATE" and assigned.isdisjoint(self._tables[known.table].keys))
         ):
             return Footprint(reads, (row,) if row else (RowSet(known.table),))
-        linked = {name for each in named for name in each.linked}
+        linked = {name for table in named for name in table.linked}
         return Footprint(reads, tuple(sorted(map(RowSet, linked))))
 
     def reads_before_it_locks(self, sql: str) -> tuple[Set[str], Set[str]]:
@@ -225,7 +227,7 @@ class Tables:
         """Return the tables whose rows a statement locks, and whether it locks several of each."""
         words = statements.words(sql)
         locked = self._with_parts(sql, rows) & self._tables.keys()
-        found = dict.fromkeys(sorted(locked), rows > 1)
+        several = dict.fromkeys(sorted(locked), rows > 1)
         further = [*locked]
         while further:
             table = self._tables[further.pop()]
@@ -234,9 +236,9 @@ class Tables:
                 cascades = cascades | table.follows
             if {"truncate", "cascade"} <= words:
                 cascades = cascades | table.linked
-            further += cascades - found.keys()
-            found |= dict.fromkeys(cascades, True)
-        return found
+            further += cascades - several.keys()
+            several |= dict.fromkeys(cascades, True)
+        return several
 
     def locked_rows(self, step: Step, table: str) -> set[RowSet]:
         """Return the rows of a table that a step has locked; one with its SQL if not known."""
@@ -246,23 +248,23 @@ class Tables:
         unique = self._tables[table].unique
         for place, column in enumerate(step.columns):
             if column in unique and step.rows:
-                values = (_normal(each[place], unique[column]) for each in step.rows)
+                values = (_normal(row[place], unique[column]) for row in step.rows)
                 return {RowSet(table, column, value or "") for value in values}
         return {RowSet(table, "", step.sql)}
 
     def _with_parts(self, sql: str, rows: int) -> Set[str]:
         """Return the tables and views whose rows a statement locks, with those that they have."""
-        found: dict[str, None] = dict.fromkeys(sorted(statements.locked_tables(sql)))
+        locked: dict[str, None] = dict.fromkeys(sorted(statements.locked_tables(sql)))
         several = rows > 1 or statements.whole_tables(sql)
-        for name in (names := [*found]):
+        for name in (names := [*locked]):
             # A row of a table is in one of its partitions; of a view it may be in several tables.
             if several or name not in self._tables:
-                names += self._parts.get(name, set()) - found.keys()
-                found |= dict.fromkeys(names)
-        return found.keys()
+                names += self._parts.get(name, set()) - locked.keys()
+                locked |= dict.fromkeys(names)
+        return locked.keys()
 
     def checked_late(self) -> Set[str]:
-        return {each.name for each in self._tables.values() if each.checked_late}
+        return {table.name for table in self._tables.values() if table.checked_late}
 
     def keeps(self, sql: str, params: Any, row: RowSet) -> bool:
         """Whether a statement gives the value of a row's unique column to no other row."""

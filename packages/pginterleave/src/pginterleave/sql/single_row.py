@@ -187,14 +187,14 @@ def _equal(
     conditions: Tokens | None, names: set[str]
 ) -> tuple[tuple[tuple[str, Constant], ...], bool]:
     terms = [] if conditions is None else _terms(conditions)
-    found = []
+    equal = []
     for term in terms:
         texts = [text for _, text, _ in term]
         if len(term) == 5 and texts[1] == "." and texts[0] in names:
             term, texts = term[2:], texts[2:]
         if len(term) == 3 and texts[1] == "=" and term[0][0] in ("name", "word") and term[2][2]:
-            found.append((texts[0], term[2][2]))
-    return tuple(found), len(terms) == len(found) == 1
+            equal.append((texts[0], term[2][2]))
+    return tuple(equal), len(terms) == len(equal) == 1
 
 
 def _terms(tokens: Tokens) -> list[Tokens]:
@@ -214,10 +214,14 @@ def _terms(tokens: Tokens) -> list[Tokens]:
 
 def _assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
     commas = [place for place, *token in _outside(tokens) if token == ["other", ","]]
-    found = []
+    assigned = []
     for begin, end in pairwise([-1, *commas, len(tokens)]):
-        each = tokens[begin + 1 : end]
-        if len(each) < 3 or each[0][0] not in ("name", "word") or each[1][1] != "=":
+        assignment = tokens[begin + 1 : end]
+        if (
+            len(assignment) < 3
+            or assignment[0][0] not in ("name", "word")
+            or assignment[1][1] != "="
+        ):
             raise _NotSimple
-        found.append((each[0][1], each[2][2] if len(each) == 3 else None))
-    return tuple(found)
+        assigned.append((assignment[0][1], assignment[2][2] if len(assignment) == 3 else None))
+    return tuple(assigned)

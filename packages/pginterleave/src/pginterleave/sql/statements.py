@@ -126,7 +126,7 @@ def may_be_several(sql: str) -> bool:
 
 def parts(sql: str) -> list[str]:
     """Return the statements between semicolons, without quoted text."""
-    return [each for each in without_quoted(sql).split(";") if each.strip()]
+    return [part for part in without_quoted(sql).split(";") if part.strip()]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -138,7 +138,7 @@ def words(sql: str) -> frozenset[str]:
 def uses(sql: str, special: Set[str]) -> bool:
     """Whether SQL has one of these names; they may be names of operators."""
     return not special.isdisjoint(words(sql)) or any(
-        each in without_quoted(sql) for each in special if not each.isidentifier()
+        name in without_quoted(sql) for name in special if not name.isidentifier()
     )
 
 
@@ -169,8 +169,8 @@ def writes(sql: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def calls(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
-    found = _CALL.findall(_INTO.sub(" ", without_constants(sql).lower()))
-    called = {name.strip('"').removeprefix("pg_catalog.") for name in found}
+    names = _CALL.findall(_INTO.sub(" ", without_constants(sql).lower()))
+    called = {name.strip('"').removeprefix("pg_catalog.") for name in names}
     return frozenset(called - KEYWORDS - {""})
 
 
@@ -239,7 +239,7 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
     if any(map(_OUTSIDE_TRANSACTIONS.match, several)):
         return True
     return not (single and len(several) < 2) and any(
-        commits_apart(each, special) for each in several
+        commits_apart(part, special) for part in several
     )
 
 
@@ -247,10 +247,10 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
 def locked_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables whose rows SQL may lock or write."""
     text = without_constants(sql).lower()
-    found = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
+    tables = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
     if _ROW_LOCK.search(text):
-        found |= table_words(sql)
-    return frozenset({*found, *whole_tables(sql), *_COPIED.findall(text)})
+        tables |= table_words(sql)
+    return frozenset({*tables, *whole_tables(sql), *_COPIED.findall(text)})
 
 
 def passes_locked_rows(sql: str) -> bool:
@@ -268,7 +268,7 @@ def whole_tables(sql: str) -> list[str]:
     """Return the tables that LOCK or TRUNCATE locks, in its order."""
     named = _TABLES.match(without_constants(sql).lower())
     texts = named[1].split(",") if named else []
-    return [re.sub(r"^only\s+|[\"*]", "", each.strip()).rpartition(".")[2] for each in texts]
+    return [re.sub(r"^only\s+|[\"*]", "", text.strip()).rpartition(".")[2] for text in texts]
 
 
 def read_tables(sql: str) -> frozenset[str]:

@@ -21,5 +21,5 @@ _SETS_UNKNOWN = re.compile(r"\bset_config\s*\((?!\s*(?:'[^']*'|%s|%\(\w+\)s)\s*,
 def timeouts_set(text: str) -> tuple[str, ...]:
     """Return the timeouts that SQL with its parameters may set, unless it turns them off."""
     text = _NO_TIMEOUT.sub("'', ''", without_comments(text).lower())
-    found = _TIMEOUT.findall(text) if _SETS.search(text) else []
-    return tuple(dict.fromkeys([*found, *["a setting"] * bool(_SETS_UNKNOWN.search(text))]))
+    names = _TIMEOUT.findall(text) if _SETS.search(text) else []
+    return tuple(dict.fromkeys([*names, *["a setting"] * bool(_SETS_UNKNOWN.search(text))]))
