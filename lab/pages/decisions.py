@@ -67,7 +67,7 @@ def branch(chosen: Chosen, taken: str) -> dict[str, Any]:
         "before": "".join(split_steps(taken)[:-1]),
         "ended": sheet.ended,
         "verdict": sheet.verdict,
-        "told": " ".join(sheet.told[max(0, number - 1) :]),
+        "told": " ".join(sheet.sentences[max(0, number - 1) :]),
         "choices": [] if sheet.ended else find_choices(chosen, taken),
         "lines": current_lines(schedule, number),
         "held": sheet.held,

@@ -190,6 +190,6 @@ def table_rows(sheet: Sheet) -> list[dict[str, Any]]:
                 cell["back"] = {"step": other, "number": earlier}
             elif other["until"] > number:
                 cell["waiting"] = True
-        told = "".join(sheet.told[number - 1 : number])  # empty for a hidden step
+        told = "".join(sheet.sentences[number - 1 : number])  # empty for a hidden step
         rows.append({"number": number, "step": step, "cells": cells, "told": told})
     return rows

@@ -112,7 +112,7 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due() ->
     kept = recorded("lost_update/atomic_only")
     schedule = first_with(kept, "1S 1U 2S 2U")
     sheet = sheet_of(kept, schedule, len(schedule.steps))
-    assert sheet.told[1:3] == [
+    assert sheet.sentences[1:3] == [
         "Process 1 writes hits = 1.",
         "Process 2 reads hits = 0, although process 1 has written hits = 1.",
     ]
@@ -140,8 +140,8 @@ def test_the_victim_of_a_deadlock_has_its_cycle() -> None:
         assert (first.kind, first.source, first.target) == ("cycle", victim, 7 - victim)
         assert (second.source, second.target) == (7 - victim, victim)
         process = schedule.steps[victim - 1]["process"]
-        assert "is ended by PostgreSQL" in sheet.told[3]
-        assert first.said_at_source.endswith(f"which waits for process {process}")
+        assert "is ended by PostgreSQL" in sheet.sentences[3]
+        assert first.text_at_source.endswith(f"which waits for process {process}")
 
 
 def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended() -> None:
@@ -154,7 +154,9 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended() -> None:
             (victim, 7), (victim, 8), (victim, 9)
         ]  # fmt: skip
         sheet = sheet_of(kept, schedule, 6)
-        assert sheet.told[6].startswith(f"Process {victim} tries again, after all have ended, and")
+        assert sheet.sentences[6].startswith(
+            f"Process {victim} tries again, after all have ended, and"
+        )
         assert sheet.held == "a: 2, b: 2"
         begun = sheet_of(kept, schedule, 5)
         assert not begun.ended
@@ -168,11 +170,11 @@ def test_the_pivot_of_a_write_skew_tries_again() -> None:
     schedule = first_with(kept, "1S 2S 1U 2U 2S", violating=False)
     sheet = sheet_of(kept, schedule, len(schedule.steps))
     write, again = number_of(schedule, 2, "UPDATE"), len(schedule.steps) - 1
-    assert sheet.told[write - 1].endswith(
+    assert sheet.sentences[write - 1].endswith(
         "PostgreSQL ends it as the pivot of a write skew, "
         "although process 1 rests on what it read there in step 1."
     )
-    assert sheet.told[again - 1] == "Process 2 tries again, and reads red: count = 1."
+    assert sheet.sentences[again - 1] == "Process 2 tries again, and reads red: count = 1."
     assert {conflict.kind for conflict in sheet.conflicts} == {"skew"}
     assert len(sheet.conflicts) == 2
 

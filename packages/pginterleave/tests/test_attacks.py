@@ -218,19 +218,6 @@ def test_the_clock_of_a_transaction_is_named() -> None:
     assert explored(partial(reads_then_dates, *dated[0])).limits == ()
 
 
-@pytest.mark.usefixtures("counter_table")
-@pytest.mark.parametrize(
-    "statement", [["SELECT 'now'::timestamptz"], ["SELECT %s::timestamptz", "now"]]
-)
-def test_two_that_read_the_clock_by_a_text_are_not_independent(statement: list[str]) -> None:
-    def in_order(outcomes: list[Outcome]) -> str:
-        (first,), (second,) = (each.returned[0] for each in outcomes)
-        return "" if first <= second else "the second read first"
-
-    found = explored(*[partial(sql, *statement)] * 2, invariant=in_order, reduce=True)
-    assert (found.violating, found.schedules) == (1, 2)
-
-
 @pytest.mark.skipif(is_psycopg3, reason="psycopg 3 takes no SQL for a parameter")
 @pytest.mark.usefixtures("objects")
 def test_a_call_in_a_parameter_of_psycopg2_is_seen() -> None:

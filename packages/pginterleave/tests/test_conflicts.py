@@ -80,7 +80,7 @@ def test_a_check_of_one_table_and_a_write_to_another() -> None:
     ]
     (only,) = conflicts(numbered(*hits))
     assert (only.kind, only.source, only.target) == ("elsewhere", 1, 2)
-    assert only.said_at_target == "has not seen step 1: it rests on links, not on counts"
+    assert only.text_at_target == "has not seen step 1: it rests on links, not on counts"
     looks = found(hits[0], read(2, tables=["counts"]), hits[1])
     assert "elsewhere" not in {kind for kind, *_ in looks}
 
@@ -109,14 +109,14 @@ def test_a_read_between_two_commits_sees_one_of_two_writes() -> None:
     )
     (torn,) = conflicts(numbered(write(1, table="links"), both, step(1, "INSERT", "visits")))
     assert (torn.kind, torn.source, torn.target) == ("late", 3, 2)
-    assert torn.said_at_target == "has seen step 1, and not step 3"
+    assert torn.text_at_target == "has seen step 1, and not step 3"
 
 
 def test_a_killed_process_has_written_one_of_two_tables() -> None:
     hits = [step(process, "UPDATE", wrote={}, computed={"hits": "hits + 1"}) for process in (1, 2)]
     (only,) = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
     assert (only.kind, only.target) == ("unwritten", 1)
-    assert only.said_at_target == "no write to visits follows"
+    assert only.text_at_target == "no write to visits follows"
 
 
 def test_a_snapshot_is_as_old_as_the_first_query() -> None:

@@ -240,6 +240,6 @@ def test_a_truncated_search_says_how_many_schedules_are_left(interleave: Interle
         NotProven, match=r"max_schedules=5 reached\. About \d+ or more are left to run"
     ):
         interleave(select_for_update, processes=3, invariant=anything, max_schedules=5)
-    (found,) = interleave.found
+    (found,) = interleave.explorations
     assert found.left > 5
     assert interleave(naive, invariant=anything).left == 0

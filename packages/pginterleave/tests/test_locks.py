@@ -106,34 +106,6 @@ def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
         assert (victim.error, victim.waited_for, victim.until) == ("DeadlockDetected", (2,), 4)
 
 
-def test_a_request_and_a_migration_that_deadlock() -> None:
-    """The migration updates the row and then locks the table; either process may be the victim."""
-
-    def migrate() -> None:
-        with transaction.atomic():
-            counter.update_returning()
-            sql("LOCK TABLE interleave_counter IN ACCESS EXCLUSIVE MODE")
-
-    def request() -> None:
-        with transaction.atomic():
-            counter.hits("b")
-            counter.update_returning()
-
-    def the_request_never_fails(outcomes: list[Outcome]) -> str:
-        return names(outcomes[:1]) if outcomes[0].raised else ""
-
-    def the_migration_never_fails(outcomes: list[Outcome]) -> str:
-        return names(outcomes[1:]) if outcomes[1].raised else ""
-
-    for invariant in (the_request_never_fails, the_migration_never_fails):
-        every, reduced = (
-            explored(request, migrate, invariant=invariant, reduce=reduce)
-            for reduce in (False, True)
-        )
-        assert {each.violation for each in every.violations} == {"DeadlockDetected"}
-        assert (reduced.violating, reduced.schedules) == (every.violating, every.schedules)
-
-
 @pytest.mark.parametrize(
     ("order", "victim"), [("123123" + "321", 3), ("123123a" + "132", 1), ("123123b" + "213", 2)]
 )

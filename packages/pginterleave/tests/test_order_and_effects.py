@@ -323,33 +323,3 @@ def test_a_thread_that_sends_everything_is_named() -> None:
     found = explored(in_a_thread, in_a_thread)
     with pytest.raises(NotProven, match="by a connection that the thread 'worker_0' has opened"):
         found.assert_safe()
-
-
-def test_a_busy_answer_names_try_again() -> None:
-    @transaction.atomic
-    def takes() -> int | None:
-        free = "SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1 FOR UPDATE"
-        rows = sql(f"{free} SKIP LOCKED")
-        if not rows:
-            return None
-        sql("UPDATE interleave_counter SET hits = 1 WHERE id = %s", rows[0][0])
-        return int(rows[0][0])
-
-    def one_row() -> None:
-        setup()
-        sql("DELETE FROM interleave_counter WHERE id = 2")
-        sql("UPDATE interleave_counter SET hits = 0")
-
-    @transaction.atomic
-    def counts() -> bool:
-        rows = sql("SELECT 1 FROM interleave_counter WHERE id = 1 FOR UPDATE SKIP LOCKED")
-        if rows:
-            sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")
-        return bool(rows)
-
-    explored(takes, takes, setup=one_row).assert_safe()
-    found = explored(counts, counts)
-    assert found.counterexample
-    assert found.counterexample.violation.endswith(
-        "give try_again=lambda outcome: outcome.returned == False"
-    )

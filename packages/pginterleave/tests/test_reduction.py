@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 
 from pginterleave import Exploration, Options, Outcome, explore
 
@@ -76,15 +76,48 @@ def test_reads_that_compare_with_the_clock() -> None:
     assert len(both(*processes, **options)[1].orders) == 6
 
 
-def test_three_that_read() -> None:
-    processes = [counter.atomic_only] * 3
-    found = explored(*processes, invariant=counter.counted(3), reduce=True)
-    assert (found.violating, found.schedules, len(found.orders)) == (630, 636, 36)
-    found = explored(*processes, reduce=True, max_schedules=20)  # a limit on those that run
-    assert len(found.orders) == 20
-    assert found.schedules > 20
-    assert ". 20 ran; the others are equivalent, if no memory is shared. The search" in str(found)
-    assert "search was truncated: max_schedules=20" in str(found)
+def together(*texts: str) -> Process:
+    """Return a process that sends statements in a transaction."""
+
+    @transaction.atomic
+    def send() -> None:
+        for text in texts:
+            sql(text)
+
+    return send
+
+
+ADD = "UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        # These fail, which their text does not show.
+        (ADD, "INSERT INTO interleave_counter VALUES (2, 'c', 0)"),
+        (ADD, "SELECT id / hits FROM interleave_counter WHERE key = 'b'"),
+        (ADD, "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"),  # too late here
+        (ADD, "RELEASE SAVEPOINT x"),  # which does not exist
+        ("SAVEPOINT a", ADD, "ROLLBACK TO a", "SELECT pg_advisory_xact_lock(1)"),
+        (f"{ADD}; SAVEPOINT a", "SELECT 1 / 0"),
+    ],
+)
+def test_what_releases_locks_before_the_transaction_ends(texts: tuple[str, ...]) -> None:
+    some_violate(together(*texts), skip, invariant=was_locked)
+    some_violate(skip, together(*texts), invariant=was_locked)
+    both(together(*texts), counter.hits, counter.update_returning, invariant=second_sees)
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        partial(sql, f"{ADD}; SELECT 1"),
+        together(f"{ADD}; COMMIT"),
+        together(f"SAVEPOINT a; {ADD}"),
+    ],
+)
+def test_several_statements_at_once(process: Process) -> None:
+    some_violate(process, counter.hits, invariant=second_sees)
 
 
 def test_savepoints() -> None:
@@ -95,19 +128,6 @@ def test_savepoints() -> None:
     _, reduced = both(partial(process, 1), partial(process, 2))
     # Each updates a row of its own.
     assert (reduced.schedules, len(reduced.orders)) == (70, 1)
-
-
-def test_a_savepoint_that_releases_its_locks() -> None:
-    """It is rolled back without an error, and a process that waits for its row continues."""
-
-    def undo() -> None:
-        with transaction.atomic():
-            point = connection.savepoint()
-            counter.f_expression()
-            connection.savepoint_rollback(str(point))
-            sql("SELECT pg_advisory_xact_lock(1)")
-
-    some_violate(undo, skip, invariant=was_locked)
 
 
 def test_a_savepoint_after_an_error() -> None:
@@ -128,50 +148,6 @@ def test_a_savepoint_after_an_error() -> None:
     every, reduced = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
     assert len(reduced.orders) < len(every.orders)
     assert every.violations
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "INSERT INTO interleave_counter VALUES (2, 'c', 0)",
-        "SELECT id / hits FROM interleave_counter WHERE key = 'b'",
-        "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",  # too late here
-        "RELEASE SAVEPOINT x",  # which does not exist
-    ],
-)
-def test_an_error_releases_locks(statement: str) -> None:
-    """The text does not show that a statement fails and releases the locks of its process."""
-
-    def fail() -> None:
-        with transaction.atomic():
-            counter.f_expression()
-            sql(statement)
-
-    some_violate(fail, skip, invariant=was_locked)
-    some_violate(skip, fail, invariant=was_locked)
-    processes = (fail, counter.hits, counter.update_returning)
-    some_violate(*processes, invariant=second_sees)
-
-
-def test_several_statements_at_once() -> None:
-    write = partial(sql, "UPDATE interleave_counter SET hits = 1; SELECT 1")
-
-    def commit() -> None:
-        with transaction.atomic():
-            sql("UPDATE interleave_counter SET hits = 1; COMMIT")
-
-    def point() -> None:
-        with transaction.atomic():
-            sql("SAVEPOINT a; UPDATE interleave_counter SET hits = 2 WHERE key = 'a'")
-
-    def point_and_fail() -> None:
-        with transaction.atomic():
-            sql("UPDATE interleave_counter SET hits = 2 WHERE key = 'a'; SAVEPOINT a")
-            sql("SELECT 1 / 0")
-
-    both(point_and_fail, skip, invariant=was_locked)
-    for process in (write, commit, point):
-        some_violate(process, counter.hits, invariant=second_sees)
 
 
 def test_an_error_of_the_driver_releases_nothing() -> None:
@@ -358,5 +334,8 @@ def test_it_is_on_by_default() -> None:
     assert (len(found.orders), found.schedules) == (1, 6)
     assert "1 ran; the others are equivalent, if no memory is shared." in str(found)
     assert len(explore(processes, **race, options=Options(reduce=False)).orders) == 6
+    found = explore([counter.atomic_only] * 3, **race, max_schedules=20)  # of those that run
+    assert (len(found.orders), found.schedules > 20) == (20, True)
+    assert "search was truncated: max_schedules=20" in str(found)
     every = Options(on_schedule=lambda schedule: None)
     assert len(explore(processes, **race, options=every).orders) == 6

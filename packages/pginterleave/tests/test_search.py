@@ -9,7 +9,7 @@ import pytest
 
 from pginterleave.searching.runs import simplicity
 from pginterleave.searching.search import Search
-from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, dependent
+from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, are_dependent
 from pginterleave.sql.rows_touched import EVERYWHERE
 
 Programs = list[list[Effect]]  # the effects of the steps of each process
@@ -72,7 +72,7 @@ def equivalents(order: str, programs: Programs) -> set[str]:
                     programs[int(first) - 1][each[:at].count(first)],
                     programs[int(second) - 1][each[:at].count(second)],
                 )
-                if first != second and not dependent(*effects):
+                if first != second and not are_dependent(*effects):
                     near.add(each[:at] + second + first + each[at + 2 :])
         new = near - known
     return known

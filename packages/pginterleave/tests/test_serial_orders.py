@@ -274,7 +274,11 @@ def test_busy_is_not_wrong() -> None:
     refused = compared(*pair)
     assert refused.raising == refused.violating > 0
     compared(*[counts_if_free] * 2, try_again=lambda outcome: not outcome.returned).assert_safe()
-    assert compared(*[counts_if_free] * 2).violating
+    found = compared(*[counts_if_free] * 2)
+    assert found.counterexample
+    assert found.counterexample.violation.endswith(
+        "give try_again=lambda outcome: outcome.returned == False"
+    )
 
 
 def test_who_is_refused_has_not_written_before() -> None:

@@ -47,24 +47,24 @@ NEITHER = [
 
 @pytest.mark.parametrize("sql", [*APART, *WITHIN, *NEITHER])
 def test_whether_the_commit_of_a_statement_is_a_separate_step(sql: str) -> None:
-    assert statements.commits_apart(sql) == (sql in APART)
+    assert statements.commits_separately(sql) == (sql in APART)
     assert statements.commits_unseen(sql) == (sql in WITHIN)
 
 
 def test_an_operator_that_calls_a_function() -> None:
     special = frozenset({"+!"})
     assert not statements.only_reads("SELECT a +! 1 FROM t", special)
-    assert statements.commits_apart("SELECT a +! 1 FROM t", special)
+    assert statements.commits_separately("SELECT a +! 1 FROM t", special)
     assert statements.only_reads("SELECT a + 1, '+!' FROM t", special)
 
 
 def test_an_apostrophe_in_a_name_begins_no_string() -> None:
     called = """SELECT hits AS "link's hits", add_once(7) AS "owner's turn" FROM link"""
     assert statements.calls(called) == {"add_once"}
-    assert statements.commits_apart(called)
+    assert statements.commits_separately(called)
     locking = """SELECT "it's" FROM t WHERE id = 1 FOR UPDATE -- it's"""
     assert not statements.only_reads(locking)
-    assert statements.commits_apart(locking)
+    assert statements.commits_separately(locking)
     assert statements.locked_tables(locking) == {"t"}
     assert statements.only_reads("""SELECT "it's", 'add_once(7)' FROM t""")
 
@@ -82,7 +82,7 @@ def test_an_apostrophe_in_a_name_begins_no_string() -> None:
 def test_a_call_that_only_seems_to_be_in_a_string(sql: str) -> None:
     assert statements.calls(sql) == {"add_once"}
     assert not statements.only_reads(sql)
-    assert statements.commits_apart(sql)
+    assert statements.commits_separately(sql)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_after_an_error_no_statement_of_the_transaction_waits() -> None:
     ],
 )  # fmt: skip
 def test_values_are_not_changed(sql: str, params: Any, shown: str) -> None:
-    assert formatting.statement(sql, params) == shown
+    assert formatting.format_statement(sql, params) == shown
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_values_are_not_changed(sql: str, params: Any, shown: str) -> None:
 )
 def test_assignments_to_columns_that_do_not_change_are_cut(columns: set[str], shown: str) -> None:
     update = "UPDATE t SET a = 'it''s, one', b = NULL, c = f(1, 'x WHERE y'), d = 2 WHERE e = 1"
-    assert formatting.with_columns(update, columns) == shown.replace("all", update)
+    assert formatting.cut_to_columns(update, columns) == shown.replace("all", update)
     few = "UPDATE t SET a = 1, b = 2"
-    assert formatting.with_columns(few, set()) == few
+    assert formatting.cut_to_columns(few, set()) == few
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_assignments_to_columns_that_do_not_change_are_cut(columns: set[str], sh
     ],
 )  # fmt: skip
 def test_long_statements_are_cut_to_the_key_and_what_changes(sql: str, shown: str) -> None:
-    assert formatting.with_columns(sql, {"hits"}) == (shown or sql)
+    assert formatting.cut_to_columns(sql, {"hits"}) == (shown or sql)
 
 
 def test_an_exception_without_a_text() -> None:
@@ -248,8 +248,8 @@ def test_an_exception_without_a_text() -> None:
         def __str__(self) -> str:
             raise KeyError("text")
 
-    assert formatting.exception(Odd()) == "Odd: (its str() raises KeyError)"
-    assert formatting.exception(ValueError("two\nlines")) == "ValueError: two"
+    assert formatting.format_exception(Odd()) == "Odd: (its str() raises KeyError)"
+    assert formatting.format_exception(ValueError("two\nlines")) == "ValueError: two"
 
 
 def test_a_limit_without_a_number_is_no_error() -> None:

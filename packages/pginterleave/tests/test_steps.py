@@ -305,7 +305,7 @@ def test_the_timeline_is_drawn_in_columns() -> None:
             counter.update_returning()
 
     schedule = replayed("1212", process, process, observe=counter.hits)
-    place = formatting.place(counter.__file__, schedule.timeline[0].lineno)
+    place = formatting.format_place(counter.__file__, schedule.timeline[0].lineno)
     drawn = schedule.draw(width=36)
     assert (
         drawn

@@ -3,8 +3,6 @@
 The result does not call them proven, or it names a limit.
 """
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -85,36 +83,6 @@ def test_the_gap_is_named_only_if_it_matters(statement: str, processes: int, nam
 
     found = explored(*[process] * processes, setup=setup, reduce=True, max_schedules=10)
     assert any(each.startswith(GAP) for each in found.limits) is named
-
-
-def test_threads_lose_an_item() -> None:
-    """The first thread is held when it has its snapshot, and before it has its lock."""
-    sql(
-        "CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
-        " IF current_setting('application_name') = 'held' THEN"
-        " PERFORM pg_advisory_xact_lock(7); END IF; RETURN NULL; END $$;"
-        "CREATE TRIGGER hold BEFORE UPDATE ON interleave_total EXECUTE FUNCTION hold()"
-    )
-    setup()
-    sql("SELECT pg_advisory_lock(7)")
-    held = connection.copy()
-
-    def first() -> None:
-        with closing(held), held.cursor() as cursor:
-            cursor.execute("SET application_name = 'held'")
-            cursor.execute("INSERT INTO interleave_item VALUES (1)")
-            cursor.execute(ADD_UP)
-
-    held.inc_thread_sharing()
-    thread = threading.Thread(target=first)
-    thread.start()
-    while not sql("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"):
-        time.sleep(0.001)
-    insert_and_add_up()
-    sql("SELECT pg_advisory_unlock(7)")
-    thread.join()
-    sql("DROP FUNCTION hold CASCADE")
-    assert added_up([]) == "total 1 of 2"
 
 
 def both_tables(first: str, second: str) -> str:

@@ -29,14 +29,14 @@ def with_victim(process: int, victim: int) -> int:
     return 10 * victim + process
 
 
-def written(choices: Sequence[int]) -> str:
+def write_order(choices: Sequence[int]) -> str:
     return "".join(
         f"{process_of(choice)}{chr(ord('a') - 1 + victim_of(choice)) if victim_of(choice) else ''}"
         for choice in choices
     )
 
 
-def parsed(order: str) -> list[int]:
+def parse_order(order: str) -> list[int]:
     """Return the choices of a schedule; other characters are ignored."""
     choices = re.findall(r"([1-9])([a-i]?)", order)
     return [

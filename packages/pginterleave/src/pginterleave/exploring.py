@@ -107,14 +107,14 @@ def explore(
         while True:
             search = Search(len(race.processes), reduces=options.reduces)
             run = Run(scheduler, search, options.observe, options.on_schedule)
-            truncated = run.all(max_schedules, max_seconds, count_all=count_all)
+            truncated = run.run_all(max_schedules, max_seconds, count_all=count_all)
             suspects = serial and run.violations and not race.like
             if not (suspects and serial and serial.learn_again(scheduler.run_in_turn)):
                 break
         counterexample = run.counterexample()
         other = run.of_other_kind(counterexample)
         if counterexample and truncated == AT_FIRST:
-            counterexample = shrink(counterexample, run.near)
+            counterexample = shrink(counterexample, run.run_near)
         serial_failure = run.serial_failure()
     schedules, violating = search.counted()
     by_limit = truncated not in ("", AT_FIRST)
@@ -129,7 +129,7 @@ def explore(
         raising=search.raising() if any(schedule.raises for schedule in run.violations) else 0,
         truncated=truncated,
         covered=search.covered() if by_limit else "",
-        left=run.left() if by_limit else 0,
+        left=run.estimate_left() if by_limit else 0,
         seconds=time.monotonic() - began,
         limits=(
             *catalogue.limits,

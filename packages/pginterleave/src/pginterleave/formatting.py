@@ -22,7 +22,7 @@ FEW_COLUMNS = 3  # a row, a list of columns or a WHERE with more is cut in a dra
 KEYS = ("id", "key")  # columns that often identify a row
 
 
-def literal(value: object) -> str:
+def format_literal(value: object) -> str:
     """Write a parameter as a constant of SQL."""
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).lower()
@@ -32,7 +32,7 @@ def literal(value: object) -> str:
     return repr(str(value))
 
 
-def statement(sql: str, params: Any) -> str:
+def format_statement(sql: str, params: Any) -> str:
     """Return SQL for a reader: with its parameters, without quotes, with long column lists cut."""
     parts, end = [], 0
     for constant in CONSTANT.finditer(sql):
@@ -43,12 +43,12 @@ def statement(sql: str, params: Any) -> str:
     if params:
         with contextlib.suppress(TypeError, ValueError, KeyError):
             if isinstance(params, dict):
-                return sql % {name: literal(value) for name, value in params.items()}
-            return sql % tuple(map(literal, params))
+                return sql % {name: format_literal(value) for name, value in params.items()}
+            return sql % tuple(map(format_literal, params))
     return sql
 
 
-def with_columns(text: str, columns: Set[str]) -> str:
+def cut_to_columns(text: str, columns: Set[str]) -> str:
     """Return a statement; its long lists and conditions are cut to the key and these columns."""
     inserted: Set[int] = set()  # the places of the columns of an INSERT that are shown
     clauses = _split(text, _CLAUSE)
@@ -111,7 +111,7 @@ def process_names(numbers: Sequence[int]) -> str:
     return ("process " if len(numbers) == 1 else "processes ") + " and ".join(map(str, numbers))
 
 
-def exception(error: BaseException) -> str:
+def format_exception(error: BaseException) -> str:
     """Write an exception in a line, with the line of the code under test that raised it.
 
     An error of the database has a step in the timeline instead.
@@ -129,7 +129,7 @@ def exception(error: BaseException) -> str:
     return f"{text} ({Path(filename).name}:{line})"
 
 
-def traceback_of(error: BaseException) -> str:
+def format_traceback(error: BaseException) -> str:
     """Return a traceback without the lines of the explorer and Django.
 
     The innermost line is kept, even if it is one of Django's.
@@ -143,7 +143,7 @@ def traceback_of(error: BaseException) -> str:
     return "".join([*lines, *traceback.format_exception_only(error)]).rstrip()
 
 
-def place(filename: str, lineno: int) -> str:
+def format_place(filename: str, lineno: int) -> str:
     """Write a line of code, with its path relative to site-packages or the working directory."""
     path = Path(filename)
     for number, part in enumerate(path.parts):
@@ -185,7 +185,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def calling_place() -> str:
+def format_calling_place() -> str:
     """Return " at" the current line of the code under test; "" if that is not known."""
     frame = user_frame(sys._getframe(1))
     if frame is None:

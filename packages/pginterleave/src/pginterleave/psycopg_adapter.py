@@ -210,7 +210,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
         session: PsycopgSession = self._checked().session
-        session.catalogue.limit("what executemany() sends is one step")
+        session.catalogue.note_limit("what executemany() sends is one step")
         self._send(super().executemany, query, params_seq, may_split=False, **options)
 
     def _send(

@@ -57,7 +57,7 @@ class Schedule(RanSchedule):
         parts = [self.draw(), self.violation]
         if self.raises:
             raised = filter(None, (outcome.raised for outcome in self.outcomes))
-            parts += filter(None, map(formatting.traceback_of, raised))
+            parts += filter(None, map(formatting.format_traceback, raised))
         return "\n\n".join(parts)
 
 

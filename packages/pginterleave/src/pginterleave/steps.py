@@ -56,7 +56,7 @@ class Step:
 
     def statement(self) -> str:
         """Return the SQL for a reader: with parameters, without quotes, long column lists cut."""
-        return formatting.statement(self.sql, None if self.kind == "FETCH" else self.params)
+        return formatting.format_statement(self.sql, None if self.kind == "FETCH" else self.params)
 
     def result(self, columns: Set[str] | None = None) -> str:
         """Return a short result: the error, the first row or the number of rows; or "".
@@ -116,10 +116,10 @@ def draw(
     for step in timeline:
         sent = cells.setdefault((step.number, step.process), [])
         shown = columns[step.number]
-        sent.append(formatting.with_columns(step.statement(), shown))
+        sent.append(formatting.cut_to_columns(step.statement(), shown))
         if step.filename and step.kind not in ENDS_OF_BLOCKS:
             before = places.get(step.process)
-            place = places[step.process] = formatting.place(step.filename, step.lineno)
+            place = places[step.process] = formatting.format_place(step.filename, step.lineno)
             if place != before:
                 sent.append(_at(place, width))
         if step.waited_for:
@@ -143,7 +143,7 @@ def draw(
         lines += [list(row) for row in rows]
     for number, outcome in zip(processes, outcomes, strict=True):
         if outcome.raised is not None:
-            error = f"raises {formatting.exception(outcome.raised)}"
+            error = f"raises {formatting.format_exception(outcome.raised)}"
             lines += [
                 ["", *("" for _ in range(1, number)), line] for line in _wrapped([error], width)
             ]

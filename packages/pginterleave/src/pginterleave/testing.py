@@ -47,7 +47,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         databases: the aliases of the databases that the test may use; None for all.
         defaults: the options of calls that do not give them.
 
-    `found`, `failures` and `replayed` hold the results of the calls.
+    `explorations`, `failures` and `replayed` hold the results of the calls.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self.databases = None if databases == "__all__" else databases
         self.defaults = {"count_all": False, **defaults}
         self.replay, self.shell = replay, shell
-        self.found: list[Exploration] = []
+        self.explorations: list[Exploration] = []
         self.failures: list[Failure] = []
         self.replayed: list[Schedule] = []
         self._rows: dict[str, Rows] = {}
@@ -137,7 +137,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             if order := replay or self.replay:
                 return self._replay(order, functions, race)
             exploration = explore(functions, **race)
-            self.found.append(exploration)
+            self.explorations.append(exploration)
             self._assert_safe(exploration)
             return exploration
         except InterleaveError as error:

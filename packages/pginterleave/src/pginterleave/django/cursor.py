@@ -80,7 +80,7 @@ class SteppingCursor(CursorWrapper):
         """Send a statement; `many` says that it is sent for several rows of parameters."""
         session = self._session
         if many:
-            session.catalogue.limit("what executemany() sends is one step")
+            session.catalogue.note_limit("what executemany() sends is one step")
             params = list(params)  # it may be an iterator
         rows = params if many and not _is_constant(params) else [params]
         text = "; ".join(self._text(sql, row) for row in rows)

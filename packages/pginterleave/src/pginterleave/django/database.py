@@ -165,7 +165,7 @@ class OtherSession(DjangoSession):
 
     def opened(self, connection: Any) -> None:
         super().opened(connection)
-        self.catalogue.limit(
+        self.catalogue.note_limit(
             f"the functions, triggers and lock orders of the database {self.database!r}"
         )
 

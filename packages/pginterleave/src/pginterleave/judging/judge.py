@@ -34,7 +34,7 @@ class InvariantJudge:
 
 def raised(error: BaseException) -> str:
     """Write an exception; the timeline shows the message of a database error at its step."""
-    return type(error).__name__ if is_database_error(error) else formatting.exception(error)
+    return type(error).__name__ if is_database_error(error) else formatting.format_exception(error)
 
 
 def violation_of(invariant: Invariant, outcomes: list[Outcome]) -> str:

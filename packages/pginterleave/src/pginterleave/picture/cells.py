@@ -120,7 +120,7 @@ class Sheet:
         self.ended = len(self.steps) == len(self.whole)
         wrong = self.ended and self.steps and self.verdict.kind != HOLDS
         self.conflicts = self._conflicts(bool(wrong))
-        self.told = sentences(self.steps, self.whole, self.conflicts, snapshots=self.snapshots)
+        self.sentences = sentences(self.steps, self.whole, self.conflicts, snapshots=self.snapshots)
         self.transactions = transactions(self.steps)
         self.locks: list[Lock] = locks(self.steps)
         self.waits: list[Wait] = waits(self.steps)
@@ -158,7 +158,7 @@ class Sheet:
             zip(self.steps, words(self.steps, self.whole), strict=True), 1
         ):
             row, process, until = rows[number - 1], step["process"], step["until"]
-            row.title = self.told[number - 1]
+            row.title = self.sentences[number - 1]
             if step["waited_for"]:
                 row.add(process, phrase.sent)
                 blockers = " and ".join(map(str, step["waited_for"]))
@@ -195,9 +195,9 @@ class Sheet:
         numbered_texts: list[tuple[int | None, str]] = []
         for conflict in self.conflicts:
             at_source = AT_SOURCE.get(conflict.kind, "").format(conflict.target)
-            at_source = conflict.said_at_source if conflict.kind == CYCLE else at_source
+            at_source = conflict.text_at_source if conflict.kind == CYCLE else at_source
             at_target = (
-                AT_TARGET.get(conflict.kind, "") if conflict.source else conflict.said_at_target
+                AT_TARGET.get(conflict.kind, "") if conflict.source else conflict.text_at_target
             )
             named = conflict.source
             if conflict.kind == FOREIGN and conflict.source:

@@ -45,8 +45,8 @@ class Conflict:
     kind: str
     source: int | None
     target: int
-    said_at_source: str
-    said_at_target: str
+    text_at_source: str
+    text_at_target: str
 
 
 def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
@@ -55,8 +55,8 @@ def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
         mark
         for conflict in conflicts
         for mark in (
-            (conflict.source, conflict.said_at_source),
-            (conflict.target, conflict.said_at_target),
+            (conflict.source, conflict.text_at_source),
+            (conflict.target, conflict.text_at_target),
         )
     )
 

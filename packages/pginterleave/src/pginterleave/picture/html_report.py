@@ -16,10 +16,10 @@ STATIC = Path(__file__).parent / "static" / "pginterleave"
 VIOLATED, SAFE, NOT_PROVEN = "violated", "safe", "not proven"
 SIGNS = {VIOLATED: "✗", REFUSED: "⊘", SAFE: "✓", NOT_PROVEN: "?"}
 BUTTONS = ("first", "back", "forward", "all")
-Found = dict[str, Any]  # of a call in a test: `test`, `verdict`, `summary`, `pictures` as HTML
+Result = dict[str, Any]  # of a call in a test: `test`, `verdict`, `summary`, `pictures` as HTML
 
 
-def page(results: Sequence[Found], below: str = "") -> str:
+def page(results: Sequence[Result], below: str = "") -> str:
     """Return the page, with the violated races first, and HTML to put below them."""
     order = [VIOLATED, REFUSED, NOT_PROVEN, SAFE]
     listed = sorted(results, key=lambda entry: order.index(entry["verdict"]))
@@ -40,7 +40,7 @@ def page(results: Sequence[Found], below: str = "") -> str:
     )
 
 
-def _entry(result: Found) -> str:
+def _entry(result: Result) -> str:
     verdict, pictures = result["verdict"], result["pictures"]
     return (
         f'<details class="test {verdict.replace(" ", "-")}"{" open" * bool(pictures)}>\n'
@@ -60,20 +60,18 @@ def picture(schedule: RanSchedule, *, name: str, snapshots: bool, replay: str = 
         replay: the command that runs the schedule again, or "".
     """
     steps = recorded_steps(schedule)
-    outcomes = [
-        outcome.raised and formatting.exception(outcome.raised) for outcome in schedule.outcomes
-    ]
-    processes = len(schedule.outcomes)
+    errors = [outcome.raised for outcome in schedule.outcomes]
+    raised = [formatting.format_exception(error) if error else "" for error in errors]
     ends = verdict(schedule.violation, raises=schedule.raises)
-    raises = [outcome or "" for outcome in outcomes]
-    sheet = Sheet(steps, steps, processes, "", ends, raises, snapshots=snapshots)
+    sheet = Sheet(steps, steps, len(errors), "", ends, raised, snapshots=snapshots)
     described = f"Schedule {schedule.order}, step by step; the table below tells the same"
     buttons = "".join(
         f'<button type="button" data-go="{name}">{name.title()}</button>' for name in BUTTONS
     )
-    raised = (outcome.raised for outcome in schedule.outcomes if outcome.raised and schedule.raises)
     tracebacks = "".join(
-        f"<pre>{escape(formatting.traceback_of(error))}</pre>\n" for error in raised
+        f"<pre>{escape(formatting.format_traceback(error))}</pre>\n"
+        for error in errors
+        if error and schedule.raises
     )
     command = f"<pre>{escape(replay)}</pre>\n" if replay else ""
     return (
@@ -115,7 +113,7 @@ def _row(number: int, sheet: Sheet, marked: dict[int, list[str]]) -> str:
     if step["until"] == number:
         cell += _result(step)
     cell += "".join(_p("mark", text) for text in marked.get(number, []))
-    cell += _p("told", sheet.told[number - 1]) + _p("sent", step["where"])
+    cell += _p("told", sheet.sentences[number - 1]) + _p("sent", step["where"])
     cells[step["process"] - 1] += cell
     shown = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr><th scope="row">{number}</th>{shown}</tr>\n'

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pginterleave.formatting import place
+from pginterleave.formatting import format_place
 from pginterleave.picture.wording import WRITES
 from pginterleave.steps import RanSchedule, Step
 
@@ -28,7 +28,7 @@ def recorded_step(step: Step) -> dict[str, Any]:
         "message": step.message,
         "pivot": "as a pivot" in step.detail,
         "rows": step.rowcount,
-        "where": place(step.filename, step.lineno) if step.filename else "",
+        "where": format_place(step.filename, step.lineno) if step.filename else "",
         **column_values(step),
     }
 
@@ -81,27 +81,29 @@ def column_values(step: Step) -> dict[str, Any]:
     be empty. `subquery` says that a statement reads while it writes.
     """
     tokens = list(tokenize(step.sql, step.params))
-    effects = list(writing(tokens) if step.kind == "WITH" else [(step.kind, 0)])
+    effects = list(find_writes(tokens) if step.kind == "WITH" else [(step.kind, 0)])
     kind, start = effects[0] if effects else ("SELECT", 0)
-    tables = read_from(tokens)
+    tables = find_read_tables(tokens)
     table, after = (tables or [""])[0], 0
     if kind != "SELECT":
-        table, after = written(tokens, start)
+        table, after = find_written_table(tokens, start)
     wrote: Columns = {}
     set_to: dict[str, str] = {}
     if kind == "INSERT":
-        wrote = inserted(tokens[after:])
-        set_to = computed(between(tokens, "SET", "WHERE"))
+        wrote = find_inserted(tokens[after:])
+        set_to = find_expressions(tokens_between(tokens, "SET", "WHERE"))
     elif kind == "UPDATE":
-        wrote = equal(between(tokens, "SET", "WHERE"))
-        set_to = computed(between(tokens, "SET", "WHERE"))
-    lock, lock_name = lock_of(kind, tokens)
+        wrote = find_equalities(tokens_between(tokens, "SET", "WHERE"))
+        set_to = find_expressions(tokens_between(tokens, "SET", "WHERE"))
+    lock, lock_name = find_lock(kind, tokens)
     return {
         "kind": kind,
         "table": table,
         "tables": tables,
-        "writes": [written(tokens, start)[0] for effect, start in effects if effect in WRITES],
-        "condition": equal(between(tokens, "WHERE", "RETURNING")),
+        "writes": [
+            find_written_table(tokens, start)[0] for effect, start in effects if effect in WRITES
+        ],
+        "condition": find_equalities(tokens_between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
         "computed": {name: text for name, text in set_to.items() if name not in wrote},
         "read": [
@@ -114,14 +116,14 @@ def column_values(step: Step) -> dict[str, Any]:
     }
 
 
-def writing(tokens: Tokens) -> Iterator[tuple[str, int]]:
+def find_writes(tokens: Tokens) -> Iterator[tuple[str, int]]:
     """Yield the kind and the position of each data-modifying statement in a WITH."""
     for position, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
         if token in WRITES and before in ("(", ")"):
             yield str(token), position
 
 
-def written(tokens: Tokens, start: int) -> tuple[str, int]:
+def find_written_table(tokens: Tokens, start: int) -> tuple[str, int]:
     """Return the first table that is written or locked after `start`, and the position after it."""
     for position, token in enumerate(tokens[start:-1], start=start):
         if token in ("FROM", "INTO", "UPDATE", "TABLE"):
@@ -129,7 +131,7 @@ def written(tokens: Tokens, start: int) -> tuple[str, int]:
     return "", 0
 
 
-def read_from(tokens: Tokens) -> list[str]:
+def find_read_tables(tokens: Tokens) -> list[str]:
     """Return the tables that a statement reads from, those of a subquery last."""
     named = {
         one
@@ -145,7 +147,7 @@ def read_from(tokens: Tokens) -> list[str]:
     return list(dict.fromkeys(name for _, name in tables if name != "(" and name not in named))
 
 
-def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
+def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
     """Return the mode of the lock that a statement takes, and an advisory lock's name.
 
     The modes are those of PostgreSQL. An UPDATE counts as one that changes no column of a unique
@@ -157,17 +159,17 @@ def lock_of(kind: str, tokens: Tokens) -> tuple[str, str]:
             values = (token.text for token in tokens[position:] if isinstance(token, Value))
             return "advisory", next(values, None) or ""
     if kind == "LOCK":
-        return " ".join(map(str, between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
+        return " ".join(map(str, tokens_between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
     if kind == "SELECT" and "FOR" in words:
         mode = itertools.takewhile(ROW_LOCK.__contains__, words[words.index("FOR") + 1 :])
         return " ".join(["FOR", *mode]), ""
     return {"UPDATE": "FOR NO KEY UPDATE", "DELETE": "FOR UPDATE"}.get(kind, ""), ""
 
 
-def computed(tokens: Tokens) -> dict[str, str]:
+def find_expressions(tokens: Tokens) -> dict[str, str]:
     """Return the columns of a SET clause, each with the text of its expression."""
     columns = {}
-    for item in listed(["(", *tokens, ")"]):
+    for item in split_list(["(", *tokens, ")"]):
         if len(item) > 2 and item[1] == "=":
             words = [
                 (token.text or "NULL") if isinstance(token, Value) else token for token in item[2:]
@@ -195,14 +197,14 @@ def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
             yield text.strip('"')
 
 
-def between(tokens: Tokens, start: str, end: str) -> Tokens:
+def tokens_between(tokens: Tokens, start: str, end: str) -> Tokens:
     if start not in tokens:
         return []
     rest = tokens[tokens.index(start) + 1 :]
     return rest[: rest.index(end)] if end in rest else rest
 
 
-def equal(tokens: Tokens) -> Columns:
+def find_equalities(tokens: Tokens) -> Columns:
     """Return the columns that stand before an equals sign, with the value after it."""
     return {
         str(name): value.text
@@ -213,15 +215,15 @@ def equal(tokens: Tokens) -> Columns:
     }
 
 
-def inserted(tokens: Tokens) -> Columns:
+def find_inserted(tokens: Tokens) -> Columns:
     """Return the values of an INSERT by column; `tokens` begin after the table."""
     if "(" not in tokens:
         return {}
-    columns = listed(tokens[tokens.index("(") :])
+    columns = split_list(tokens[tokens.index("(") :])
     if "VALUES" in tokens:
-        values = listed(tokens[tokens.index("VALUES") + 1 :])
+        values = split_list(tokens[tokens.index("VALUES") + 1 :])
     else:
-        values = listed(["(", *between(tokens, "SELECT", "FROM"), ")"])
+        values = split_list(["(", *tokens_between(tokens, "SELECT", "FROM"), ")"])
     return {
         str(column[0]): value[0].text
         for column, value in zip(columns, values, strict=False)
@@ -229,7 +231,7 @@ def inserted(tokens: Tokens) -> Columns:
     }
 
 
-def listed(tokens: Tokens) -> list[Tokens]:
+def split_list(tokens: Tokens) -> list[Tokens]:
     """Return the items of the list in parentheses that `tokens` begin with."""
     items: list[Tokens] = [[]]
     depth = 0

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from pginterleave.choices import victim_of, written
+from pginterleave.choices import victim_of, write_order
 from pginterleave.sql.dependent_steps import Effect
 
 
@@ -27,7 +27,7 @@ class Attempt:
     discard_reason: str = ""  # why this attempt does not count
 
     def order(self) -> str:
-        return written(self.choices)
+        return write_order(self.choices)
 
     def victim(self) -> int:
         """Return the planned victim of the deadlock that the last step closes, or 0."""

@@ -92,7 +92,7 @@ class Control:
         self._is_first = False
         for name, _ in met:
             ended = "a session of another connection, which has ended"
-            self.catalogue.past(ended if name is None else f"a session called {name!r}")
+            self.catalogue.note_unobserved(ended if name is None else f"a session called {name!r}")
         return True
 
     def prepare(self) -> None:

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 
 from pginterleave import formatting
-from pginterleave.choices import Positions, parsed, process_of, victim_of, waits_of_victims, written
+from pginterleave.choices import (
+    Positions,
+    parse_order,
+    process_of,
+    victim_of,
+    waits_of_victims,
+    write_order,
+)
 from pginterleave.explorer_errors import (
     CannotExplore,
     ImpossibleSchedule,
@@ -24,7 +31,7 @@ from pginterleave.processes.next_steps import claim_of, effect_of
 from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
 from pginterleave.processes.verdict import Judge, Verdict
-from pginterleave.processes.watching import Kind, watched
+from pginterleave.processes.watching import Kind, watch
 from pginterleave.results import Observe, Schedule
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claims, Effect
 from pginterleave.sql.statements import words
@@ -142,8 +149,8 @@ class Scheduler:
 
     def run_order(self, order: str, observe: Observe | None) -> Schedule:
         """Run a schedule from its written form. Raises ImpossibleSchedule."""
-        choices = parsed(order)
-        if written(choices) != order:
+        choices = parse_order(order)
+        if write_order(choices) != order:
             raise ImpossibleSchedule(f"{order!r} is not a schedule such as 1212.")
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
@@ -152,7 +159,7 @@ class Scheduler:
                 left = [process.number for process in self.processes if process.state != DONE]
                 raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
             process = process_of(choices[taken])
-            after = f" after {written(choices[:taken])!r}" if taken else ""
+            after = f" after {write_order(choices[:taken])!r}" if taken else ""
             if process not in ready:
                 raise ImpossibleSchedule(
                     f"Step {taken + 1} of {order!r} cannot be taken by process {process}: only "
@@ -174,7 +181,7 @@ class Scheduler:
         self.control.refuse_transaction("setup has left a transaction open on")
         self.judge.begin()
         self.control.begin_schedule()
-        with watched(self._note_effect):
+        with watch(self._note_effect):
             self.memory.begin()
             self._run_processes(choose, observe, in_turn)
             self.memory.note()
@@ -236,12 +243,14 @@ class Scheduler:
         if kind == "connection":
             own = [process for process in self.processes if process.thread is thread]
             if not any(session.connecting for process in own for session in process.sessions()):
-                catalogue.past(f"a connection that the thread {thread.name!r} has opened")
+                catalogue.note_unobserved(
+                    f"a connection that the thread {thread.name!r} has opened"
+                )
         elif kind == "program":  # it may open a session
-            catalogue.past(f"a program, {name!r}{formatting.calling_place()}")
+            catalogue.note_unobserved(f"a program, {name!r}{formatting.format_calling_place()}")
             self.judge.note_call(f"what the program {name!r} does")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
-            catalogue.limit(f"the file {name}, which a process writes")
+            catalogue.note_limit(f"the file {name}, which a process writes")
         elif kind == "socket":
             self.judge.note_call(f"what a process sends to {name}")
         elif kind == "mock":

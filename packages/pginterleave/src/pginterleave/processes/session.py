@@ -112,13 +112,13 @@ class Session(abc.ABC):
         self.catalogue.note(sql, alone=alone, later=later)
         self.catalogue.note_timeouts(f"{sql} {params or ''}")
         if later and statements.has_clock_text(f"{params}"):
-            self.catalogue.limit_clock()
+            self.catalogue.note_clock_limit()
         commits = alone and self.current() is not None and self.split_autocommit
         split = self.commit_is_a_step = (
-            commits and may_split and statements.commits_apart(sql, special)
+            commits and may_split and statements.commits_separately(sql, special)
         )
         if commits and not split and statements.commits_unseen(sql, special, single=may_split):
-            self.catalogue.commits_unseen(sql)
+            self.catalogue.note_unseen_commit(sql)
         transaction = self._uncommitted() if split else contextlib.nullcontext()
         with self.step(statements.kind(sql), sql, params) as step, transaction:
             yield step
@@ -155,7 +155,9 @@ class Session(abc.ABC):
         """Note a use of the driver's connection, unless it is within `sending`."""
         if self.connecting or (self._sends and threading.current_thread() is self.thread):
             return
-        self.catalogue.past(f"the driver's connection{formatting.calling_place()}")
+        self.catalogue.note_unobserved(
+            f"the driver's connection{formatting.format_calling_place()}"
+        )
 
     def _open(self) -> Any:
         connection = self.current()

@@ -39,7 +39,7 @@ def _with_subclasses(kind: type) -> set[type]:
 
 
 @contextlib.contextmanager
-def watched(note: Note) -> Iterator[None]:
+def watch(note: Note) -> Iterator[None]:
     """Call `note` with the kind and the name of what is done, in the thread that does so.
 
     The name is that of a program, of a file that is opened to write, of the address of a socket, or

@@ -11,7 +11,7 @@ from pginterleave.picture.wording import WRITES
 from pginterleave.testing import Interleave
 
 
-def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
+def of_test(test: str, run: Interleave, error: Any) -> list[report.Result]:
     """Return the result of each exploration of a test, as plain data that pytest-xdist can send.
 
     Args:
@@ -21,7 +21,7 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
     """
     results = []
     replay = {failure.counterexample.order: failure.replay for failure in run.failures}
-    for number, exploration in enumerate(run.found):
+    for number, exploration in enumerate(run.explorations):
         verdict = report.SAFE if exploration.complete else report.NOT_PROVEN
         if exploration.counterexample:
             verdict = REFUSED if exploration.raising == exploration.violating else report.VIOLATED
@@ -36,10 +36,10 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
             )
             for schedule in filter(None, (exploration.counterexample, exploration.other))
         ]
-        results.append(_found(test, verdict, f"{exploration}", pictures, exploration.limits))
-    if error and not run.found and not run.replayed:
-        results.append(_found(test, report.NOT_PROVEN, str(error.value), []))
-    worst = run.found[-1].counterexample if run.found else None
+        results.append(_result(test, verdict, f"{exploration}", pictures, exploration.limits))
+    if error and not run.explorations and not run.replayed:
+        results.append(_result(test, report.NOT_PROVEN, str(error.value), []))
+    worst = run.explorations[-1].counterexample if run.explorations else None
     if error and worst:
         # The line that sent the last write, or else the last step.
         sent = [step for step in worst.timeline if step.filename]
@@ -49,9 +49,9 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Found]:
     return results
 
 
-def _found(
+def _result(
     test: str, verdict: str, summary: str, pictures: list[str], limits: Sequence[str] = ()
-) -> report.Found:
+) -> report.Result:
     return {
         "test": test,
         "verdict": verdict,
@@ -62,7 +62,7 @@ def _found(
     }
 
 
-def annotations(results: Sequence[report.Found], root: Path) -> Iterator[str]:
+def annotations(results: Sequence[report.Result], root: Path) -> Iterator[str]:
     """Yield an annotation for each test that fails: GitHub shows it at the line of code."""
     for result in results:
         if not result["failed"]:

@@ -6,7 +6,7 @@ Two orders have the same trace if they differ only in the order of adjacent inde
 from typing import NamedTuple
 
 from pginterleave.choices import process_of, victim_of
-from pginterleave.sql.dependent_steps import Effect, dependent
+from pginterleave.sql.dependent_steps import Effect, are_dependent
 
 
 class Event(NamedTuple):
@@ -23,8 +23,8 @@ class Event(NamedTuple):
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process
 
 
-def extended(trace: Trace, choice: int, kind: str, sql: str, effect: Effect) -> Trace:
+def extend(trace: Trace, choice: int, kind: str, sql: str, effect: Effect) -> Trace:
     number, victim = process_of(choice), victim_of(choice)
-    before = tuple(sum(dependent(effect, event.effect) for event in events) for events in trace)
+    before = tuple(sum(are_dependent(effect, event.effect) for event in events) for events in trace)
     own = (*trace[number - 1], Event(sum(before), kind, sql, effect, victim, before))
     return (*trace[: number - 1], own, *trace[number:])

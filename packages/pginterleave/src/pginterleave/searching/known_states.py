@@ -30,17 +30,17 @@ class KnownStates:
         self.pending: list[tuple[int, Order, State]] = []  # by preemptions: steps not yet taken
         self.done = 0.0  # the share of the search that is done
 
-    def known(self, state: State, number: int) -> State | None:
+    def find(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if that is known from equivalent orders.
 
         Raises Needed if another step has to run first.
         """
         if not self.reduces or number > MAX_CHOICE:
-            return None if state.waiting else self.equal(state, number)
+            return None if state.waiting else self.find_equal(state, number)
         if state.waiting or waits_for(state.claims, number):
-            known = state_graph.waiting(state, number, self._follow)
+            known = state_graph.derive_wait(state, number, self._follow)
             return known and self._with_waits(*known)
-        return self.equal(state, number) or self._derived(state, number)
+        return self.find_equal(state, number) or self._derive(state, number)
 
     def _with_waits(self, base: State, waiting: tuple[int, ...]) -> State:
         """Return the state after statements that wait, in this order."""
@@ -48,7 +48,7 @@ class KnownStates:
             return base
         if (base, waiting) not in self.overlaid:
             before, number = self._with_waits(base, waiting[:-1]), waiting[-1]
-            self.overlaid[base, waiting] = state_graph.overlaid(before, number)
+            self.overlaid[base, waiting] = state_graph.add_wait(before, number)
             self.link(before, number, self.overlaid[base, waiting])
         return self.overlaid[base, waiting]
 
@@ -59,16 +59,16 @@ class KnownStates:
             return after
         if waits_for(state.claims, number):
             return None
-        known = self.equal(state, number) or self._derived(state, number)
+        known = self.find_equal(state, number) or self._derive(state, number)
         if known:
             self.link(state, number, known)
         return known
 
-    def _derived(self, state: State, number: int) -> State | None:
+    def _derive(self, state: State, number: int) -> State | None:
         if (state, number) in self.deriving:
             return None
         self.deriving.add((state, number))
-        derived = state_graph.diamond(state, number, self._follow)
+        derived = state_graph.derive_after_independent(state, number, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
             self.note(derived)
@@ -78,7 +78,7 @@ class KnownStates:
         """Let equivalent orders find the state."""
         self.states[state.trace] = state
 
-    def equal(self, state: State, number: int) -> State | None:
+    def find_equal(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if an equivalent order has led there."""
         return self.states.get(state.after(number)) if self.reduces else None
 

@@ -33,7 +33,7 @@ class Run:
         self.violations: list[Schedule] = []
         self.began = time.monotonic()
 
-    def all(
+    def run_all(
         self,
         max_schedules: int,
         max_seconds: float | None,
@@ -79,7 +79,7 @@ class Run:
             if max_seconds is not None and seconds >= max_seconds:
                 return f"max_seconds={max_seconds} passed after {len(self.orders)} schedules"
 
-    def left(self) -> int:
+    def estimate_left(self) -> int:
         """Estimate how many schedules are left to run; 0 if that is not known."""
         share = self.chooser.share()
         return round(len(self.orders) / share - len(self.orders)) if share else 0
@@ -127,7 +127,7 @@ class Run:
                     return again
         return None
 
-    def near(self, order: str) -> Schedule:
+    def run_near(self, order: str) -> Schedule:
         """Run the schedule nearest to an order of processes, as the order may be impossible."""
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
@@ -145,14 +145,14 @@ class Run:
             self.violations.append(schedule)
 
 
-def switches(order: str) -> int:
+def count_switches(order: str) -> int:
     """Return how often another process takes the next step."""
     return sum(first != second for first, second in itertools.pairwise(order))
 
 
 def simplicity(order: str) -> tuple[int, int, str]:
     """Return a key to sort orders by: the shortest first, then the fewest switches."""
-    return len(order), switches(order), order
+    return len(order), count_switches(order), order
 
 
 def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
@@ -181,7 +181,7 @@ def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
 def _interrupted_once(order: str) -> Iterator[str]:
     """Yield the orders in which one process is interrupted once, and no other process is."""
     processes = sorted(set(order))
-    if switches(order) <= len(processes):
+    if count_switches(order) <= len(processes):
         return
     for first in processes:
         steps = order.count(first)

@@ -10,7 +10,7 @@ the steps after that state are explored once.
 
 import heapq
 
-from pginterleave.choices import Order, Position, Positions, with_victim, written
+from pginterleave.choices import Order, Position, Positions, with_victim, write_order
 from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
@@ -86,7 +86,7 @@ class Search:
             self.certain = preemptions - 1
             self.graph.deriving.clear()
             try:
-                known = self.graph.known(state, number)
+                known = self.graph.find(state, number)
             except Needed as needed:
                 heapq.heappush(self.graph.pending, (preemptions, order, state))
                 self.prefix = (*needed.state.order, needed.number)
@@ -121,7 +121,7 @@ class Search:
 
     def shortest_violation(self) -> str | None:
         order = state_graph.shortest_violation(self.first) if self.first else None
-        return None if order is None else written(order)
+        return None if order is None else write_order(order)
 
     def share(self) -> float:
         return min(self.graph.done, 1.0)
@@ -151,7 +151,7 @@ class Search:
             pairs = enumerate(zip(state.positions, positions, strict=True), start=1)
             number, (before, now) = next(pair for pair in pairs if pair[1][0] != pair[1][1])
             raise NotDeterministic(
-                f"After the same steps {written(self.order)!r}, process {number} "
+                f"After the same steps {write_order(self.order)!r}, process {number} "
                 f"{_describe(before)} the first time and {_describe(now)} now. "
                 "In the same schedule a process has to do the same each time: give it fixed "
                 "keys, clocks and seeds, and an ORDER BY where it takes the first row, and let "
@@ -175,7 +175,7 @@ class Search:
             state.share = before.share / len(before.steps)
             if affected_others:  # otherwise it is new, or the step would not have been chosen
                 before.ready[number] = GLOBAL
-                if known := self.graph.equal(before, number):
+                if known := self.graph.find_equal(before, number):
                     self.merged.append((before, number, known))
                     return None
             if self.graph.reduces:
@@ -190,7 +190,7 @@ class Search:
         for number in sorted(state.steps, key=lambda choice: state.preempts(last, choice)):
             if self.graph.reduces and waits_for(state.claims, number):
                 continue  # the state that it leads to is derived later
-            known = self.graph.known(state, number)
+            known = self.graph.find(state, number)
             if known is None:
                 return number
             self.merged.append((state, number, known))

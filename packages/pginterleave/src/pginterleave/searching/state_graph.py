@@ -13,13 +13,13 @@ from enum import IntEnum
 from typing import Any
 
 from pginterleave.choices import Order, Positions, process_of
-from pginterleave.searching.equivalent_orders import Trace, extended
+from pginterleave.searching.equivalent_orders import Trace, extend
 from pginterleave.sql.dependent_steps import (
     GLOBAL,
     Claim,
     Claims,
     Effect,
-    dependent,
+    are_dependent,
     waits_for,
 )
 
@@ -54,7 +54,7 @@ class State:
 
     def after(self, number: int) -> Trace:
         kind, sql, *_ = self.positions[process_of(number) - 1]
-        return extended(self.trace, number, kind, sql, self.ready[number])
+        return extend(self.trace, number, kind, sql, self.ready[number])
 
     def preempts(self, last: int, number: int) -> bool:
         """Whether a step interrupts the process that took the last step and could go on."""
@@ -145,18 +145,18 @@ class Needed(Exception):
         self.state, self.number = state, number
 
 
-def diamond(state: State, number: int, follow: Follow) -> State | None:
+def derive_after_independent(state: State, number: int, follow: Follow) -> State | None:
     """Return the state after a step, if the step was taken after an independent one; or None."""
     if state.has_waits():
         return None
     for other in state.ready:
-        if other == number or dependent(state.ready[other], state.ready[number]):
+        if other == number or are_dependent(state.ready[other], state.ready[number]):
             continue
         first = follow(state, other)
         if first is None or first.has_waits():
             continue
         effects = state.ready[other], first.ready.get(number, GLOBAL)
-        if dependent(*effects) or effects[1] != state.ready[number]:
+        if are_dependent(*effects) or effects[1] != state.ready[number]:
             continue
         both = None if waits_for(first.claims, number) else follow(first, number)
         if both is None or both.has_waits():
@@ -181,7 +181,7 @@ def _with(before: tuple[Any, ...], number: int, after: Any) -> tuple[Any, ...]:
     return (*before[: number - 1], after, *before[number:]) if before else ()
 
 
-def waiting(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
+def derive_wait(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
     """Return the state after a step that waits, or that is taken while others wait.
 
     The result is the state without the waiting statements, and the processes that have sent one, in
@@ -224,7 +224,7 @@ def _after(state: State, number: int, follow: Follow) -> State:
     return after
 
 
-def overlaid(before: State, number: int) -> State:
+def add_wait(before: State, number: int) -> State:
     """Return the state after a statement that waits."""
     ready = {choice: before.ready[choice] for choice in before.ready if choice != number}
     return State(

@@ -40,7 +40,7 @@ GLOBAL: Final = Effect("global")
 
 
 @functools.lru_cache(maxsize=2**14)
-def dependent(effect: Effect, other: Effect) -> bool:
+def are_dependent(effect: Effect, other: Effect) -> bool:
     """Return whether it can make a difference which of two steps of two processes goes first."""
     first, second = sorted((effect, other))  # end, global, local, read, write
     kinds = first.kind, second.kind

@@ -79,24 +79,24 @@ class Catalogue:
         self._seen.add((sql, alone, later))
         for name, parts in self._functions.items():
             if statements.uses(sql, parts):
-                self.limit(f"the statements in the function {name} are one step")
+                self.note_limit(f"the statements in the function {name} are one step")
         self._note_hidden(sql, later)
         if self.reduced and statements.compares_with_clock(sql):
-            self.limit("that a time passes with which a statement compares the clock")
+            self.note_limit("that a time passes with which a statement compares the clock")
         kind, words = statements.kind(sql), statements.words(sql)
         if kind in statements.DEFINITIONS or (kind in ("SELECT", "WITH") and "into" in words):
             for name in self._event_triggers:
-                self.limit(f"the event trigger {name} is part of the step that fires it")
+                self.note_limit(f"the event trigger {name} is part of the step that fires it")
         if kind == "LISTEN":
-            self.limit("which notifications LISTEN receives, and when")
+            self.note_limit("which notifications LISTEN receives, and when")
         if kind == "NOTIFY" or "pg_notify" in words:
-            self.limit("the notifications that NOTIFY sends")
+            self.note_limit("the notifications that NOTIFY sends")
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if alone else ""
-            self.limit(f"the statements in {kind} are one step{commits}")
+            self.note_limit(f"the statements in {kind} are one step{commits}")
         kinds = map(statements.kind, statements.parts(sql))
         if sum(kind not in statements.CONTROL for kind in kinds) > 1:
-            self.limit(f"several statements in one execute() are one step: {_short(sql)}")
+            self.note_limit(f"several statements in one execute() are one step: {_short(sql)}")
 
     def _note_hidden(self, sql: str, later: bool) -> None:
         """Note the calls that a statement does not name: by an operator, a view, a trigger, …"""
@@ -112,28 +112,28 @@ class Catalogue:
             ):
                 continue  # only TRUNCATE … CASCADE also truncates the tables that refer to these
             elif call.kind.startswith("trigger"):
-                self.limit(f"the trigger {call.called} is part of the step that fires it")
+                self.note_limit(f"the trigger {call.called} is part of the step that fires it")
             else:
-                self.limit(
+                self.note_limit(
                     f"the {call.kind} {call.called} is part of the step that uses {call.name}"
                 )
         if clock:
-            self.limit_clock()
+            self.note_clock_limit()
 
     def note_timeouts(self, text: str) -> None:
         """Note the timeouts that a statement with its parameters sets."""
         for name in timeouts_set(text):
-            self.limit(f"when {name} ends a statement or a session, which the code sets")
+            self.note_limit(f"when {name} ends a statement or a session, which the code sets")
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
         """Note what a statement has locked, and whether others lock it in another order."""
         for what in self._orders.note(sql, rows, process):
-            self.limit(what)
+            self.note_limit(what)
 
     def note_orders(self, steps: Sequence[Step]) -> None:
         """Note the transactions that lock rows one by one, and others by one statement."""
         for what in self._orders.note_schedule(steps):
-            self.limit(what)
+            self.note_limit(what)
 
     def note_schedule(self, steps: Sequence[tuple[int, str, str]]) -> None:
         """Note the statements that two commits of others can separate from their locks.
@@ -162,7 +162,7 @@ class Catalogue:
                 for second in others
             ):
                 self._gaps.add(sql)
-                self.limit(
+                self.note_limit(
                     "what others commit between the snapshot of one statement and its locks: "
                     + _short(sql)
                 )
@@ -178,23 +178,23 @@ class Catalogue:
             tables = statements.locked_tables(sql)
             others = [tables for other, tables in locked if other != process]
             if statements.passes_locked_rows(sql) and any(tables & other for other in others):
-                self.limit(
+                self.note_limit(
                     "a serialization failure, if another process commits between the snapshot and "
                     f"the locks of one statement: {_short(sql)}"
                 )
 
-    def limit(self, what: str) -> None:
+    def note_limit(self, what: str) -> None:
         self.limits[what] = None
 
-    def limit_clock(self) -> None:
+    def note_clock_limit(self) -> None:
         """Note that not every order of the times at which transactions began is explored."""
-        self.limit("which transaction began first, as their clocks tell")
+        self.note_limit("which transaction began first, as their clocks tell")
 
-    def commits_unseen(self, sql: str) -> None:
+    def note_unseen_commit(self, sql: str) -> None:
         """Note a statement that commits within its step: nothing is proven then."""
         self.unseen_commits[_short(sql)] = None
 
-    def past(self, what: str) -> None:
+    def note_unobserved(self, what: str) -> None:
         """Note a sender of statements that were not observed: nothing is proven then."""
         self.unobserved[what] = None
 

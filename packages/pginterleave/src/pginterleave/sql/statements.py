@@ -213,7 +213,7 @@ def locks_only(sql: str) -> bool:
     return _only_reads(_ROW_LOCK.sub(" ", sql.lower()))
 
 
-def commits_apart(sql: str, special: Set[str] = frozenset()) -> bool:
+def commits_separately(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether a statement's COMMIT in autocommit matters to other processes, and can be a step."""
     bare = without_quoted(sql)
     first = kind(sql)
@@ -239,7 +239,7 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
     if any(map(_OUTSIDE_TRANSACTIONS.match, several)):
         return True
     return not (single and len(several) < 2) and any(
-        commits_apart(part, special) for part in several
+        commits_separately(part, special) for part in several
     )
 
 
