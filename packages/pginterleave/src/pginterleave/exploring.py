@@ -103,7 +103,6 @@ def explore(
     with explorer_errors.noting_likely_cause(), race.scheduler() as scheduler:
         catalogue = scheduler.control.catalogue
         scheduler.reduce = catalogue.reduced = options.reduces
-        scheduler.writes = options.on_schedule is None
         while True:
             search = Search(len(race.processes), reduces=options.reduces)
             run = Run(scheduler, search, options.observe, options.on_schedule)

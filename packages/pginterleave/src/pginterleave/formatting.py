@@ -86,7 +86,9 @@ def _conditions(text: str, columns: Set[str]) -> str:
 
 def _split(text: str, separator: str) -> list[str]:
     """Split a text where the separator stands outside constants and parentheses."""
-    parts, depth, begin = [], 0, 0
+    parts = []
+    depth = 0
+    begin = 0
     for match in re.finditer(rf"'(?:[^']|'')*'|(?P<separator>{separator})|[()]", text):
         if match["separator"] and not depth:
             parts.append(text[begin : match.start()])

@@ -139,7 +139,8 @@ class PsycopgSession(Session):
     def end(self) -> None:
         """Close the handle, and reset the session to its first state."""
         if self._handle:
-            self._handle.is_closed, self._handle = True, None
+            self._handle.is_closed = True
+            self._handle = None
         super().end()
 
 
@@ -229,7 +230,8 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     @contextlib.contextmanager
     def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        session, text = self._checked().session, self._text(statement)
+        session = self._checked().session
+        text = self._text(statement)
         step = session.statement(text, None, may_split=False)
         with step, super().copy(statement, *args, **options) as copy:
             yield copy

@@ -69,7 +69,8 @@ def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
 
     The fixture opens the database without a transaction, and restores the rows afterwards.
     """
-    database, databases = nullcontext(), None
+    database = nullcontext()
+    databases = None
     if request.config.pluginmanager.hasplugin("django"):  # pytest-django
         request.getfixturevalue("django_db_setup")
         database = request.getfixturevalue("django_db_blocker").unblock()

@@ -35,8 +35,7 @@ class Options:
         step_timeout: seconds for one step, and for the Python up to the next one.
         observe: called after each step, on the caller's connection, which sees what is committed.
             The step keeps its result. An exploration is slower with it.
-        on_schedule: called with every schedule after it has run. `reduce` then leaves out orders of
-            reads only, and runs every order of writes.
+        on_schedule: called with every schedule after it has run.
     """
 
     reduce: bool | None = None

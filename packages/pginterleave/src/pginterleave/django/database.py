@@ -110,7 +110,8 @@ class DjangoSession(Session):
 
     def use(self, kept: Any) -> None:
         """Put a new connection into Django's `connections`; open a session if kept is None."""
-        before, self._wrapper = self._wrapper, self._backend(self._settings, self._alias)
+        before = self._wrapper
+        self._wrapper = self._backend(self._settings, self._alias)
         self._wrapper.session = self
         connections[self._alias] = self._wrapper
         if kept is None:

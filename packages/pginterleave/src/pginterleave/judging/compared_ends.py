@@ -231,7 +231,8 @@ class Comparison:
         self, end: EndState, tables: Collection[str] | None = None
     ) -> dict[tuple[str, str, str], Place]:
         """Return, by table, column and value, the rows with new ids."""
-        ids, owners = self._ids(), {}
+        ids = self._ids()
+        owners = {}
         for table in end.rows if tables is None else tables:
             for at, name in enumerate(self.states.structure.columns[table]):
                 if (table, name) in ids:

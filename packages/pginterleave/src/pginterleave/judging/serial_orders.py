@@ -110,7 +110,8 @@ class SerialJudge:
         return known < (len(self.comparison.by_chance), len(self.comparison.parts_by_chance))
 
     def _run_orders(self, run_in_turn: RunInTurn, processes: int) -> dict[Order, EndState]:
-        ends, self._is_learning = {}, True
+        ends = {}
+        self._is_learning = True
         for order in itertools.permutations(range(1, processes + 1)):
             run_in_turn(order)
             assert self._recorded

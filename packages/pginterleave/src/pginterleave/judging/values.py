@@ -58,7 +58,8 @@ def _value(value: Any, depth: int) -> Value:
         return Leaf(repr(value))
     if depth > MAX_DEPTH:
         return Leaf(type(value).__qualname__)
-    name, models = type(value).__qualname__, sys.modules.get("django.db.models")
+    name = type(value).__qualname__
+    models = sys.modules.get("django.db.models")
     if models and isinstance(value, models.Model):
         return Node(name, tuple(_fields(value)))
     if models and isinstance(value, models.QuerySet):

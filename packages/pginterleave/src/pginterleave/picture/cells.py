@@ -157,7 +157,9 @@ class Sheet:
         for number, (step, phrase) in enumerate(
             zip(self.steps, words(self.steps, self.whole), strict=True), 1
         ):
-            row, process, until = rows[number - 1], step["process"], step["until"]
+            row = rows[number - 1]
+            process = step["process"]
+            until = step["until"]
             row.title = self.sentences[number - 1]
             if step["waited_for"]:
                 row.add(process, phrase.sent)

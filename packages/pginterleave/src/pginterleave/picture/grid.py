@@ -79,7 +79,9 @@ class Grid:
 
     def _heights(self) -> tuple[list[float], list[float]]:
         """Return where each row begins and ends."""
-        size, tops, bottoms = self.size, list[float](), list[float]()
+        size = self.size
+        tops = list[float]()
+        bottoms = list[float]()
         top = size.font * 2.1
         for number in range(len(self.sheet.rows) + 1):
             tops.append(top)
@@ -114,7 +116,9 @@ class Grid:
         return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER))))
 
     def verdict_lines(self) -> list[tuple[str, str, float]]:
-        verdict, size, lines = self.sheet.verdict, self.size, list[tuple[str, str, float]]()
+        verdict = self.sheet.verdict
+        size = self.size
+        lines = list[tuple[str, str, float]]()
         texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
         texts += [(f"Due: {verdict.due}", "due", size.small)] if verdict.due else []
         for text, style, font in texts if self.sheet.ended else ():

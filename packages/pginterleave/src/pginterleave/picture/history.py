@@ -210,7 +210,8 @@ def waits(steps: list[Step]) -> list[Wait]:
 
 def tries(steps: list[Step]) -> set[int]:
     """Return the steps that begin a retry: after an error, or with `alone`."""
-    retries, begun = set[int](), dict[int, Step]()  # the first step of each open transaction
+    retries = set[int]()
+    begun = dict[int, Step]()  # the first step of each open transaction
     failed: dict[int, Step] = {}
     for number, step in enumerate(steps, start=1):
         process = step["process"]
@@ -233,7 +234,8 @@ def locks(steps: list[Step]) -> list[Lock]:
 
     There is one lock for each process and object, with the mode of the first statement.
     """
-    names, held = Names(steps), dict[tuple[int, str], Lock]()
+    names = Names(steps)
+    held = dict[tuple[int, str], Lock]()
     for row, step in enumerate(steps, start=1):
         mode = step["lock"] or (NEW_ROW if step["kind"] == "INSERT" else "")
         first = step["until"]

@@ -102,7 +102,8 @@ def _table(sheet: Sheet) -> str:
 
 
 def _row(number: int, sheet: Sheet, marked: dict[int, list[str]]) -> str:
-    cells, steps = [""] * sheet.processes, sheet.steps
+    cells = [""] * sheet.processes
+    steps = sheet.steps
     for earlier, other in enumerate(steps[: number - 1], start=1):
         if other["until"] == number:
             cells[other["process"] - 1] += _p("wait", f"resumes step {earlier}") + _result(other)

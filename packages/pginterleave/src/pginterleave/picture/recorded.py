@@ -35,7 +35,8 @@ def recorded_step(step: Step) -> dict[str, Any]:
 
 def recorded_steps(schedule: RanSchedule) -> list[dict[str, Any]]:
     """Return the steps; `in_transaction` lists the processes in a transaction after each."""
-    recorded, inside = [], dict[int, bool]()
+    recorded = []
+    inside = dict[int, bool]()
     for step in schedule.timeline:
         returned = [other for other in schedule.timeline if other.until == step.number]
         inside |= {other.process: other.in_transaction for other in returned}
@@ -84,7 +85,8 @@ def column_values(step: Step) -> dict[str, Any]:
     effects = list(find_writes(tokens) if step.kind == "WITH" else [(step.kind, 0)])
     kind, start = effects[0] if effects else ("SELECT", 0)
     tables = find_read_tables(tokens)
-    table, after = (tables or [""])[0], 0
+    table = (tables or [""])[0]
+    after = 0
     if kind != "SELECT":
         table, after = find_written_table(tokens, start)
     wrote: Columns = {}
@@ -138,7 +140,8 @@ def find_read_tables(tokens: Tokens) -> list[str]:
         for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
         if two == "AS" and three in ("(", "MATERIALIZED")
     }
-    depth, tables = 0, list[tuple[int, str]]()
+    depth = 0
+    tables = list[tuple[int, str]]()
     for token, following in itertools.pairwise(tokens):
         depth += (token == "(") - (token == ")")  # noqa: S105
         if token in ("FROM", "JOIN") and isinstance(following, str):

@@ -13,8 +13,8 @@ from pginterleave.sql.dependent_steps import (
 from pginterleave.sql.pg_catalog import Catalogue
 
 
-def effect_of(process: Process, attempt: Attempt, catalogue: Catalogue, *, writes: bool) -> Effect:
-    """Return the effect of the next step; with `writes` it names the rows that are written."""
+def effect_of(process: Process, attempt: Attempt, catalogue: Catalogue) -> Effect:
+    """Return the effect of the next step."""
     session, earlier = process.session, attempt.taken_by(process.number)
     if process.step.database or any(step.database for step, _ in earlier):
         return GLOBAL  # the catalogue of the other database is not known
@@ -26,7 +26,7 @@ def effect_of(process: Process, attempt: Attempt, catalogue: Catalogue, *, write
         failed=bool(process.sqlstate),
         special=catalogue.special,
         special_writes=catalogue.special_writes,
-        tables=catalogue.tables if writes and session.is_read_committed() else None,
+        tables=catalogue.tables if session.is_read_committed() else None,
         open_effects=[effect for _, effect in of_open_transaction(earlier)],
     )
 

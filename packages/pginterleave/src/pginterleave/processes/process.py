@@ -70,7 +70,10 @@ class Process:
         self.thread.start()
 
     def go(self) -> None:
-        self.state, self.blockers, self.foreign_blockers, self.polls = RUNNING, (), [], 0
+        self.state = RUNNING
+        self.blockers = ()
+        self.foreign_blockers = []
+        self.polls = 0
         self._go.put(None)
 
     def cancel(self) -> None:
@@ -145,7 +148,9 @@ class Process:
         )
         self._stop(AT_STEP)
         self.acting.look_for_deadlocks(self.deadlock_timeout, kind)
-        self.sqlstate, self.detail, self.timed_out = "", "", False
+        self.sqlstate = ""
+        self.detail = ""
+        self.timed_out = False
         self.sending = True
         try:
             yield step

@@ -161,7 +161,8 @@ class Rows:
         """
         for _ in range(MAX_PASSES):
             tables = watched_tables(self._ask)
-            written, self._seen = self._written(tables), tables
+            written = self._written(tables)
+            self._seen = tables
             written.sort(key=lambda table: (self._place.get(table.oid, 0), table.oid))
             pairs = [self._script(table) for table in written if not table.is_view]
             take_outs = [take_out for take_out, _ in reversed(pairs)]

@@ -82,7 +82,6 @@ class Scheduler:
         self.memory = SharedMemory()
         self.add_victims: Callable[[list[int]], object] = lambda _: None
         self.reduce = False  # whether the effects of steps are needed
-        self.writes = True  # whether effects need to name the rows that are written
         self.affected_others = False  # whether the last step did more than its effect
 
     def __enter__(self) -> "Scheduler":
@@ -237,7 +236,8 @@ class Scheduler:
 
     def _note_effect(self, kind: Kind, name: str) -> None:
         """Note what another thread than the caller's does outside of the sessions."""
-        thread, catalogue = threading.current_thread(), self.control.catalogue
+        thread = threading.current_thread()
+        catalogue = self.control.catalogue
         if thread is self.thread:
             return
         if kind == "connection":
@@ -280,7 +280,8 @@ class Scheduler:
                 raise ImpossibleSchedule(f"The last step of {order!r} closes no such deadlock.")
             if self.attempt.other_victims:
                 self.add_victims(self.attempt.other_victims)
-        self.attempt.other_victims, self.attempt.victim_ended = [], False
+        self.attempt.other_victims = []
+        self.attempt.victim_ended = False
         # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
@@ -296,12 +297,9 @@ class Scheduler:
         if not self.reduce:
             return dict.fromkeys((process.number for process in ready), GLOBAL), ()
         known = self.attempt, self.control.catalogue
-        effects = {
-            process.number: effect_of(process, *known, writes=self.writes) for process in ready
-        }
-        wanting = effects if self.writes else {}
+        effects = {process.number: effect_of(process, *known) for process in ready}
         return effects, tuple(
-            claim_of(process, *known, wanting.get(process.number)) for process in self.processes
+            claim_of(process, *known, effects.get(process.number)) for process in self.processes
         )
 
     @contextlib.contextmanager

@@ -207,7 +207,8 @@ class Session(abc.ABC):
 
     def opened(self, connection: Any) -> None:
         """Set up a driver's connection that has just been opened."""
-        self._kept, self.pid = connection, connection.info.backend_pid
+        self._kept = connection
+        self.pid = connection.info.backend_pid
         self.pids.add(self.pid)
         self._first_state = {
             name: getattr(connection, name) for name in FIRST_STATE if hasattr(connection, name)
@@ -251,7 +252,8 @@ class Session(abc.ABC):
 
     def end(self) -> None:
         """Reset the session to its first state, as if the process had ended."""
-        connection, self._kept = self.current(), None
+        connection = self.current()
+        self._kept = None
         self.close_others()
         for copy in self.copies.values():
             copy.close()

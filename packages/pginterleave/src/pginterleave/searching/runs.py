@@ -163,7 +163,8 @@ def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
     tried: set[str] = set()
     simpler: Schedule | None = schedule
     while simpler:
-        schedule, simpler = simpler, None
+        schedule = simpler
+        simpler = None
         order = "".join(str(step.process) for step in schedule.timeline)  # without victims
         tried.add(order)
         for near in [*_interrupted_once(order), *_simpler_orders(order)]:

@@ -72,7 +72,8 @@ class Search:
         if not self.pruned:
             end = self._reach((), {}, affected_others)
             if end:
-                new, end.violates = True, violates
+                new = True
+                end.violates = violates
         self._keep()
         return new
 

@@ -279,7 +279,10 @@ def read_tables(sql: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=1024)
 def without_subqueries(sql: str) -> tuple[str, str]:
     """Return SQL with a NULL for each subquery, and the subqueries."""
-    text, kept, inner, depth = without_constants(sql), "", "", 0
+    text = without_constants(sql)
+    kept = ""
+    inner = ""
+    depth = 0
     for part in re.split(r"(\(\s*select\b|[()])", text, flags=re.IGNORECASE):
         if depth or (part[:1] == "(" and len(part) > 1):
             depth += part.count("(") - part.count(")")
