@@ -149,7 +149,7 @@ def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> 
     attempts: list[int] = []
     slow = crossed(setup=lambda: attempts.append(1))
     # PostgreSQL ends the process that waited longest: no attempt is discarded for its victim.
-    assert len(attempts) < slow.schedules + 4 * scheduler.FAIR_ATTEMPTS
+    assert len(attempts) < slow.schedules + 4 * scheduler.MAX_FAIR_ATTEMPTS
     assert (prompt.violating, prompt.schedules, prompt.limits) == (16, 20, ())
     assert (slow.violating, slow.schedules) == (8, 12)
     limit = "another victim of a deadlock of processes 1 and 2 than process"
@@ -258,7 +258,7 @@ def test_schedules_with_the_same_first_steps_have_the_same_order_after_a_wake_up
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """When no fair attempt is left, 3 may write first. Then 3 does so in all schedules of 1231."""
-    monkeypatch.setattr(scheduler, "FAIR_ATTEMPTS", 1)
+    monkeypatch.setattr(scheduler, "MAX_FAIR_ATTEMPTS", 1)
     found = WokenTheOtherWayRound(in_a_transaction=True).explored()
     begun = {
         each.order: each.violation for each in found.violations if each.order.startswith("1231")

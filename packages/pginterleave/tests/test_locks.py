@@ -128,7 +128,7 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
     monkeypatch: pytest.MonkeyPatch, timeout: str, first_pause: float
 ) -> None:
     """Process 1 is slow in Python and has the lock, so a timeout ends the wait of process 2."""
-    monkeypatch.setattr(scheduler, "ATTEMPTS", 3)
+    monkeypatch.setattr(scheduler, "MAX_ATTEMPTS", 3)
     monkeypatch.setattr(monitor, "MIN_POLL_INTERVAL", first_pause)
 
     def be_slow() -> None:

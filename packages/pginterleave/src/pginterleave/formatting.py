@@ -12,13 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-OWN = str(Path(__file__).parent) + os.sep
-STDLIB = str(Path(contextlib.__file__).parent) + os.sep
+PACKAGE_FOLDER = str(Path(__file__).parent) + os.sep
+STDLIB_FOLDER = str(Path(contextlib.__file__).parent) + os.sep
 # A string constant, whose text stays unchanged: '…', E'…' with backslashes, $tag$…$tag$.
 CONSTANT = re.compile(r"([eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|\$(\w*)\$.*?\$\2\$)", re.DOTALL)
 
 _CLAUSE = r" (?=(?:SET|FROM|WHERE|VALUES|ON|RETURNING|GROUP|ORDER|LIMIT|FOR)\b)"
-FEW_COLUMNS = 3  # a row, a list of columns or a WHERE with more is cut in a drawing
+MAX_COLUMNS_SHOWN = 3  # a row, a list of columns or a WHERE with more is cut in a drawing
 KEYS = ("id", "key")  # columns that often identify a row
 
 
@@ -99,7 +99,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 def _cut(parts: Sequence[str], kept: Set[int], joint: str = ", ") -> str:
     """Join the parts; of many only those at these places."""
-    shown = [part for n, part in enumerate(parts) if n in kept or len(parts) <= FEW_COLUMNS]
+    shown = [part for n, part in enumerate(parts) if n in kept or len(parts) <= MAX_COLUMNS_SHOWN]
     return joint.join([*shown, "…"] if len(shown) < len(parts) else shown)
 
 
@@ -137,7 +137,7 @@ def format_traceback(error: BaseException) -> str:
     The innermost line is kept, even if it is one of Django's.
     """
     extracted = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in extracted if not frame.filename.startswith(OWN)]
+    frames = [frame for frame in extracted if not frame.filename.startswith(PACKAGE_FOLDER)]
     kept = [frame for frame in frames[:-1] if is_user_code(frame.filename)] + frames[-1:]
     if not kept:
         return ""
@@ -169,7 +169,7 @@ def _libraries() -> tuple[str, ...]:
     """Return the prefixes of the paths of library files, without importing the libraries."""
     specs = map(importlib.util.find_spec, ("django", "psycopg", "psycopg2"))
     folders = [str(Path(spec.origin).parent) + os.sep for spec in specs if spec and spec.origin]
-    return (OWN, "<frozen", *folders)
+    return (PACKAGE_FOLDER, "<frozen", *folders)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -177,7 +177,7 @@ def is_user_code(filename: str) -> bool:
     """Whether a file is neither the explorer's, nor Django's, nor the standard library's."""
     if filename.startswith(_libraries()):
         return False
-    return not filename.startswith(STDLIB) or "-packages" in filename
+    return not filename.startswith(STDLIB_FOLDER) or "-packages" in filename
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:

@@ -69,7 +69,7 @@ class Step:
             more = max(self.rowcount, len(self.rows)) - 1
             values = [*zip(self.columns, self.rows[0], strict=False)]
             kept = values
-            if columns is not None and len(values) > formatting.FEW_COLUMNS:
+            if columns is not None and len(values) > formatting.MAX_COLUMNS_SHOWN:
                 kept = [*values[:1], *(value for value in values[1:] if value[0] in columns)]
             texts = [f"{name} = {value}" for name, value in kept]
             shown = ", ".join([*texts, "…"] if len(kept) < len(values) else texts)

@@ -15,7 +15,7 @@ from pginterleave.processes.scheduler import Setup
 from pginterleave.race import Options
 from pginterleave.results import Exploration, Schedule, mark_read
 
-PROCESSES = 2  # if a test gives one function
+DEFAULT_PROCESSES = 2  # if a test gives one function
 
 # The options of a command line: the type, the metavar and the help of each.
 OPTIONS: dict[str, tuple[type, str, str]] = {
@@ -110,7 +110,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         """
         __tracebackhide__ = True
         options = {**self.defaults, **options}
-        default: int = options.pop("processes", PROCESSES)
+        default: int = options.pop("processes", DEFAULT_PROCESSES)
         if processes and len(functions) > 1:
             raise CannotExplore(
                 f"processes={processes} needs one function, which all processes run."

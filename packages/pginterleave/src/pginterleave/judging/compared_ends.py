@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
 from pginterleave.judging.values import Leaf, Node, Path, differing, leaves
 
-ROUNDS = 4  # of hashing: over so many references a difference between two rows is seen
+HASH_ROUNDS = 4  # of hashing: over so many references a difference between two rows is seen
 NEW = "new"  # in place of a new id
 MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
@@ -287,7 +287,7 @@ def _labels(
     for place, targets in edges.items():
         for name, target in targets:
             back[target].append((name, place))
-    for _ in range(ROUNDS if back else 0):
+    for _ in range(HASH_ROUNDS if back else 0):
         labels = {
             place: _hash(
                 labels[place],

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pginterleave.picture.cells import LOCK, SAID, CellLine, Sheet, readable
 
-CHARACTER = 0.605  # the width of a monospaced character, as a share of the font size
+CHARACTER_WIDTH = 0.605  # the width of a monospaced character, as a share of the font size
 
 
 class Size(NamedTuple):
@@ -23,9 +23,9 @@ class Size(NamedTuple):
 WIDE = Size("wide", 760, 14, 12.5, 26, 20, 7)
 DENSE = Size("dense", 760, 12, 11.5, 26, 20, 2.5)  # for many steps
 NARROW = Size("narrow", 340, 12, 12, 18, 5, 2.5)  # for a phone
-TALL = 470  # the height of WIDE that a laptop shows without scrolling
+MAX_WIDE_HEIGHT = 470  # the height of WIDE that a laptop shows without scrolling
 
-BAR = 6.0  # the width of a lock
+LOCK_WIDTH = 6.0  # the width of a lock
 ROWS_SHARE = 0.6  # the width of the lane of the rows, relative to the lane of a process
 NARROW_SHARE = 0.2  # the same, if no value of the rows was observed
 
@@ -68,14 +68,14 @@ class Grid:
 
     def box(self, process: int) -> tuple[float, float]:
         lane, size = self.lanes[process], self.size
-        locks = len(self.locked(process)) * (BAR + 2)
+        locks = len(self.locked(process)) * (LOCK_WIDTH + 2)
         if lane.inner > 0:
             return lane.left + size.margin, lane.right - size.pad - locks
         return lane.left + size.pad + locks, lane.right - size.margin
 
     def wrapped(self, line: CellLine, width: float) -> list[str]:
         font = self.size.font if line.kind == SAID else self.size.small
-        return textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER)))) or [""]
+        return textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER_WIDTH)))) or [""]
 
     def _heights(self) -> tuple[list[float], list[float]]:
         """Return where each row begins and ends."""
@@ -103,7 +103,7 @@ class Grid:
         for line in sorted(lines, key=lambda line: line.kind == LOCK):
             taken = len(placed[0].text) * self.size.font if placed else width
             needed = taken + len(line.text) * self.size.small + self.size.font
-            if line.kind == LOCK and needed * CHARACTER < width and not placed[0].beside:
+            if line.kind == LOCK and needed * CHARACTER_WIDTH < width and not placed[0].beside:
                 placed[0] = placed[0]._replace(beside=line.text)
                 continue
             font = self.size.font if line.kind == SAID else self.size.small
@@ -113,7 +113,7 @@ class Grid:
 
     def value_lines(self, value: str) -> list[str]:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
-        return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER))))
+        return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER_WIDTH))))
 
     def verdict_lines(self) -> list[tuple[str, str, float]]:
         verdict = self.sheet.verdict
@@ -122,7 +122,7 @@ class Grid:
         texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
         texts += [(f"Due: {verdict.due}", "due", size.small)] if verdict.due else []
         for text, style, font in texts if self.sheet.ended else ():
-            characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER)
+            characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER_WIDTH)
             lines += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
         return lines
 

@@ -5,7 +5,7 @@ from html import escape
 from typing import NamedTuple
 
 from pginterleave.picture.cells import LOCK, SAID, Sheet, readable
-from pginterleave.picture.grid import BAR, DENSE, NARROW, TALL, WIDE, Grid, Size
+from pginterleave.picture.grid import DENSE, LOCK_WIDTH, MAX_WIDE_HEIGHT, NARROW, WIDE, Grid, Size
 
 HEADS = ("flow", "wait", "bad")  # the kinds of arrowheads
 
@@ -60,7 +60,7 @@ class Drawing:
 def drawings(sheet: Sheet) -> list[Drawing]:
     """Return two drawings of a sheet: for a window, and for a phone."""
     wide = draw(sheet, WIDE)
-    return [wide if wide.height < TALL else draw(sheet, DENSE), draw(sheet, NARROW)]
+    return [wide if wide.height < MAX_WIDE_HEIGHT else draw(sheet, DENSE), draw(sheet, NARROW)]
 
 
 def draw(sheet: Sheet, size: Size) -> Drawing:
@@ -196,12 +196,12 @@ class _Layout(Grid):
         for lock in self.sheet.locks:
             lane = self.lanes[lock.process]
             column = self.locked(lock.process).index(lock.on)
-            offset = self.size.pad + column * (BAR + 2)
-            left = lane.right - offset - BAR if lane.inner > 0 else lane.left + offset
+            offset = self.size.pad + column * (LOCK_WIDTH + 2)
+            left = lane.right - offset - LOCK_WIDTH if lane.inner > 0 else lane.left + offset
             last = min(lock.last, len(self.sheet.rows))
             top, bottom = self.tops[lock.first] + 4, self.bottoms[last] - 4
             title = f"process {lock.process} holds {lock.mode} on {lock.on}"
-            bar = Rect(left, top, BAR, bottom - top, "lock", lock.first, title)
+            bar = Rect(left, top, LOCK_WIDTH, bottom - top, "lock", lock.first, title)
             self.drawing.above.append(bar)
 
     def _verdict(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 Step = dict[str, Any]
 
 WRITES = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE"))
-LONGEST = 24  # characters of a value
+MAX_VALUE_LENGTH = 24  # characters of a value
 PLAIN = {
     "COMMIT": "commit",
     "ROLLBACK": "rollback",
@@ -90,7 +90,7 @@ def short(value: str | None) -> str:
     text = re.sub(r"^https?://(.*?)/?$", r"\1", value)
     text = re.sub(r"^(\d{4}-\d\d-\d\d) \d\d:.*", r"\1", text)
     text = re.sub(r"^(\d+ days?), 0:00:00$", r"\1", text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 1]}…"
 
 
 def changing(steps: list[Step], names: Names) -> dict[str, set[str]]:

@@ -21,7 +21,7 @@ MIN_CHECK_TIME = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by the
 MAX_CHECK_TIME = 0.05
 MIN_LATE_CHECK = 0.03  # seconds until a planned victim looks for the deadlock closed meanwhile
 MAX_LATE_CHECK = 1.0
-NEVER = 3600.0
+NO_CHECK_SECONDS = 3600.0
 
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
 
@@ -220,7 +220,7 @@ class Monitor:
         0 stands for the usual time: at once.
         """
         if victim_of(choice):
-            return NEVER
+            return NO_CHECK_SECONDS
         return self.late_check if len(self.attempt.taken) in self.attempt.waits else 0.0
 
     def _end_missed_deadlock(self, runner: Process | None) -> None:

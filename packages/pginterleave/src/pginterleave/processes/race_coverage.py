@@ -17,17 +17,16 @@ from typing import Any
 from pginterleave.sql import statements
 
 # Names of folders and files below a source: of installed packages, of tests, and of migrations.
-PACKAGES = re.compile(r"(site|dist)-packages")
-OTHER = re.compile(r"tests?|migrations|test_.*\.py|.*_test\.py|(tests|conftest)\.py")
-ALONE = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
+PACKAGE_FOLDERS = re.compile(r"(site|dist)-packages")
+NOT_REPORTED = re.compile(r"tests?|migrations|test_.*\.py|.*_test\.py|(tests|conftest)\.py")
+ALONE_COMMENT = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
 # The names of a WITH, and of functions in the place of a table.
 NO_TABLE = re.compile(
     r"(\w+)\s*(?:\([\w\s,\"]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\("
     r"|\b(?:FROM|JOIN)\s+(\w+)\s*\(",
     re.IGNORECASE,
 )
-NEVER = "never"
-OWN = f"{Path(__file__).parents[1]}{os.sep}"  # this package, also in a project's folder
+PACKAGE_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"  # this package, also in a project's folder
 
 Line = tuple[str, int]  # the path of a file, and a number in it
 
@@ -106,9 +105,13 @@ class Recorder:
         folders = (*self.sources, self.root)
         folder = next((source for source in folders if path.startswith(source)), "")
         parts = Path(path[len(folder) :]).parts
-        if not folder or path.startswith(OWN) or any(map(PACKAGES.fullmatch, parts)):
+        if (
+            not folder
+            or path.startswith(PACKAGE_FOLDER)
+            or any(map(PACKAGE_FOLDERS.fullmatch, parts))
+        ):
             return "of a package"
-        if folder not in self.sources or any(map(OTHER.fullmatch, parts)):
+        if folder not in self.sources or any(map(NOT_REPORTED.fullmatch, parts)):
             return "not reported"
         return "of the project"
 
@@ -140,10 +143,10 @@ def written_tables(sql: str) -> frozenset[str]:
 def reason_to_be_alone(path: str, number: int) -> str:
     """Return the reason of a comment `# pginterleave: alone` at a line or above it; or ""."""
     linecache.checkcache(path)
-    comment = ALONE.search(linecache.getline(path, number))
+    comment = ALONE_COMMENT.search(linecache.getline(path, number))
     while not comment and linecache.getline(path, number - 1).lstrip().startswith("#"):
         number -= 1
-        comment = ALONE.search(linecache.getline(path, number))
+        comment = ALONE_COMMENT.search(linecache.getline(path, number))
     return comment[1].strip() if comment else ""
 
 
@@ -159,7 +162,9 @@ def report(data: dict[str, Any], root: Path) -> Iterator[str]:
     for place, line in data["lines"].items():
         path, _, number = place.rpartition(":")
         name = Path(path).relative_to(root) if Path(path).is_relative_to(root) else path
-        beside = f"{len(line['explored'])}: {line['explored'][0]}" if line["explored"] else NEVER
+        beside = (
+            f"{len(line['explored'])}: {line['explored'][0]}" if line["explored"] else NOT_EXPLORED
+        )
         if line["alone"] and not line["explored"]:
             beside = f"alone: {line['alone']}"
         rows.append((f"{name}:{number}", ", ".join(line["tables"]), beside))

@@ -38,8 +38,8 @@ from pginterleave.sql.statements import words
 from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
-ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt
-FAIR_ATTEMPTS = 30  # of these, attempts in which no process may overtake another
+MAX_ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt
+MAX_FAIR_ATTEMPTS = 30  # of these, attempts in which no process may overtake another
 
 Setup = Callable[[], object]
 
@@ -121,8 +121,8 @@ class Scheduler:
         Raises NotDeterministic if no attempt counts, and NoOtherVictim.
         """
         self.add_victims = add_victims
-        for number in range(ATTEMPTS):
-            attempt = Attempt(number < FAIR_ATTEMPTS, known, waits_of_victims(planned))
+        for number in range(MAX_ATTEMPTS):
+            attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known, waits_of_victims(planned))
             self.attempt = self.monitor.attempt = attempt
             before()
             schedule = self._try(choose, observe, in_turn)
@@ -140,7 +140,7 @@ class Scheduler:
                 return schedule
             if attempt.no_other_victim and self.processes[0].session.checks_deadlocks_at_once:
                 raise NoOtherVictim(f"{attempt.order()}: PostgreSQL ends who closes this deadlock.")
-        raise NotDeterministic(f"{self.attempt.discard_reason} ({ATTEMPTS} attempts)")
+        raise NotDeterministic(f"{self.attempt.discard_reason} ({MAX_ATTEMPTS} attempts)")
 
     def run_in_turn(self, order: Sequence[int]) -> Schedule:
         """Run the processes one after the other, in an order of their numbers."""

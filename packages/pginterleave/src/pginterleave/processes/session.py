@@ -21,7 +21,7 @@ IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)
 FIRST_STATE = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
 
-ROWS_KEPT = 10  # of the result of a step, for the timeline
+MAX_ROWS_KEPT = 10  # of the result of a step, for the timeline
 
 
 def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
@@ -31,7 +31,7 @@ def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
     kept = getattr(step, "rows", ())
     if not kept:
         step.columns = tuple(column[0] for column in cursor.description or ())
-    new = rows[: ROWS_KEPT - len(kept)]
+    new = rows[: MAX_ROWS_KEPT - len(kept)]
     values = (row.values() if isinstance(row, Mapping) else row for row in new)
     step.rows = (*kept, *map(tuple, values))
 

@@ -13,8 +13,8 @@ from pginterleave.searching.search import Search
 from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import Effect
 
-LOOK_FURTHER = 100  # schedules to run after one that raises, to find a broken invariant
-MAX_RUNS = 200  # of schedules, to find a simpler one
+MAX_RUNS_AFTER_ERROR = 100  # schedules to run after one that raises, to find a broken invariant
+MAX_RUNS_TO_SHRINK = 200  # of schedules, to find a simpler one
 
 
 class Run:
@@ -23,11 +23,11 @@ class Run:
     def __init__(
         self,
         scheduler: Scheduler,
-        chooser: Search,
+        search: Search,
         observe: Observe | None,
         on_schedule: Callable[[Schedule], object] | None,
     ) -> None:
-        self.scheduler, self.chooser, self.observe = scheduler, chooser, observe
+        self.scheduler, self.search, self.observe = scheduler, search, observe
         self.on_schedule = on_schedule
         self.orders: list[str] = []
         self.violations: list[Schedule] = []
@@ -43,35 +43,35 @@ class Run:
         """Run all schedules, up to a limit; return which limit ended the search, or "".
 
         Without `count_all` the search ends at the first schedule in which the invariant does not
-        hold, and LOOK_FURTHER schedules after the first one in which a process raises.
+        hold, and MAX_RUNS_AFTER_ERROR schedules after the first one in which a process raises.
         """
-        chooser, scheduler = self.chooser, self.scheduler
+        search, scheduler = self.search, self.scheduler
         end = math.inf  # how many schedules are to run, once one has raised
         while True:
             try:
                 schedule = scheduler.run(
-                    chooser.choose,
-                    before=chooser.rewind,
+                    search.choose,
+                    before=search.rewind,
                     observe=self.observe,
-                    planned=chooser.prefix,
-                    known=len(chooser.prefix),
-                    add_victims=chooser.add_victims,
+                    planned=search.prefix,
+                    known=len(search.prefix),
+                    add_victims=search.add_victims,
                 )
             except NoOtherVictim:
-                chooser.drop()
-                if chooser.advance():
+                search.drop()
+                if search.advance():
                     continue
                 return ""
             ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
             if schedule.raises:
                 ending = Ending.RAISED
-            if chooser.count(violates=ending, affected_others=scheduler.affected_others):
+            if search.count(violates=ending, affected_others=scheduler.affected_others):
                 self._keep(schedule)
             seconds = time.monotonic() - self.began
-            if not chooser.advance():
+            if not search.advance():
                 return ""
             if schedule.violation and not count_all:
-                end = min(end, len(self.orders) + LOOK_FURTHER if schedule.raises else 0)
+                end = min(end, len(self.orders) + MAX_RUNS_AFTER_ERROR if schedule.raises else 0)
             if len(self.orders) >= end:
                 return AT_FIRST
             if len(self.orders) >= max_schedules:
@@ -81,7 +81,7 @@ class Run:
 
     def estimate_left(self) -> int:
         """Estimate how many schedules are left to run; 0 if that is not known."""
-        share = self.chooser.share()
+        share = self.search.share()
         return round(len(self.orders) / share - len(self.orders)) if share else 0
 
     def of_other_kind(self, than: Schedule | None) -> Schedule | None:
@@ -99,7 +99,7 @@ class Run:
 
         Raises NotDeterministic if it does not violate the invariant and an equivalent one does.
         """
-        order = self.chooser.shortest_violation()
+        order = self.search.shortest_violation()
         if order is None:
             return None
         if order not in self.orders:
@@ -168,7 +168,7 @@ def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
         order = "".join(str(step.process) for step in schedule.timeline)  # without victims
         tried.add(order)
         for near in [*_interrupted_once(order), *_simpler_orders(order)]:
-            if near in tried or len(tried) > MAX_RUNS:
+            if near in tried or len(tried) > MAX_RUNS_TO_SHRINK:
                 continue
             tried.add(near)
             other = run(near)
