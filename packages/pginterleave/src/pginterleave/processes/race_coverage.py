@@ -162,11 +162,9 @@ def report(data: dict[str, Any], root: Path) -> Iterator[str]:
     for place, line in data["lines"].items():
         path, _, number = place.rpartition(":")
         name = Path(path).relative_to(root) if Path(path).is_relative_to(root) else path
-        beside = (
-            f"{len(line['explored'])}: {line['explored'][0]}" if line["explored"] else NOT_EXPLORED
-        )
-        if line["alone"] and not line["explored"]:
-            beside = f"alone: {line['alone']}"
+        beside = f"alone: {line['alone']}" if line["alone"] else "never"
+        if line["explored"]:
+            beside = f"{len(line['explored'])}: {line['explored'][0]}"
         rows.append((f"{name}:{number}", ", ".join(line["tables"]), beside))
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
     for first, second, third in rows:
