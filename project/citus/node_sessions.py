@@ -7,10 +7,10 @@ Nothing is prepared: Citus 13.2 plans a generic plan on a worker each time, and 
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Any, TypeVar
+from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg2
 from django.conf import settings
@@ -20,13 +20,11 @@ from project.citus.shard_map import LINKS, READ_MAP, Node, ShardMap
 from project.serving.connection import Session, Statement, connect
 from project.serving.hit_counter import MAX_KEY_STATEMENTS, Row
 from project.serving.redirects import fetch
-from shorturl import following
 from shorturl.exceptions import RowLocked
 from shorturl.models import RecentVisits, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE
 from shorturl.strategies.recording_visits import combined
 
-T = TypeVar("T")
 MAX_SESSIONS = MAX_KEY_STATEMENTS + 1  # of this process with each node
 NAMES: dict[str, Any] = {
     "links": sql.Identifier(LINKS),
@@ -55,59 +53,56 @@ COUNT_KEYS = sql.SQL("""
     FROM locked WHERE key = locked_key AND key IN %(keys)s
     RETURNING {columns}
 """).format(**NAMES)
-INSERT_VISITS = sql.SQL("INSERT INTO {recent} (key, starts_at, kinds) VALUES {rows}")
+INSERT_VISITS = sql.SQL("INSERT INTO {recent} (key, starts_at, kinds) VALUES {rows}; COMMIT")
+COMMIT = sql.SQL("COMMIT")
+COMMA = sql.SQL(", ")
 VISITS_OF_KEY = sql.SQL("(%s, date_trunc('hour', statement_timestamp(), 'UTC'), %s)")
-COMMIT = Statement("", sql.SQL("COMMIT"), ())
-EXISTS = Statement("", sql.SQL("SELECT FROM {links} WHERE key = %s").format(**NAMES), ())
 
 
 class NodeSessions:
     """The few sessions of this process with one node. A dead or frozen node holds no others."""
 
     def __init__(self, node: Node) -> None:
-        self.free = asyncio.Semaphore(MAX_SESSIONS)
+        self.node = node
         # A frozen node holds the threads that connect to it, so each node has its own.
         threads = ThreadPoolExecutor(MAX_SESSIONS, f"connect to {node}")
-        self.sessions = [
-            Session(
+        self.free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
+        for _ in range(MAX_SESSIONS):
+            session = Session(
                 (),
                 timeout=settings.DATABASE_REQUEST_TIMEOUT,
                 prepares=False,
-                connect=partial(connect_to, node),
+                connect=lambda seconds: connect(seconds, node.open_database()),
                 threads=threads,
             )
-            for _ in range(MAX_SESSIONS)
-        ]
+            self.free.put_nowait(session)
 
-    async def use(self, work: Callable[[Session], Awaitable[T]]) -> T:
-        """Return what `work` returns for a free session.
-
-        Raises TimeoutError if no session is free within the limit of the queue.
-        """
+    @asynccontextmanager
+    async def take_session(self) -> AsyncIterator[Session]:
+        """Take a free session; raise TimeoutError if none is free within the queue's limit."""
         async with asyncio.timeout(settings.QUEUE_TIMEOUT):
-            await self.free.acquire()
-        session = self.sessions.pop()
+            session = await self.free.get()
         try:
-            return await work(session)
+            yield session
         finally:
-            self.sessions.append(session)
-            self.free.release()
+            self.free.put_nowait(session)
 
     async def read_map(self) -> ShardMap:
-        """Return the map of shards as this node knows it."""
-        statement = Statement("", sql.SQL(READ_MAP), ())
-        return ShardMap(await self.use(lambda session: session.fetch(statement, [LINKS])))
+        """Return the map of the links' shards as this node knows it.
 
-    async def has_link(self, key: str) -> bool:
-        """Return whether there is a row of the key: of a link that is live or not."""
-        return bool(await self.use(lambda session: session.fetch(EXISTS, [key])))
+        Raises OperationalError if it knows none.
+        """
+        async with self.take_session() as session:
+            rows = await send(session, sql.SQL(READ_MAP), [LINKS])
+        if not rows:
+            raise psycopg2.OperationalError(f"The links are not distributed, says {self.node}")
+        return ShardMap(rows)
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
         """Count the visits to a key as the statement of `combined` does."""
-        number, _, uses, _ = following.key_values(key, visits)
-        statement = Statement("", COUNT_KEY, ())
+        values = [len(visits), key, combined.uses_of(visits)]
         try:
-            rows = await self.use(partial(count, statement, [number, key, uses], {key: visits}))
+            rows = await self.count(COUNT_KEY, values, {key: visits})
         except psycopg2.Error as error:
             if error.pgcode == LOCK_NOT_AVAILABLE:
                 raise RowLocked(key) from error
@@ -119,27 +114,25 @@ class NodeSessions:
         hits = {key: len(of_key) for key, of_key in visits.items()}
         uses = {key: combined.uses_of(of_key) for key, of_key in visits.items()}
         values = {"keys": tuple(hits), "hits": json.dumps(hits), "uses": json.dumps(uses)}
-        statement = Statement("", COUNT_KEYS, ())
-        rows = await self.use(partial(count, statement, values, visits))
-        return {row[1]: row for row in rows}
+        try:
+            return {row[1]: row for row in await self.count(COUNT_KEYS, values, visits)}
+        except psycopg2.NotSupportedError:
+            return {}  # the shard was split since it was read: then each key has its statement
+
+    async def count(
+        self, update: Any, values: Any, visits: Mapping[str, Sequence[Visit]]
+    ) -> list[Row]:
+        """Count hits and record their visits in one transaction; return the rows of the links."""
+        async with self.take_session() as session:
+            rows: list[Row] = await send(session, update, values)
+            end, recorded = COMMIT, list[Any]()
+            if rows and settings.SHORTURL_VISITS:
+                end = INSERT_VISITS.format(**NAMES, rows=COMMA.join([VISITS_OF_KEY] * len(rows)))
+                for key in sorted(row[1] for row in rows):
+                    recorded += key, combined.as_json(visits[key])
+            await send(session, end, recorded)
+            return rows
 
 
-def connect_to(node: Node, seconds: float) -> Any:
-    """Return a connection to a node as connect() does."""
-    return connect(seconds, node.open_database())
-
-
-async def count(
-    statement: Statement, values: Any, visits: Mapping[str, Sequence[Visit]], session: Session
-) -> list[Row]:
-    """Count hits and record their visits in one transaction; return the rows of the links."""
-    rows = await fetch(session, statement, values)
-    if rows and settings.SHORTURL_VISITS:
-        keys = sorted(row[1] for row in rows)
-        places = sql.SQL(", ").join([VISITS_OF_KEY] * len(keys))
-        insert = INSERT_VISITS.format(**NAMES, rows=places) + sql.SQL("; COMMIT")
-        recorded = [value for key in keys for value in (key, combined.as_json(visits[key]))]
-        await fetch(session, Statement("", insert, ()), recorded)
-    else:
-        await fetch(session, COMMIT, ())
-    return rows
+def send(session: Session, statement: Any, values: Any) -> Any:
+    return fetch(session, Statement("", statement, ()), values)

@@ -4,23 +4,19 @@ A key belongs to the shard whose range has hashtext(key). PostgreSQL's hash_byte
 lookup3, https://burtleburtle.net/bob/c/lookup3.c. Citus copies its catalogue to each worker.
 """
 
-import re
 import struct
 from bisect import bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
-import psycopg2
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
 from shorturl.models import ShortUrl
 
 LINKS = ShortUrl._meta.db_table
-MAX_HASHES = 10_000  # remembered
 UINT32 = 0xFFFFFFFF
 SEED = 0x9E3779B9 + 3923095
 READ_MAP = """
@@ -28,28 +24,6 @@ READ_MAP = """
     FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)
     WHERE logicalrelid = %s::regclass AND noderole = 'primary' ORDER BY 1
 """
-SAMPLE_KEYS = ["a", "c6UFG", "exactly12chr", "a-key-of-more-than-24-characters", "é"]
-CHECK_NODE = """
-    SELECT to_regclass(%s) IS NOT NULL,
-        array(SELECT hashtext(sample) FROM unnest(%s::text[]) AS sample) = %s,
-        (SELECT setting FROM pg_settings WHERE name = 'lock_timeout') = %s
-"""
-# Why redirects cannot use a node that may be there, and what mends it.
-REMEDIES = {
-    "its name does not resolve here": "On the coordinator: SELECT citus_update_node(nodeid, "
-    "'NAME', {PORT}) FROM pg_dist_node WHERE nodename = '{HOST}'",
-    "the role may not log in": "On the node: ALTER ROLE {USER} LOGIN, and let pg_hba.conf accept "
-    "it with the password of DATABASE_URL",
-    "it lacks the extension, or the tables": "On the node: CREATE EXTENSION citus; then on the "
-    "coordinator: SELECT start_metadata_sync_to_node('{HOST}', {PORT})",
-    "it hashes keys differently": "Give it PostgreSQL's version and locale of the coordinator",
-    "it has another lock_timeout": "On the coordinator, after manage.py distribute: "
-    "ALTER ROLE {USER} SET lock_timeout = '{LIMIT}ms'",
-}
-UNRESOLVED, REFUSED, *DIFFERENT = REMEDIES
-LOGIN_ERROR = re.compile(
-    '(could not translate host name)|pg_hba.conf|authentication failed|(role|base) "'
-)
 
 
 class Node(NamedTuple):
@@ -70,16 +44,13 @@ class Node(NamedTuple):
     def database(self) -> dict[str, Any]:
         """Return Django's settings of connections to this node.
 
-        The PgBouncer of a node has the port of DATABASE_URL. The role has the lock_timeout, for the
-        statements that the coordinator sends there, too.
+        The PgBouncer of a node has the port of DATABASE_URL.
         """
         service = connections[DEFAULT_DB_ALIAS].settings_dict
         if not self.host:
             return dict(service)
-        options = dict(service["OPTIONS"])
-        options["options"] = re.sub(r"-c lock_timeout=\S+", "", options.get("options", ""))
         port = self.port if settings.DATABASE_POOLER == "none" else service["PORT"]
-        return {**service, "HOST": self.host, "PORT": port, "OPTIONS": options}
+        return {**service, "HOST": self.host, "PORT": port}
 
     def open_database(self) -> BaseDatabaseWrapper:
         """Return a database of Django that leads to this node; it is not connected yet."""
@@ -87,7 +58,7 @@ class Node(NamedTuple):
 
 
 class ShardMap:
-    """The shards of the table of links in the order of their hashes, and the node of each.
+    """The shards of a table in the order of their hashes, and the node of each.
 
     `rows` are those of READ_MAP.
     """
@@ -101,9 +72,7 @@ class ShardMap:
         }
 
     def find_shard(self, key: str) -> int:
-        """Return the id of a key's shard; raise OperationalError if there is no shard."""
-        if not self.shards:
-            raise psycopg2.OperationalError("The tables of links are not distributed")
+        """Return the id of a key's shard."""
         return self.shards[bisect_right(self.least_hashes, hashtext(key)) - 1]
 
     def find_node(self, shard: int) -> Node:
@@ -111,26 +80,6 @@ class ShardMap:
         return self.nodes.get(shard, Node())
 
 
-def find_problem(database: BaseDatabaseWrapper) -> str:
-    """Return why a node cannot be used for redirects, which is in REMEDIES; "" if it can.
-
-    Raises OperationalError if the node does not answer.
-    """
-    try:
-        database.ensure_connection()
-    except OperationalError as error:
-        if match := LOGIN_ERROR.search(str(error)):
-            return UNRESOLVED if match[1] else REFUSED
-        raise
-    hashes = [hashtext(key) for key in SAMPLE_KEYS]
-    lock_timeout = str(settings.DATABASE_LOCK_TIMEOUT * 500)
-    with database.cursor() as cursor:
-        cursor.execute(CHECK_NODE, [LINKS, SAMPLE_KEYS, hashes, lock_timeout])
-        answers = cursor.fetchone()
-    return next((why for why, is_so in zip(DIFFERENT, answers, strict=True) if not is_so), "")
-
-
-@lru_cache(MAX_HASHES)
 def hashtext(key: str) -> int:
     """Return what PostgreSQL's hashtext() returns for a key in UTF-8."""
     data = key.encode()

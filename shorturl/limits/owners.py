@@ -6,16 +6,12 @@ would be a race condition: the owner could change in between.
 
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
-from django.db import connection, transaction
+from django.db import transaction
 
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 
 Who = User | AnonymousUser | ApiToken
 BATCH = 1_000  # links of one statement: it locks them for some 20 ms, and their redirects wait
-
-# Without it Citus changes links by several sessions, and then refuses to remove the account in the
-# same transaction. PostgreSQL accepts any setting whose name has a dot.
-ONE_SESSION = "SET LOCAL citus.multi_shard_modify_mode TO 'sequential'"
 
 
 def links_of(who: Who, action: str) -> ShortUrlQuerySet:
@@ -60,8 +56,6 @@ def remove(account: User, *, links_to: User | None = None) -> int:
     links, owner = ShortUrl.objects.filter(owner_id=account.pk), links_to.pk if links_to else None
     count = hand_over(links, owner)
     with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(ONE_SESSION)
         # A create, whose INSERT locks the account, is committed before or refused.
         User.objects.select_for_update().filter(pk=account.pk).first()
         count += links.update(owner_id=owner)

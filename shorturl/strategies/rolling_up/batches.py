@@ -125,19 +125,23 @@ def roll_up() -> int:
 
     When to use it: for tables of any size, at any time, under any traffic.
     """
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(TRY_LOCK)
+        if not cursor.fetchone()[0]:
+            return 0
+        cursor.execute(MOVE, move_values())
+        return int(cursor.fetchone()[0])
+
+
+def move_values() -> dict[str, Any]:
+    """Return the values of MOVE."""
     today = timezone.now().date()
     # A day later than they are no longer shown, for machines whose clocks differ.
     kept = datetime.combine(hourly_since(today) - timedelta(days=1), time.min, UTC)
-    values: dict[str, Any] = {
+    return {
         "batch": BATCH,
         "hourly_since": kept,
         "daily_since": daily_since(today),
         "max_values": MAX_VALUES,
         "other": OTHER,
     }
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(TRY_LOCK)
-        if not cursor.fetchone()[0]:
-            return 0
-        cursor.execute(MOVE, values)
-        return int(cursor.fetchone()[0])

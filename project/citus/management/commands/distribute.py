@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 
-from project.citus import distribution
+from project.citus.distribution import INSTALLED, fetch_rows, list_statements
 from shorturl.management.database_command import DatabaseCommand
 
 # Moving many rows takes long.
@@ -14,10 +14,6 @@ SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
     ('lock_timeout', 'statement_timeout', 'transaction_timeout',
      'idle_in_transaction_session_timeout')
 """
-NO_CITUS = (
-    "This database has no Citus: connect to the coordinator of a cluster that has citus in "
-    "shared_preload_libraries, and CREATE EXTENSION citus."
-)
 
 
 class Command(DatabaseCommand):
@@ -27,21 +23,20 @@ class Command(DatabaseCommand):
     what_now = "Nothing was done."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--dry-run", action="store_true", help="only print the SQL")
         parser.add_argument("--undo", action="store_true", help="make plain tables again")
 
-    def handle(self, *args: Any, dry_run: bool, undo: bool, **options: Any) -> None:
-        """Send or print the SQL; raise CommandError, with nothing done, when that fails."""
-        if not distribution.fetch_rows(distribution.INSTALLED):
-            if not dry_run:
-                raise CommandError(NO_CITUS)
-            self.stderr.write(f"{NO_CITUS} There this would be sent:")
+    def handle(self, *args: Any, undo: bool, **options: Any) -> None:
+        """Send the SQL and print it; raise CommandError, with nothing done, when that fails."""
+        if not fetch_rows(INSTALLED):
+            raise CommandError(
+                "This database has no Citus: connect to the coordinator of a cluster that has "
+                "citus in shared_preload_libraries, and CREATE EXTENSION citus."
+            )
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(NO_TIMEOUTS)
-            statements = distribution.list_statements(undo=undo)
+            statements = list_statements(undo=undo)
             for statement in statements:
                 self.stdout.write(f"{statement};")
-                if not dry_run:
-                    cursor.execute(statement)
+                cursor.execute(statement)
         if not statements:
             self.stdout.write("Nothing to do.")
