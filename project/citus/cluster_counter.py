@@ -63,7 +63,13 @@ class ClusterHitCounter:
 
     @property
     def needs_database(self) -> bool:
-        """Return whether redirects fail while the database of DATABASE_URL does not answer."""
+        """Return whether redirects fail while the database of DATABASE_URL does not answer.
+
+        Another thread than that of the event loop asks, and waits for the first map.
+        """
+        if not self.map.shards:
+            with suppress(Exception):
+                asyncio.run_coroutine_threadsafe(self.read_map(), self.loop).result()
         return not self.map.shards
 
     def counter_of(self, shard: int) -> HitCounter:
