@@ -14,8 +14,7 @@ from django.utils.log import log_response
 from project.accounts import login
 from project.database import deadlines
 from shorturl.error_response import error_response
-from shorturl.links.keys import key_of
-from shorturl.outages import is_busy, is_outage, missing_node
+from shorturl.outages import is_busy, is_outage
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
 
@@ -74,15 +73,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Return a 503 with Retry-After, as JSON under /api and as a page elsewhere.
-
-    It names the missing node of a cluster, except in the answer to a redirect.
-    """
-    node = "" if key_of(request.path_info) else missing_node(error)
-    busy = not node and is_busy(error)
-    either = "The database, or a node of it," if settings.DATABASE_CITUS else "The database"
-    what = f"A node of the database, {node}," if node else either
-    detail = "Too many requests at the moment." if busy else f"{what} is not answering."
+    """Return a 503 with Retry-After, as JSON under /api and as a page elsewhere."""
+    busy = is_busy(error)
+    detail = "Too many requests at the moment." if busy else "The database is not answering."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=busy)
     response["Retry-After"] = str(RETRY_AFTER)
     # After Django's own log_response(), Django writes no second record. The logger's name contains

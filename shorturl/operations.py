@@ -25,7 +25,7 @@ from shorturl.links import keys
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened, validate_target_url
 from shorturl.models import LIMIT_CONSTRAINT, IdempotencyRecord, ShortUrl, ShortUrlQuerySet
-from shorturl.outages import missing_node
+from shorturl.outages import is_outage
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.idempotency import advisory_lock as idempotency
 from shorturl.strategies.reusing import advisory_lock as reusing
@@ -107,7 +107,7 @@ def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
             with transaction.atomic():  # an error leaves the caller's usable
                 return create(keys=keys.candidates())
         except DatabaseError as error:
-            if not missing_node(error):
+            if not is_outage(error):
                 raise
     return create(keys=keys.candidates())
 

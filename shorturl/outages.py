@@ -2,15 +2,13 @@
 
 import re
 
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 UNDEFINED = "42P01", "42703"  # a missing table or column
 LOCK_NOT_AVAILABLE = "55P03"
-CANCELED = "57014"
 # Temporary: lock_timeout, statement_timeout, deadlock, serialization failure, connection limit.
-BUSY = LOCK_NOT_AVAILABLE, CANCELED, "40P01", "40001", "53300"
+BUSY = LOCK_NOT_AVAILABLE, "57014", "40P01", "40001", "53300"
 NO_ROOM = re.compile("too many (clients|connections)|connection slots|no more connections allowed")
 READ_ONLY = "25006"  # on a stand-by, or by default_transaction_read_only
 # Citus's messages when a node is lost within a statement; their code is that of internal errors.
@@ -18,7 +16,6 @@ NODE_LOST = re.compile(
     "failure on connection marked as essential|postmaster was shut down"
     "|could not commit transaction for shard"
 )
-NODE = re.compile(r"(?:remote node |essential: |to the node )(?:\S+@)?(\S+:\d+)")
 
 
 def is_outage(error: object) -> bool:
@@ -35,22 +32,8 @@ def is_outage(error: object) -> bool:
 
 
 def is_busy(error: BaseException) -> bool:
-    """Return whether the database answers, but is overloaded.
-
-    On a cluster a statement that ends at its time limit has waited for a node.
-    """
-    if settings.DATABASE_CITUS and driver_error(error, CANCELED):
-        return False
+    """Return whether the database answers, but is overloaded."""
     return any(driver_error(error, code) for code in BUSY) or bool(NO_ROOM.search(str(error)))
-
-
-def missing_node(error: object) -> str:
-    """Return the node of a Citus cluster that does not answer, as host:port; "" for other errors.
-
-    The other nodes still answer for their keys.
-    """
-    found = NODE.search(str(error)) if is_outage(error) else None
-    return found[1] if found else ""
 
 
 def driver_error(error: BaseException | None, code: str) -> BaseException | None:

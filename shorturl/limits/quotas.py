@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 from django.conf import settings
@@ -108,25 +109,22 @@ def spend_before(
     amount stays spent after an outage, because the link may have been created.
     """
 
-    def begin_of_period() -> datetime:
-        return usage_today(spender).get().since
-
-    def take() -> datetime:
-        return reservation.spend(
-            spender, begin_of_period, limit=limit, period=period, amount=amount
-        )
-
-    def put_back() -> None:
-        counter = QuotaUsage.objects.filter(spender=spender, period=period, since=since)
-        # pginterleave: alone - on a cluster only; what was spent here, and by nobody else
-        counter.update(spent=F("spent") - amount)
-
+    take = partial(
+        reservation.spend,
+        spender,
+        lambda: usage_today(spender).get().since,
+        limit=limit,
+        period=period,
+        amount=amount,
+    )
     since = commit_separately(take)
     try:
         return create()
     except Exception as error:
         if not is_outage(error):
-            commit_separately(put_back)
+            counter = QuotaUsage.objects.filter(spender=spender, period=period, since=since)
+            # pginterleave: alone - on a cluster only; what was spent here, and by nobody else
+            commit_separately(lambda: counter.update(spent=F("spent") - amount))
         raise
 
 

@@ -20,7 +20,6 @@ from loadtests.servers import RunningService, serving
 from project import unavailable
 from shorturl import following
 from shorturl.api import links
-from shorturl.limits import owners
 
 # No request is refused because other work keeps the machine busy.
 PATIENT = {
@@ -49,7 +48,6 @@ def raising(message: str, code: str) -> Callable[..., HttpResponse]:
 
 too_slow = failing("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
 stopping = raising("stopping", "57P01")
-node_down = raising("connection to the remote node me@worker-1:5432 failed", "08006")
 wrong = failing("SELECT no_such_column")
 
 
@@ -91,33 +89,6 @@ def test_the_api_answers_with_json_and_others_with_a_page(
     response = client.get("/api/links/spring")
     assert_unavailable(response)
     assert response.json() == {"detail": detail}
-
-
-@pytest.mark.django_db
-def test_on_a_cluster_a_statement_that_takes_too_long_has_waited_for_a_node(
-    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    settings.DATABASE_CITUS = True
-    monkeypatch.setattr(links, "existing", too_slow)
-    with transaction.atomic():
-        response = client.get("/api/links/spring")
-        transaction.set_rollback(True)
-    assert_unavailable(response)
-    assert response.json() == {"detail": "The database, or a node of it, is not answering."}
-
-
-@pytest.mark.django_db
-def test_a_missing_node_is_named_except_by_a_redirect(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "follow", node_down)
-    monkeypatch.setattr(owners, "visible_to", node_down)
-    for path, named in (("/spring", False), ("/spring/stats", True), ("/api/links/spring", True)):
-        with transaction.atomic():
-            response = client.get(path)
-            transaction.set_rollback(True)
-        assert_unavailable(response)
-        assert ("worker-1:5432" in response.content.decode()) is named
 
 
 @pytest.mark.django_db

@@ -18,7 +18,6 @@ import pytest
 from django.core.management import CommandError
 from django.db import connection, transaction
 from django.utils import timezone
-from pytest_django import Settings
 
 from shorturl import following, operations
 from shorturl.events import delivering, subscribing
@@ -289,7 +288,7 @@ def test_a_claim_is_longer_than_a_request() -> None:
     assert ends - timezone.now() > timedelta(seconds=2 * delivering.LONGEST)
 
 
-def test_the_command(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("webhook", "add", URL)[0] == f"{Subscription.objects.get().secret}\n"
     operations.create(TARGET, key="a")
     assert run("webhook", "list")[0] == f"{URL}  1 events wait\n"
@@ -303,6 +302,3 @@ def test_the_command(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Non
     run("webhook", "remove", URL)
     with pytest.raises(CommandError, match="No receiver is"):
         run("webhook", "remove", URL)
-    settings.DATABASE_CITUS = True
-    with pytest.raises(CommandError, match="Citus"):
-        run("webhook", "list")
