@@ -121,8 +121,6 @@ RACES = (
             "row lock can be taken on a row that does not exist. Every process has to insert the "
             "row first."
         ),
-        # f_expression has 870 schedules here, and shows nothing that last_link does not show.
-        strategies={n: s for n, s in STRATEGIES["spending"].items() if n != "f_expression"},
         setup=used_up_in_the_period_before,
         process=spend_the_only_one,
     ),

@@ -9,27 +9,25 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
 from django.conf import settings
-from django.contrib.postgres.functions import TransactionNow
 from django.db import connection
-from django.db.models import F, Func, QuerySet
+from django.db.models import F, QuerySet
 from django.http import HttpRequest
 
 from shorturl import operations
 from shorturl.client_address import client_address, hashed_network
 from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
 from shorturl.limits.owners import Who
-from shorturl.models import ApiToken, QuotaUsage, ShortUrl
+from shorturl.models import ApiToken, QuotaUsage, ShortUrl, period_start
 from shorturl.outages import is_outage
 from shorturl.strategies.spending import reservation
 
 T = TypeVar("T")
 DAY = timedelta(days=1)
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NETWORK = "network "  # the prefix of the spenders of public creation
 
 
@@ -51,8 +49,7 @@ def limit_of(spender: str) -> int:
 
 def usage_today(spender: str) -> QuerySet[QuotaUsage]:
     """Return the spender's counter of the day by the database's clock, if there is one."""
-    today = Func(DAY, TransactionNow(), EPOCH, function="DATE_BIN")
-    return QuotaUsage.objects.filter(spender=spender, period=DAY, since=today)
+    return QuotaUsage.objects.filter(spender=spender, period=DAY, since=period_start(DAY))
 
 
 def spend(spender: str, create: Callable[[], T], *, links: int = 1, limit: int | None = None) -> T:

@@ -8,6 +8,7 @@ from shorturl.models.events import Subscription as Subscription
 from shorturl.models.request_records import IDEMPOTENCY_KEY_MAX_LENGTH as IDEMPOTENCY_KEY_MAX_LENGTH
 from shorturl.models.request_records import IdempotencyRecord as IdempotencyRecord
 from shorturl.models.request_records import QuotaUsage as QuotaUsage
+from shorturl.models.request_records import period_start as period_start
 from shorturl.models.short_url import CLOCK as CLOCK
 from shorturl.models.short_url import EXPIRY_UNTOLD as EXPIRY_UNTOLD
 from shorturl.models.short_url import LIMIT_CONSTRAINT as LIMIT_CONSTRAINT

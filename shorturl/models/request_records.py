@@ -1,9 +1,13 @@
 """Records of requests: idempotency records, and quota usage."""
 
+from datetime import UTC, datetime, timedelta
+
+from django.contrib.postgres.functions import TransactionNow
 from django.db import models
 from django.db.models.functions import Now
 
 IDEMPOTENCY_KEY_MAX_LENGTH = 255
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class IdempotencyRecord(models.Model):
@@ -26,6 +30,11 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of {self.caller}"
+
+
+def period_start(period: timedelta) -> models.Func:
+    """Return the beginning of the current period, by the database's clock."""
+    return models.Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
 
 
 class QuotaUsage(models.Model):

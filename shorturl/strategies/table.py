@@ -50,43 +50,30 @@ def read(operation: str, function: str, name: str) -> Strategy:
     )
 
 
-# By the operation's folder: the function of each file, and the files.
+# By the operation's folder and the function of each file: the files.
 FILES = {
-    "creating": (
-        "create",
+    ("creating", "create"): (
         "naive check_first table_lock forgiveness savepoint on_conflict get_or_create "
-        "timestamp_key advisory_lock permuted_sequence",
+        "timestamp_key advisory_lock permuted_sequence"
     ),
-    "resolving": (
-        "resolve",
+    ("resolving", "resolve"): (
         "naive atomic_only select_for_update f_expression f_expression_full_save "
         "update_returning compare_and_swap repeatable_read advisory_lock combined "
-        "slotted_counter append_only in_memory",
+        "slotted_counter append_only in_memory"
     ),
-    "reusing": (
-        "reuse",
-        "find_then_create get_or_create on_conflict advisory_lock serializable",
+    ("reusing", "reuse"): "find_then_create get_or_create on_conflict advisory_lock serializable",
+    ("idempotency", "answer"): "look_up_then_store insert_first advisory_lock",
+    ("spending", "spend"): (
+        "count_then_insert read_modify_write conditional_update row_lock reservation"
     ),
-    "idempotency": ("answer", "look_up_then_store insert_first advisory_lock"),
-    "spending": (
-        "spend",
-        "count_then_insert read_modify_write f_expression conditional_update row_lock reservation",
-    ),
-    "recording_visits": (
-        "record",
-        "get_then_create second_transaction upsert combined",
-    ),
-    "rolling_up": (
-        "roll_up",
-        "insert_then_delete delete_returning batches",
-    ),
-    "delivering": (
-        "deliver",
+    ("recording_visits", "record"): "get_then_create second_transaction upsert combined",
+    ("rolling_up", "roll_up"): "insert_then_delete delete_returning batches",
+    ("delivering", "deliver"): (
         "naive watermark delete_returning select_for_update skip_locked update_skip_locked "
-        "advisory_lock",
+        "advisory_lock"
     ),
 }
 STRATEGIES: dict[str, dict[str, Strategy]] = {
     operation: table(*(read(operation, function, name) for name in names.split()))
-    for operation, (function, names) in FILES.items()
+    for (operation, function), names in FILES.items()
 }

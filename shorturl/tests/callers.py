@@ -97,5 +97,10 @@ def closing_connection(function: Callable[[], Any]) -> Any:
         connection.close()
 
 
-def each(strategies: Iterable[Strategy]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("strategy", list(strategies), ids=lambda one: one.name)
+def for_strategies(strategies: Iterable[Strategy]) -> pytest.MarkDecorator:
+    """Return a mark that runs a test with each of the strategies."""
+
+    def name(strategy: Strategy) -> str:
+        return strategy.function.__module__.removeprefix("shorturl.strategies.")
+
+    return pytest.mark.parametrize("strategy", list(strategies), ids=name)

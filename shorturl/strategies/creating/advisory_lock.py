@@ -15,8 +15,7 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Take an advisory lock on the candidate key, check that the key is free, then insert it.
 
-    What it does: locks the key, which need not exist yet, until the transaction ends. It returns
-    the short URL, or raises KeySpaceExhausted when every key is taken.
+    The key need not exist yet. Its lock ends with the transaction.
 
     SQL:
         BEGIN

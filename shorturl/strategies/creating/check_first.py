@@ -12,8 +12,7 @@ SHOWS = "look before you leap: time of check to time of use"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Look for a free key, then insert it.
 
-    What it does: returns the short URL. It raises KeySpaceExhausted when every key is
-    taken, and IntegrityError when another process inserts the key first.
+    Raises IntegrityError when another process inserts the key first.
 
     SQL:
         SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1

@@ -15,9 +15,6 @@ SHOWS = "retry on IntegrityError, without a savepoint"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and try the next key when the database refuses this one.
 
-    What it does: returns the short URL, or raises KeySpaceExhausted when every key is
-    taken.
-
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         … once more for each key that is taken

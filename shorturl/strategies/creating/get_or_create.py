@@ -10,8 +10,8 @@ SHOWS = "Django's idiom without a look at `created`: another user's link, silent
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Get the short URL of the first candidate key, or create it.
 
-    What it does: returns the link of the key, new or found. When another process inserts it in
-    between, Django catches the violation and looks the key up again.
+    When another process inserts the key in between, Django catches the violation and looks the key
+    up again.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21

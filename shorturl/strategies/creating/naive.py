@@ -11,7 +11,7 @@ SHOWS = "ignores collisions"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert the first candidate key.
 
-    What it does: returns the short URL, and raises IntegrityError when the key is taken.
+    Raises IntegrityError when the key is taken.
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …

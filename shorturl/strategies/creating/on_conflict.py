@@ -36,13 +36,6 @@ INSERT = """
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert, and let the database skip a key that is taken.
 
-    What it does: inserts one key after the other; a taken key gives no row. It returns the short
-    URL, or raises KeySpaceExhausted when every key is taken.
-
-    SQL:
-        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…)
-        ON CONFLICT (key) DO NOTHING RETURNING id, key, …
-
     Why nothing can go wrong: check and use are one statement. It waits for another session's
     uncommitted insert of the same key. A collision raises no error, so it does not abort a caller's
     transaction. Only a conflict on `key` is skipped; any other violation is raised. Two cases

@@ -30,14 +30,8 @@ SHUFFLED = Sqids(alphabet=ALPHABET, min_length=7)
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Encode the next number of a sequence as a key that does not look like a number.
 
-    What it does: encodes the next id with Sqids, which maps numbers one to one to short strings,
-    and ignores the candidate keys. It returns the short URL, or raises KeySpaceExhausted
-    when ten keys in a row are taken or reserved.
-
-    SQL:
-        SELECT nextval(pg_get_serial_sequence('shorturl_shorturl', 'id'))
-        INSERT INTO shorturl_shorturl (id, key, target_url, …) VALUES (…)
-        ON CONFLICT (key) DO NOTHING RETURNING id, key, …
+    Sqids maps numbers one to one to short strings. The candidate keys are ignored. Raises
+    KeySpaceExhausted when ten keys in a row are taken or reserved.
 
     Why nothing can go wrong: a sequence gives no value twice, to any process, committed or not, and
     different numbers make different keys. Only a key that was not made from the sequence, such as a

@@ -15,9 +15,6 @@ SHOWS = "retry on IntegrityError, each attempt in its own atomic block"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert inside a savepoint, and try the next key when the database refuses this one.
 
-    What it does: returns the short URL, or raises KeySpaceExhausted when every key is
-    taken.
-
     SQL, in autocommit:
         BEGIN
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …

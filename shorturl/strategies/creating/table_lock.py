@@ -19,9 +19,6 @@ LOCK = sql.SQL("LOCK TABLE {table} IN EXCLUSIVE MODE").format(
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Lock the table, look for a free key, then insert it.
 
-    What it does: locks every other writer out of the table until the COMMIT. It returns the short
-    URL, or raises KeySpaceExhausted when every key is taken.
-
     SQL:
         BEGIN
         LOCK TABLE shorturl_shorturl IN EXCLUSIVE MODE

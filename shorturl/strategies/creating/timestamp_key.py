@@ -11,8 +11,8 @@ SHOWS = "the clock as the key"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Make the key from the clock, as if it never showed the same time twice.
 
-    What it does: uses the milliseconds since 1970 in base 16, not the candidate keys. It returns
-    the short URL, and raises IntegrityError when another process has read the same time.
+    The key is the milliseconds since 1970 in base 16. Raises IntegrityError when another process
+    has read the same time.
 
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …

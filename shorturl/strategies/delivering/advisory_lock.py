@@ -14,9 +14,7 @@ LINKS = 10  # tried one after the other
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Try to lock the links that have events, look again, send the oldest event, delete it.
 
-    What it does: locks the first link with a due event whose lock is free, and sends the link's
-    oldest event. It returns False when no link has one, or when the locks of the first ten are not
-    free.
+    Returns False when no link has a due event, or when the locks of the first ten are not free.
 
     SQL:
         SELECT key AS key FROM shorturl_linkevent WHERE (… NOT EXISTS(…) …) ORDER BY id ASC LIMIT 10

@@ -25,16 +25,6 @@ TAKE = sql.SQL("""
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Take an event out of the outbox in one statement, and then send it.
 
-    What it does: takes the oldest due event that is not locked, or returns False if there is none.
-
-    SQL:
-        DELETE FROM shorturl_linkevent WHERE id = (
-            SELECT id FROM shorturl_linkevent AS event
-            WHERE subscription_id = … AND … AND NOT EXISTS (…)
-            ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
-        )
-        RETURNING *
-
     What goes wrong: no two workers take the same event. But its deletion is committed before it is
     sent, so a worker that is killed between the two loses it, and so does a receiver that is down.
     And the link's next event is due at once: another worker sends it while this one still sends the

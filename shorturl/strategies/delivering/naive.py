@@ -12,8 +12,6 @@ LEASE = timedelta(minutes=1)  # longer than a delivery can take
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Look for an event that is free, claim it, send it, delete it.
 
-    What it does: claims the oldest due event for a minute. It returns False when none is due.
-
     SQL:
         SELECT … FROM shorturl_linkevent WHERE (… NOT EXISTS(…) …) ORDER BY id ASC LIMIT 1
         UPDATE shorturl_linkevent SET not_before = (statement_timestamp() + …) WHERE id = …

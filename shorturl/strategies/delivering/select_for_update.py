@@ -11,8 +11,6 @@ SHOWS = "a row lock while it sends: right, and one worker at a time"
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Lock the event's row, send the event, delete it, commit.
 
-    What it does: waits for the lock of the oldest due event. It returns False when none is due.
-
     SQL:
         BEGIN
         SELECT … FROM shorturl_linkevent WHERE (… NOT EXISTS(…) …) ORDER BY id ASC LIMIT 1

@@ -11,8 +11,6 @@ SHOWS = "FOR UPDATE SKIP LOCKED: each worker has an event, and a transaction ope
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Lock the row of an event that is not locked, send the event, delete it, commit.
 
-    What it does: takes the oldest due event that is not locked, or returns False if there is none.
-
     SQL:
         BEGIN
         SELECT … FROM shorturl_linkevent WHERE (… NOT EXISTS(…) …) ORDER BY id ASC LIMIT 1

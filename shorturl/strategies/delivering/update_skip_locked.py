@@ -26,17 +26,6 @@ TAKE = sql.SQL("""
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Claim an event for a minute in one statement, send it, delete it.
 
-    What it does: takes the oldest due event that is not locked, or returns False if there is none.
-
-    SQL:
-        UPDATE shorturl_linkevent SET not_before = statement_timestamp() + interval … WHERE id = (
-            SELECT id FROM shorturl_linkevent AS event
-            WHERE subscription_id = … AND … AND NOT EXISTS (…)
-            ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
-        )
-        RETURNING *
-        DELETE FROM shorturl_linkevent WHERE id IN (…)
-
     Why nothing can go wrong: the subquery locks the row and checks its newest version, so no two
     workers claim the same event. The event stays until it is sent, and while it stays, the link's
     next event is not due. When a worker is killed, its claim ends by the clock, and another worker

@@ -11,8 +11,6 @@ SHOWS = "all ids up to the largest: one can be committed after a larger one"
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Send all events up to the largest id, and delete all up to it.
 
-    What it does: sends the events in the order of their ids. It returns False when there are none.
-
     SQL:
         SELECT MAX(id) AS last FROM shorturl_linkevent WHERE subscription_id = …
         SELECT … FROM shorturl_linkevent WHERE (subscription_id = … AND id <= …) ORDER BY id ASC

@@ -17,9 +17,7 @@ def answer(
 ) -> IdempotencyRecord:
     """Take an advisory lock on the key, and look up, work and store in one transaction.
 
-    What it does: tries to lock the hash of caller and key until the transaction ends. It returns
-    the idempotency record, and raises InFlight when another request holds the
-    lock.
+    Raises InFlight when another request holds the lock.
 
     SQL:
         BEGIN

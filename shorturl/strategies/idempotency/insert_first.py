@@ -16,8 +16,7 @@ def answer(
 ) -> IdempotencyRecord:
     """Insert the key, do the work and store the answer, all in one transaction.
 
-    What it does: inserts a record with the status 0, and adds the answer when the work is done. It
-    returns the idempotency record, and raises InFlight after lock_timeout.
+    The record has the status 0 until the work is done. Raises InFlight after lock_timeout.
 
     SQL:
         BEGIN

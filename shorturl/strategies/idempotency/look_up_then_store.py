@@ -12,8 +12,6 @@ def answer(
 ) -> IdempotencyRecord:
     """Look the key up, do the work when it is unknown, and store the answer.
 
-    What it does: returns the idempotency record of the caller's key, found or new.
-
     SQL:
         SELECT … FROM shorturl_idempotencyrecord WHERE … LIMIT 1
         … the work's own

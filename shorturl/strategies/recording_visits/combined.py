@@ -63,21 +63,8 @@ COUNT_KEYS = sql.SQL("""
 def record(key: str, visit: Visit, *, keep: bool = True) -> ShortUrl:
     """Record a visit by the statement that records several to a link.
 
-    What it does: counts the visit as `combined` in `resolving` does, and inserts a row that has it
-    as JSON. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without one, and
-    for a bot's visit to a link with a limit; then it records nothing. Without `keep` it only
-    counts.
-
-    SQL:
-        WITH followed AS (
-            UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND …
-            RETURNING id, key, target_url, hits, forward_query, …::jsonb AS kinds
-        ), recorded AS (
-            INSERT INTO shorturl_recentvisits (key, starts_at, kinds)
-            SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
-            WHERE kinds IS NOT NULL
-        )
-        SELECT id, key, target_url, hits, forward_query FROM followed
+    The visit is inserted as JSON, in a row of its own. Nothing is recorded for a bot's visit to a
+    link with a limit. Without `keep` only the hit is counted.
 
     Why nothing can go wrong: one statement adds as many visits as hits, or nothing, as in `upsert`.
     Statements of one link wait for its row lock. The INSERT conflicts with no other row. The

@@ -24,10 +24,6 @@ UPDATE = sql.SQL("""
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count the hit, look for the hour's row, and update it or create one.
 
-    What it does: counts the hit as `update_returning` does. It adds one to the link's row of this
-    hour, or creates the row. It returns the key's live short URL, or raises ShortUrl.DoesNotExist
-    without one.
-
     SQL:
         UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
         SELECT … FROM shorturl_hourlyvisits WHERE (hour = … AND key = …) ORDER BY id ASC LIMIT 1

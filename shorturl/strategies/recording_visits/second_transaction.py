@@ -27,16 +27,6 @@ UPSERT = sql.SQL("""
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count the hit, and record the visit after the COMMIT.
 
-    What it does: counts the hit as `update_returning` does, and upserts the link's row of this
-    hour. It returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
-
-    SQL:
-        UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
-        INSERT INTO shorturl_hourlyvisits AS counts (key, hour, people, bots)
-        VALUES (…, date_trunc('hour', statement_timestamp(), 'UTC'), …, …)
-        ON CONFLICT (key, hour) DO UPDATE
-        SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
-
     What goes wrong: each statement is right, but the two are not atomic. A reader between them sees
     a hit without a visit. When the process is killed between them, or the second statement fails,
     the visit is lost for ever. A task queue that records the visits later has the same fault.

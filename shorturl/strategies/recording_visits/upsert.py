@@ -30,21 +30,6 @@ COUNT = sql.SQL("""
 def record(key: str, visit: Visit) -> ShortUrl:
     """Count the hit and add to the hour's row, in one statement.
 
-    What it does: counts the hit as `update_returning` does, and upserts the link's row of this
-    hour. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without one, and
-    records nothing.
-
-    SQL:
-        WITH followed AS (
-            UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = … AND … RETURNING id, key, …
-        ), recorded AS (
-            INSERT INTO shorturl_hourlyvisits AS counts (key, hour, people, bots)
-            SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), …, … FROM followed
-            ON CONFLICT (key, hour) DO UPDATE
-            SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
-        )
-        SELECT id, key, … FROM followed
-
     Why nothing can go wrong: one statement is committed whole or not at all, so in every committed
     state the sum of the visits is the counter. The UPDATE checks the conditions under the row lock,
     and again if it had to wait. If it updates no row, nothing is inserted. ON CONFLICT makes one

@@ -11,9 +11,6 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 def resolve(key: str) -> ShortUrl:
     """Take an advisory lock on the key, read the counter, add one, write it back.
 
-    What it does: locks the key, not the row, until the transaction ends. It returns the key's live
-    short URL, or raises ShortUrl.DoesNotExist without one.
-
     SQL:
         BEGIN
         SELECT pg_advisory_xact_lock(hashtextextended(…, 0))

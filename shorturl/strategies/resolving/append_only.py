@@ -27,21 +27,8 @@ COUNT = sql.SQL("""
 def resolve(key: str) -> ShortUrl:
     """Insert a row for the hit; whoever reads the counter adds the rows up.
 
-    What it does: reads the short URL and inserts a row into another table, in one statement. It
-    returns the short URL without `hits`, which it does not know. It raises ShortUrl.DoesNotExist
-    when no live one has the key. It needs a table (`PartialCount`) with an index on the key, and
-    every reader of the counter has to add up both (`TOTAL_HITS`).
-
-    SQL:
-        WITH link AS (
-            SELECT id, key, … FROM shorturl_shorturl
-            WHERE key = … AND deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > statement_timestamp())
-                AND (max_hits IS NULL OR hits < max_hits)
-        ), counted AS (
-            INSERT INTO exhibits_partialcount (key, hits) SELECT key, 1 FROM link
-        )
-        SELECT id, key, … FROM link
+    Needs a table (`PartialCount`) with an index on the key, and every reader of the counter has to
+    add up both (`TOTAL_HITS`).
 
     What goes wrong: for a link without a limit and an expiry, nothing. An INSERT conflicts with no
     other statement. But `hits` does not include the rows of the other table, so a limit is not

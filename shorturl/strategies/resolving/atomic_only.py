@@ -9,8 +9,6 @@ SHOWS = "the same inside atomic(): a transaction is not a lock"
 def resolve(key: str) -> ShortUrl:
     """Read the counter, add one, write it back, all in one transaction.
 
-    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
-
     SQL:
         BEGIN
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21

@@ -41,15 +41,6 @@ SEVERAL = sql.SQL("""
 def resolve(key: str) -> ShortUrl:
     """Count a hit as the service does, which runs on count_one() and count() for several hits.
 
-    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
-
-    SQL:
-        UPDATE shorturl_shorturl SET hits = hits + 1
-        WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > statement_timestamp())
-            AND (max_hits IS NULL OR hits <= max_hits - 1)
-        RETURNING id, key, target_url, hits
-
     Why nothing can go wrong: as in `update_returning`. The statement counts all of its hits or
     none.
 

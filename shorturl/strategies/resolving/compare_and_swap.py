@@ -12,9 +12,7 @@ ATTEMPTS = 1_000
 def resolve(key: str) -> ShortUrl:
     """Read the counter, and write the sum only if the counter has not changed meanwhile.
 
-    What it does: optimistic locking. It updates the row if the counter still has the value read, or
-    else starts again. It returns the key's live short URL. It raises ShortUrl.DoesNotExist without
-    one, and Contended after 1,000 attempts.
+    This is optimistic locking. Raises Contended after 1,000 attempts.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21

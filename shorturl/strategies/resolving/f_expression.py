@@ -10,8 +10,6 @@ SHOWS = "increment in the database, save only the counter"
 def resolve(key: str) -> ShortUrl:
     """Let the database add one, and save only the counter.
 
-    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
-
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         UPDATE shorturl_shorturl SET hits = hits + 1 WHERE id = …

@@ -9,8 +9,6 @@ SHOWS = "counts right, and undoes a concurrent edit"
 def resolve(key: str) -> ShortUrl:
     """Let the database add one, and save all other columns too.
 
-    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
-
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = hits + 1, … WHERE id = …

@@ -33,9 +33,7 @@ os.register_at_fork(after_in_child=HITS.__init__)  # type: ignore[misc]
 def resolve(key: str) -> ShortUrl:
     """Count in the memory of the process, and write half a second later.
 
-    What it does: adds one to a number in memory. Half a second after the first of these hits a
-    thread writes them all. It returns the key's live short URL, without `hits`, which it does not
-    know, or raises ShortUrl.DoesNotExist without one.
+    Half a second after the first of these hits a thread writes them all.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21

@@ -8,8 +8,6 @@ SHOWS = "read, add one, write: the lost update"
 def resolve(key: str) -> ShortUrl:
     """Read the counter, add one, write it back.
 
-    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
-
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …

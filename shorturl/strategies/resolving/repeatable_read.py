@@ -15,10 +15,8 @@ ATTEMPTS = 1_000
 def resolve(key: str) -> ShortUrl:
     """Read, add one, write back, and let PostgreSQL refuse when the row has changed.
 
-    What it does: runs the naive code under snapshot isolation, and starts again after a
-    serialization failure. It returns the key's live short URL. It raises ShortUrl.DoesNotExist
-    without one, Contended after 1,000 attempts, and RuntimeError inside a caller's
-    atomic().
+    After a serialization failure it starts again. Raises Contended after 1,000 attempts, and
+    RuntimeError inside a caller's atomic().
 
     SQL:
         BEGIN

@@ -10,9 +10,6 @@ SHOWS = "a row lock: right, and all hits queue"
 def resolve(key: str) -> ShortUrl:
     """Lock the row, read the counter, add one, write it back.
 
-    What it does: locks the row until the transaction ends. It returns the key's live short URL, or
-    raises ShortUrl.DoesNotExist without one.
-
     SQL:
         BEGIN
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21

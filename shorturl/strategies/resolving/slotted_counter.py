@@ -31,24 +31,8 @@ COUNT = sql.SQL("""
 def resolve(key: str) -> ShortUrl:
     """Add one to a random one of the link's slots; the counter is the sum of the slots.
 
-    What it does: reads the short URL and upserts a row of another table, where each link has up to
-    16 rows, in one statement. It returns the short URL without `hits`, which it does not know. It
-    raises ShortUrl.DoesNotExist when no live one has the key. It needs a table with a unique
-    constraint on key and slot (`PartialCount`), and every reader of the counter has to add up the
-    slots (`TOTAL_HITS`).
-
-    SQL:
-        WITH link AS (
-            SELECT id, key, … FROM shorturl_shorturl
-            WHERE key = … AND deleted_at IS NULL
-                AND (expires_at IS NULL OR expires_at > statement_timestamp())
-                AND (max_hits IS NULL OR hits < max_hits)
-        ), counted AS (
-            INSERT INTO exhibits_partialcount AS counts (key, slot, hits)
-            SELECT key, …, 1 FROM link
-            ON CONFLICT (key, slot) DO UPDATE SET hits = counts.hits + 1
-        )
-        SELECT id, key, … FROM link
+    Each link has up to 16 rows in another table (`PartialCount`), with a unique constraint on key
+    and slot. Every reader of the counter has to add up the slots (`TOTAL_HITS`).
 
     What goes wrong: for a link without a limit and an expiry, nothing. An upsert inserts the slot's
     row or adds to it under the row lock, however many processes do so at the same time. But `hits`

@@ -22,15 +22,6 @@ UPDATE = sql.SQL("""
 def resolve(key: str) -> ShortUrl:
     """Increment the counter and fetch the row, in one statement.
 
-    What it does: returns the key's live short URL, or raises ShortUrl.DoesNotExist without one.
-
-    SQL:
-        UPDATE shorturl_shorturl SET hits = hits + 1
-        WHERE key = … AND deleted_at IS NULL
-            AND (expires_at IS NULL OR expires_at > statement_timestamp())
-            AND (max_hits IS NULL OR hits < max_hits)
-        RETURNING id, key, …
-
     Why nothing can go wrong: reading, adding and writing are one statement, under the row lock that
     every UPDATE takes. A statement that had to wait for the row checks the conditions again on its
     new version. The expiry is compared with the time at which PostgreSQL received the statement.

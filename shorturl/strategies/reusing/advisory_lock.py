@@ -15,9 +15,6 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Take an advisory lock on the target, then look for a link, and create one if there is none.
 
-    What it does: locks the hash of owner and target until the transaction ends, and does what
-    `find_then_create` does.
-
     SQL:
         BEGIN
         SELECT pg_advisory_xact_lock(hashtextextended(…, 0))

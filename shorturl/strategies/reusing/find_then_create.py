@@ -11,8 +11,6 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Look for a link to the target, and create one if there is none.
 
-    What it does: returns the oldest of the owner's live links to the target, or a new link.
-
     SQL:
         SELECT … FROM shorturl_shorturl WHERE … LIMIT 1
         INSERT INTO shorturl_shorturl …

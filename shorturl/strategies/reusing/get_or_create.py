@@ -14,7 +14,7 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Get the link to the target, or create it.
 
-    What it does: inserts the link itself, with a random key; `create` is not called.
+    It inserts the link itself, with a random key; `create` is not called.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE … LIMIT 21

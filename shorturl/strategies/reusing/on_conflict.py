@@ -21,8 +21,7 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Claim the target by a unique index, then look for a link, and create one if there is none.
 
-    What it does: inserts the hash of owner and target into a separate table, ReuseClaim, or locks
-    its row. Then it does what `find_then_create` does.
+    The claim is the hash of owner and target, in a separate table (`ReuseClaim`).
 
     SQL:
         BEGIN

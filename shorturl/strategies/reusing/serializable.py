@@ -19,9 +19,8 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Look, create, and let PostgreSQL refuse when another process did the same meanwhile.
 
-    What it does: runs `find_then_create` under SERIALIZABLE, and starts again after a serialization
-    failure. It raises Contended after 1,000 attempts, and RuntimeError inside a caller's
-    atomic().
+    It runs `find_then_create` under SERIALIZABLE. Raises Contended after 1,000 attempts, and
+    RuntimeError inside a caller's atomic().
 
     SQL:
         BEGIN

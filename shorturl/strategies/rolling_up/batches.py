@@ -84,35 +84,11 @@ MOVE = sql.SQL("""
 def roll_up() -> int:
     """Move a batch of rows in one statement, unless another roll-up is at work.
 
-    The service runs it, so it does more than its neighbours.
-
-    What it does: takes up to 1,000 rows of recent visits, and adds their visits to the rows of
-    their hours, and to the rows of their days, by dimension. It adds days older than two years to
-    the first day of their month, and removes hours older than two weeks, which their days include.
-    A day gets at most 500 values of a dimension of a link; further values are added to `other`. It
-    returns how many rows it took. A caller repeats it until that is less than a batch.
-
-    SQL:
-        BEGIN
-        SELECT pg_try_advisory_xact_lock(hashtextextended('roll up visits', 0))
-        WITH recent AS (
-            DELETE FROM shorturl_recentvisits
-            WHERE id IN (SELECT id FROM shorturl_recentvisits ORDER BY id LIMIT 1000) RETURNING *
-        ), … added_to_hours AS (
-            INSERT INTO shorturl_hourlyvisits AS counts (key, hour, people, bots)
-            SELECT key, hour, sum(people), sum(bots) FROM visits WHERE … GROUP BY key, hour
-            ON CONFLICT (key, hour) DO UPDATE
-            SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
-        ), … added_to_days AS (
-            INSERT INTO shorturl_dailyvisits AS counts
-            (key, dimension, day, value, people, bots)
-            SELECT key, dimension, since, value, sum(people), sum(bots)
-            FROM limited GROUP BY key, dimension, since, value
-            ON CONFLICT (key, dimension, day, value) DO UPDATE
-            SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
-        )
-        SELECT …
-        COMMIT
+    The service runs it, so it does more than its neighbours. It adds recent visits to the rows of
+    their hours and, by dimension, of their days. It adds days older than two years to the first day
+    of their month, and removes hours older than two weeks, which their days include. A day gets at
+    most 500 values of a dimension of a link; further values are added to `other`. A caller repeats
+    it until it takes fewer rows than a batch.
 
     Why nothing can go wrong: as in `delete_returning`, one statement adds exactly what it deletes,
     so in every committed state each dimension of the days, with the recent rows, has each visit

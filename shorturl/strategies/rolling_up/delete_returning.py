@@ -28,22 +28,6 @@ MOVE = sql.SQL("""
 def roll_up() -> int:
     """Delete the rows, and upsert the sums of the deleted rows, in one statement.
 
-    What it does: moves all rows to the rows of their hours. It returns how many rows it took.
-
-    SQL:
-        WITH taken AS (
-            DELETE FROM shorturl_recentvisits RETURNING *
-        ), added AS (
-            INSERT INTO shorturl_hourlyvisits AS counts (key, hour, people, bots)
-            SELECT key, starts_at, count(*) FILTER (WHERE visit ->> 5 = 'false'),
-                count(*) FILTER (WHERE visit ->> 5 = 'true')
-            FROM taken, jsonb_array_elements(kinds) AS visit
-            GROUP BY key, starts_at ORDER BY key, starts_at
-            ON CONFLICT (key, hour) DO UPDATE
-            SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
-        )
-        SELECT count(*) FROM taken
-
     Why nothing can go wrong: it adds exactly the rows that the DELETE returns. A row that is
     committed later is not deleted. A second roll-up waits for the rows of the first, and finds them
     deleted. One statement is committed whole or not at all, so every committed state has each visit

@@ -25,20 +25,6 @@ DELETE = sql.SQL("DELETE FROM {recent}").format(**NAMES)
 def roll_up() -> int:
     """Add up all rows, and then delete all rows.
 
-    What it does: sends both statements in one transaction. It returns how many rows it deleted.
-
-    SQL:
-        BEGIN
-        INSERT INTO shorturl_hourlyvisits AS counts (key, hour, people, bots)
-        SELECT key, starts_at, count(*) FILTER (WHERE visit ->> 5 = 'false'),
-            count(*) FILTER (WHERE visit ->> 5 = 'true')
-        FROM shorturl_recentvisits, jsonb_array_elements(kinds) AS visit
-        GROUP BY key, starts_at ORDER BY key, starts_at
-        ON CONFLICT (key, hour) DO UPDATE
-        SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
-        DELETE FROM shorturl_recentvisits
-        COMMIT
-
     What goes wrong: under READ COMMITTED each statement sees the rows that are committed when it
     begins. A row that is committed between the two is deleted without being added. And two
     roll-ups at once both add rows that one of them deletes. To delete only the ids that were read

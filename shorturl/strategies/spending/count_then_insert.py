@@ -1,27 +1,21 @@
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
-from django.contrib.postgres.functions import TransactionNow
-from django.db.models import Func
-
 from shorturl.exceptions import QuotaExceeded
+from shorturl.models import period_start
 from shorturl.strategies.exhibits.models import SingleCreate
 
 VERDICT = "wrong"
 SHOWS = "count the creates, then create: time of check to time of use"
 
 T = TypeVar("T")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
     """Count the creates of the current period, and create if the limit allows it.
-
-    What it does: counts the spender's rows, and inserts a row for each create. It returns the
-    result of `create`, or raises QuotaExceeded.
 
     SQL:
         SELECT COUNT(*) AS __count FROM exhibits_singlecreate
@@ -40,7 +34,7 @@ def spend(
     When to use it: never. Many quotas are written like this, because it needs no counter
     (ronaldgrn/django-link-shortener counts its users' links, then creates).
     """
-    since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
+    since = period_start(period)
     made = SingleCreate.objects.filter(spender=spender, since__gte=since)
     if made.count() + amount > limit:
         raise QuotaExceeded(spender, limit=limit, period=period)

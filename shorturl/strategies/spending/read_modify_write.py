@@ -1,18 +1,14 @@
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
-from django.contrib.postgres.functions import TransactionNow
-from django.db.models import Func
-
 from shorturl.exceptions import QuotaExceeded
-from shorturl.models import QuotaUsage
+from shorturl.models import QuotaUsage, period_start
 
 VERDICT = "wrong"
 SHOWS = "read the counter, compare, add one, write: the lost update"
 
 T = TypeVar("T")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def spend(
@@ -20,8 +16,7 @@ def spend(
 ) -> T:
     """Read the counter, compare it with the limit, add one, write it back.
 
-    What it does: returns the result of `create`. It raises QuotaExceeded, and
-    IntegrityError when another process creates the counter of the current period first.
+    Raises IntegrityError when another process creates the counter of the current period first.
 
     SQL:
         SELECT … FROM shorturl_quotausage
@@ -39,7 +34,7 @@ def spend(
 
     When to use it: never.
     """
-    since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
+    since = period_start(period)
     current = {"spender": spender, "period": period, "since": since}
     counter = QuotaUsage.objects.filter(**current).first() or QuotaUsage(**current, spent=0)
     if counter.spent + amount > limit:

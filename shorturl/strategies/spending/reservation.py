@@ -26,19 +26,7 @@ def spend(
 ) -> T:
     """Add one if the limit allows it, in the transaction of the create.
 
-    What it does: upserts the counter of the current period, with the limit as the condition. It
-    returns the result of `create`, or raises QuotaExceeded when the upsert returns no row.
-    It needs a unique constraint on spender, period and since.
-
-    SQL:
-        BEGIN
-        INSERT INTO shorturl_quotausage AS counter (spender, period, since, spent)
-        SELECT …, …, date_bin(…, now(), 'epoch'), 1 WHERE 1 <= …
-        ON CONFLICT (spender, period, since) DO UPDATE SET spent = counter.spent + excluded.spent
-        WHERE counter.spent + excluded.spent <= …
-        RETURNING id
-        … what `create` sends
-        COMMIT
+    Needs a unique constraint on spender, period and since.
 
     Why nothing can go wrong: check and use are one statement. It waits for other transactions that
     change the row, and then checks the condition on what they have committed. The first WHERE

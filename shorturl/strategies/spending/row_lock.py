@@ -1,28 +1,22 @@
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
-from django.contrib.postgres.functions import TransactionNow
 from django.db import transaction
-from django.db.models import Func
 
 from shorturl.exceptions import QuotaExceeded
-from shorturl.models import QuotaUsage
+from shorturl.models import QuotaUsage, period_start
 
 VERDICT = "right"
 SHOWS = "a row lock from the check until the create"
 
 T = TypeVar("T")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def spend(
     spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int = 1
 ) -> T:
     """Lock the counter, compare it with the limit, write it back, and create.
-
-    What it does: locks the counter of the current period until the transaction ends. It returns the
-    result of `create`, or raises QuotaExceeded.
 
     SQL:
         BEGIN
@@ -44,7 +38,7 @@ def spend(
 
     When to use it: when the limit takes Python to compute, such as a tariff with steps.
     """
-    since = Func(period, TransactionNow(), EPOCH, function="DATE_BIN")
+    since = period_start(period)
     with transaction.atomic():
         unused = QuotaUsage(spender=spender, period=period, since=since, spent=0)
         QuotaUsage.objects.bulk_create([unused], ignore_conflicts=True)

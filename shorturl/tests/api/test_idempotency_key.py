@@ -17,7 +17,7 @@ from shorturl.limits import quotas
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.table import STRATEGIES, Strategy
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, run
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields, for_strategies, run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -119,7 +119,7 @@ def test_an_answer_that_is_not_the_requests_fault_is_not_kept(
     assert send(client).status_code == 201
 
 
-@each(STRATEGIES["idempotency"].values())
+@for_strategies(STRATEGIES["idempotency"].values())
 def test_every_strategy_keeps_the_first_answer(strategy: Strategy) -> None:
     def answer(status: int) -> Any:
         return strategy.function("me", "key", "0", work=lambda: {"status": status})
@@ -128,7 +128,7 @@ def test_every_strategy_keeps_the_first_answer(strategy: Strategy) -> None:
     assert IdempotencyRecord.objects.get().status == 201
 
 
-@each(STRATEGIES["idempotency"].values())
+@for_strategies(STRATEGIES["idempotency"].values())
 def test_a_lock_timeout_of_the_work_is_not_a_request_in_progress(
     strategy: Strategy, elsewhere: CursorWrapper
 ) -> None:

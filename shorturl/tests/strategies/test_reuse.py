@@ -13,7 +13,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from shorturl import following, operations
 from shorturl.models import ShortUrl, Visit
 from shorturl.strategies.table import STRATEGIES, Strategy
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, each, fields, user
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, fields, for_strategies, user
 
 pytestmark = pytest.mark.django_db
 
@@ -56,7 +56,7 @@ def test_invalid_requests_to_reuse(client: Client, headers: dict[str, str]) -> N
     assert not ShortUrl.objects.exists()
 
 
-@each(STRATEGIES["reusing"].values())
+@for_strategies(STRATEGIES["reusing"].values())
 @pytest.mark.django_db(transaction=True)
 def test_a_link_that_is_not_live_is_not_reused(strategy: Strategy) -> None:
     owner_id = user().pk
@@ -83,9 +83,9 @@ def test_the_box_of_the_form(client: Client, owner: User, settings: Any) -> None
     assertNotContains(client.get("/"), 'name="reuse"')
     client.force_login(owner)
     assertContains(client.get("/"), 'name="reuse"')
-    for said in ("Your short URL is ready.", "You already had this short URL."):
+    for message in ("Your short URL is ready.", "You already had this short URL."):
         response = client.post("/", {"target_url": TARGET, "reuse": "on"}, follow=True)
-        assertContains(response, said)
+        assertContains(response, message)
     assert ShortUrl.objects.get().owner == owner
     response = client.post("/", {"target_url": TARGET, "key": "spring", "reuse": "on"})
     assertContains(response, "uncheck the box", status_code=422)
