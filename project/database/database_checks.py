@@ -19,7 +19,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 
 from project.database import deadlines
-from shorturl.events.subscribing import MOST as MAX_RECEIVERS
+from shorturl.events.subscribing import MAX_RECEIVERS
 
 DATABASE_TIMEOUT = 5.0  # seconds for all checks at the start
 MAX_CLOCK_DIFFERENCE = 1.0  # seconds

@@ -20,7 +20,6 @@ from packaging.utils import canonicalize_name
 from loadtests.servers import wait_for_address
 from project.static_files import Finder
 from project.tests.conftest import GUNICORN, ROOT, database, image_sources, run_in
-from shorturl.management.commands import tidy
 
 # --- Packages ------------------------------------------------------------------------------------
 
@@ -152,8 +151,3 @@ def test_compose_publishes_only_the_proxy_and_has_no_default_for_a_secret(path: 
     secrets_of_env = re.findall(r"\$\{(?:SECRET_KEY|\w*PASSWORD)([^}]*)\}", text)
     assert secrets_of_env
     assert all(rest.startswith(":?") for rest in secrets_of_env)
-
-
-def test_tidy_runs_every_command_that_removes_old_rows() -> None:
-    forgetting = {path.stem for path in ROOT.glob("*/management/commands/forget_*.py")}
-    assert set(tidy.COMMANDS) == {"roll_up", "clearsessions", *forgetting}

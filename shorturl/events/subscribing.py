@@ -9,7 +9,7 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl, Subscription
 
-MOST = 20  # receivers; `manage.py deliver` has a thread and a connection for each
+MAX_RECEIVERS = 20  # receivers; `manage.py deliver` has a thread and a connection for each
 LINKS = connection.ops.quote_name(ShortUrl._meta.db_table)
 # It waits for changes in progress, and blocks further ones.
 LOCK = f"LOCK TABLE {LINKS} IN SHARE ROW EXCLUSIVE MODE"
@@ -38,8 +38,8 @@ def subscribe(url: str) -> Subscription:
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
-        if Subscription.objects.count() >= MOST:
-            raise ValidationError(f"There are {MOST} receivers: remove one first.")
+        if Subscription.objects.count() >= MAX_RECEIVERS:
+            raise ValidationError(f"There are {MAX_RECEIVERS} receivers: remove one first.")
         subscription, created = Subscription.objects.get_or_create(
             url=url, defaults={"secret": secret}
         )

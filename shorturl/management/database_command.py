@@ -1,15 +1,12 @@
-"""What commands share: errors of the database, a missing user, and the removal of old rows."""
+"""What commands share: errors of the database, and a missing user."""
 
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
-from django.db.models import QuerySet
 
 from shorturl.outages import lacks_migrations
-
-BATCH = 10_000  # rows of one statement, which ends long before statement_timeout
 
 
 class DatabaseCommand(BaseCommand):
@@ -22,27 +19,6 @@ class DatabaseCommand(BaseCommand):
             return super().execute(*args, **options)
         except DatabaseError as error:
             raise database_error(error, self.what_now) from error
-
-
-class ForgettingCommand(DatabaseCommand):
-    """Removes the rows of `old`, which are called `what`; `tidy` runs it."""
-
-    old: QuerySet[Any]
-    what: str
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"{forget(self.old):,} {self.what} removed.")
-
-
-def forget(old: QuerySet[Any], batch: int = BATCH) -> int:
-    """Delete the rows of `old`, and commit each batch; return how many."""
-    removed = 0
-    while True:
-        some = old.model._base_manager.filter(pk__in=old.values("pk")[:batch])
-        rows: int = some.delete()[0]
-        removed += rows
-        if rows < batch:
-            return removed
 
 
 def database_error(error: DatabaseError, what_now: str, *, returncode: int = 1) -> CommandError:

@@ -1,35 +1,67 @@
-"""`manage.py tidy`: all that a timer has to do, one command after another."""
+"""`manage.py tidy`: all that a timer has to do, one step after another."""
 
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.db.models import QuerySet
+from django.db.models.functions import Now
 
 from shorturl.management.database_command import database_error
+from shorturl.models import IdempotencyRecord, QuotaUsage
 
-# The longest is the last.
-COMMANDS = "forget_answers", "forget_spending", "clearsessions", "roll_up"
+BATCH = 10_000  # rows of one statement, which ends long before statement_timeout
+A_DAY_AGO = Now() - timedelta(days=1)
+OLD_ROWS: dict[str, QuerySet[Any]] = {
+    "answers": IdempotencyRecord.objects.filter(kept_at__lt=A_DAY_AGO),
+    "counters": QuotaUsage.objects.filter(since__lt=A_DAY_AGO),  # with hashes of networks
+}
+COMMANDS = "clearsessions", "roll_up"  # the longest is the last
 
 
 class Command(BaseCommand):
     """A timer runs it every ten minutes."""
 
     help = (
-        f"Run {', '.join(COMMANDS)}: add visits up, and remove what is no longer needed. Safe at "
-        "any time, and any number of times at once."
+        "Remove what is no longer needed: after a day answers to requests with an Idempotency-Key "
+        "and counters of quotas, and sessions that have expired. Then roll up visits. Safe at any "
+        "time, and any number of times at once."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run each command, also after one that fails; raise CommandError at the end then."""
-        failed = []
+        """Take each step, also after one that fails; raise CommandError at the end then."""
+        steps: dict[str, Callable[[], object]] = {
+            name: partial(self.remove_rows, name) for name in OLD_ROWS
+        }
         for name in COMMANDS:
+            # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
+            steps[name] = partial(call_command, name, stdout=self.stdout, stderr=self.stderr)
+        failures = []
+        for name, take_step in steps.items():
             try:
-                # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
-                call_command(name, stdout=self.stdout, stderr=self.stderr)
+                take_step()
             except CommandError as error:
-                failed.append(f"{name}: {error}")
-            except DatabaseError as error:  # of Django's own command
-                failed.append(f"{name}: {database_error(error, 'Try again.')}")
-        if failed:
-            raise CommandError("\n".join(failed))
+                failures.append(f"{name}: {error}")
+            except DatabaseError as error:
+                failures.append(f"{name}: {database_error(error, 'Try again.')}")
+        if failures:
+            raise CommandError("\n".join(failures))
+
+    def remove_rows(self, name: str) -> None:
+        removed = remove_in_batches(OLD_ROWS[name])
+        self.stdout.write(f"{removed:,} {name} removed.")
+
+
+def remove_in_batches(rows: QuerySet[Any]) -> int:
+    """Delete the rows, and commit each batch; return how many."""
+    total = 0
+    while True:
+        batch = rows.model._base_manager.filter(pk__in=rows.values("pk")[:BATCH])
+        removed: int = batch.delete()[0]
+        total += removed
+        if removed < BATCH:
+            return total

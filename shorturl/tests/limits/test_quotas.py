@@ -18,7 +18,7 @@ from shorturl import operations
 from shorturl.exceptions import KeyTaken
 from shorturl.limits import quotas
 from shorturl.limits.quotas import DAY
-from shorturl.management.database_command import forget
+from shorturl.management.commands import tidy
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, bearer, bulk, create, fields, run, user
 
@@ -221,14 +221,10 @@ def test_addresses_of_one_network_spend_together(
     assert spender(address) != found
 
 
-def test_forget_spending_forgets_what_is_older_than_a_day(
-    django_assert_num_queries: Any,
-) -> None:
-    for hours in (23, 25, 9_600):
+def test_counters_are_kept_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    for hours in (23, 25, 26, 9_600):
         since = Now() - timedelta(hours=hours)
         QuotaUsage.objects.create(spender=str(hours), period=DAY, since=since)
-    assert run("forget_spending")[0] == "2 counters removed.\n"
-    assert set(QuotaUsage.objects.values_list("spender", flat=True)) == {"23"}
-    with django_assert_num_queries(2):  # of at most one row each
-        assert forget(QuotaUsage.objects.all(), batch=1) == 1
-    assert not QuotaUsage.objects.exists()
+    monkeypatch.setattr(tidy, "BATCH", 2)
+    assert "3 counters removed.\n" in run("tidy")[0]
+    assert QuotaUsage.objects.get().spender == "23"

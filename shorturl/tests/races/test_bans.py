@@ -53,7 +53,6 @@ def no_link_leads_there(outcomes: list[Outcome]) -> None:
         (create_many, None),
         (change(target_url=BANNED), TARGET),
         (change(expires_at=None), BANNED),
-        (change(max_hits=9), BANNED),
     ],
 )
 def test_no_link_to_a_banned_domain_is_followed_once_the_ban_has_returned(

@@ -76,11 +76,6 @@ def test_the_same_keys_beside_a_rollback(interleave: Interleave) -> None:
     )
 
 
-def test_one_key_by_two_creates(interleave: Interleave) -> None:
-    """Process 1 inserts a. Process 2 inserts a, waits, and is told that its key is taken."""
-    interleave(create(TARGET, "a"), create(OTHER, "a"), expected=KeyTaken)
-
-
 def test_several_keys_beside_a_create_of_one(interleave: Interleave) -> None:
     """All or nothing: whoever lacks one key has none.
 
@@ -127,15 +122,6 @@ def test_an_import_beside_a_create(interleave: Interleave, tmp_path: Path) -> No
     )
 
 
-def test_two_imports_of_the_same_keys(interleave: Interleave, tmp_path: Path) -> None:
-    """Process 1 inserts a and b. Process 2 inserts a, and waits. Then it finds both keys taken."""
-    interleave(
-        import_links(tmp_path, TARGET, "a", "b"),
-        import_links(tmp_path, OTHER, "b", "a"),
-        expected=CommandError,
-    )
-
-
 def test_two_imports_that_set_an_owner(interleave: Interleave, tmp_path: Path) -> None:
     """The statement that sets an owner sees that the link has got one.
 
@@ -147,17 +133,4 @@ def test_two_imports_that_set_an_owner(interleave: Interleave, tmp_path: Path) -
     interleave(
         import_links(tmp_path, TARGET, "a", owner=first.username),
         import_links(tmp_path, TARGET, "a", owner=second.username),
-    )
-
-
-def test_an_import_that_sets_an_owner_beside_a_deletion(
-    interleave: Interleave, tmp_path: Path
-) -> None:
-    """Process 1 reads that a has no owner. Process 2 deletes a. The owner is set all the same."""
-    operations.create(TARGET, key="a")
-    owner = user()
-    interleave(
-        import_links(tmp_path, TARGET, "a", owner=owner.username),
-        lambda: ShortUrl.objects.filter(key="a").delete()[0],
-        expected=CommandError,
     )

@@ -60,23 +60,6 @@ def test_the_first_link_of_a_day(interleave: Interleave) -> None:
     )
 
 
-def test_the_last_link_of_a_day(interleave: Interleave, settings: Settings) -> None:
-    """Process 1 updates the counter. Process 2 waits for the row, and reads what is committed."""
-    create("before")
-    settings.SHORTURL_LINKS_PER_DAY = 2
-
-    def both_are_charged(outcomes: list[Outcome]) -> None:
-        assert sum(bool(outcome.returned) for outcome in outcomes) == 1
-        assert spent() == [2] == [ShortUrl.objects.count()]
-
-    interleave(
-        partial(create, "a"),
-        partial(create, "b"),
-        invariant=both_are_charged,
-        expected=TooManyCreates,
-    )
-
-
 def test_the_last_link_beside_a_create_that_fails(interleave: Interleave) -> None:
     """What a failed create has spent is rolled back with it, and the other one gets the link.
 
