@@ -1,5 +1,4 @@
 """What a Citus cluster needs, all of it: skip this folder without one.
 
-The service calls this folder where the counter of hits is made, in the roll-up, where a quota is
-spent and where a random key is drawn.
+The service calls it where the counter of hits is made. Its commands are `distribute` and `roll_up`.
 """

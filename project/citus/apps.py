@@ -1,20 +1,20 @@
-"""The Citus room as a Django app: its commands replace those of the product on a cluster."""
+"""The Django app of Citus, whose commands replace those of the product on a cluster."""
 
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.core.management.base import CommandError
 from django.db.models.signals import pre_migrate
 
 
 class CitusConfig(AppConfig):
     name = "project.citus"
-    label = "citus"
 
     def ready(self) -> None:
         from project.citus import checks  # noqa: F401 - registers the checks
 
-        pre_migrate.connect(refuse_distributed_tables, sender=self)
+        # Django sends no signal for an app without models, as this one is.
+        pre_migrate.connect(refuse_distributed_tables, sender=apps.get_app_config("shorturl"))
 
 
 def refuse_distributed_tables(*, plan: list[Any], **_: Any) -> None:

@@ -28,16 +28,14 @@ def check_citus() -> Iterator[CheckMessage]:
         return
     if fetch_rows(IS_COORDINATOR) != [(True,)]:
         yield Error(
-            "DATABASE_URL leads to a worker of a Citus cluster. A worker has no table of sessions, "
-            "and its advisory locks hold on that node alone.",
+            "DATABASE_URL leads to a worker of a Citus cluster, which lacks tables.",
             hint="Name the coordinator.",
             id="project.E006",
         )
         return
     if not settings.DATABASE_CITUS:
         yield Error(
-            "The tables are distributed by Citus, and DATABASE_CITUS is off: redirects would send "
-            "statements of several keys, which Citus refuses.",
+            "The tables are distributed by Citus, which refuses statements of several keys.",
             hint="Set DATABASE_CITUS=on.",
             id="project.E009",
         )
@@ -50,8 +48,7 @@ def check_citus() -> Iterator[CheckMessage]:
     workers = [Node(host, port) for host, port in fetch_rows(WORKERS)]
     if workers and not settings.DATABASE_CITUS_NODES:
         yield CheckWarning(
-            "A process that starts while the coordinator is away knows no other node, and answers "
-            "each redirect with 503.",
+            "A process that starts while the coordinator is away answers redirects with 503.",
             hint=f"Set DATABASE_CITUS_NODES={','.join(map(str, workers))}.",
             id="project.W014",
         )
@@ -67,7 +64,6 @@ def check_worker(worker: Node) -> Iterator[CheckMessage]:
     except DatabaseError as error:
         yield CheckWarning(
             f"The node {worker} of the cluster: {str(error).splitlines()[0]}.",
-            hint="Let this machine connect to it as DATABASE_URL does. Until then the redirects of "
-            "its keys go through the coordinator, or are a 503 if the node is down.",
+            hint="Let this machine connect to it: the redirects of its keys are a 503.",
             id="project.W012",
         )

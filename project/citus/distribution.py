@@ -35,7 +35,7 @@ SETTINGS = [
 TO_SEQUENCE = [
     "LOCK TABLE {0} IN ACCESS EXCLUSIVE MODE",  # no other session draws an id meanwhile
     "CREATE SEQUENCE IF NOT EXISTS {0}_id_serial AS {1} OWNED BY {0}.id",
-    "SELECT setval('{0}_id_serial', max(id)) FROM {0} WHERE id < 1::bigint << 48",
+    "SELECT setval('{0}_id_serial', max(id)) FROM {0} WHERE id BETWEEN 1 AND 1::bigint << 48",
     "ALTER TABLE {0} ALTER id DROP IDENTITY IF EXISTS,"
     " ALTER id SET DEFAULT nextval('{0}_id_serial')",
     # Workers draw ids from ranges of their own, and begin these again after an undo or a restore.

@@ -4,8 +4,10 @@ Citus takes a WITH that inserts apart. So the statement of `batches` runs on the
 themselves.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import closing
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from django.conf import settings
@@ -14,18 +16,23 @@ from django.db import DatabaseError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql.psycopg_any import sql
 
-from project.citus.shard_map import READ_MAP, Node, ShardMap
+from project.citus.shard_map import Node
 from shorturl.management.commands import roll_up
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits
 from shorturl.strategies.rolling_up import batches
 
-TABLES = [model._meta.db_table for model in (RecentVisits, HourlyVisits, DailyVisits)]
+RECENT, HOURS, DAYS = (model._meta.db_table for model in (RecentVisits, HourlyVisits, DailyVisits))
+# The shards of the three tables that have the same keys are a row.
+LIST_SHARDS = """
+    SELECT nodename, nodeport, groupid = 0, json_object_agg(logicalrelid, shardid)
+    FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)
+    WHERE logicalrelid = ANY (%s::regclass[]) AND noderole = 'primary'
+    GROUP BY nodename, nodeport, groupid, shardminvalue ORDER BY 1, 2
+"""
 FIND_KEY = sql.SQL("SELECT key FROM {} UNION ALL SELECT key FROM {} LIMIT 1")
 # It deletes nothing. As a statement of Citus it waits while the shard of the key moves, and lets it
 # not move before the COMMIT: a row that is written in a shard's own table then would be lost.
-HOLD_SHARD = sql.SQL("DELETE FROM {} WHERE key = %s AND id IS NULL").format(
-    sql.Identifier(RecentVisits._meta.db_table)
-)
+HOLD_SHARD = sql.SQL("DELETE FROM {} WHERE key = %s AND id IS NULL").format(sql.Identifier(RECENT))
 # Another roll-up of the shard does nothing. The lock is one of this node.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('roll up visits', %s))"
 
@@ -38,11 +45,16 @@ class Command(roll_up.Command):
         if not settings.DATABASE_CITUS:
             super().handle(*args, **options)
             return
+        with connection.cursor() as cursor:
+            cursor.execute(LIST_SHARDS, [[RECENT, HOURS, DAYS]])
+            rows = cursor.fetchall()
         failures, total = list[str](), 0
-        for node, shards in list_shards().items():
+        for (host, port, is_coordinator), shards in groupby(rows, key=itemgetter(0, 1, 2)):
+            node = Node() if is_coordinator else Node(host, port)
             try:
                 with closing(node.open_database()) as database:
-                    total += sum(roll_up_shard(database, ids) for ids in shards)
+                    for *_, ids in shards:
+                        total += roll_up_shard(database, ids)
             except DatabaseError as error:
                 failures.append(f"{node}: {str(error).splitlines()[0]}")
         self.stdout.write(f"{total:,} rows of visits rolled up.")
@@ -50,39 +62,22 @@ class Command(roll_up.Command):
             raise CommandError(f"The next run does the rest: {'; '.join(failures)}.")
 
 
-def list_shards() -> dict[Node, list[tuple[int, ...]]]:
-    """Return the shards of each node: the ids of the shards of TABLES that have the same keys."""
-    maps = []
-    with connection.cursor() as cursor:
-        for table in TABLES:
-            cursor.execute(READ_MAP, [table])
-            maps.append(ShardMap(cursor.fetchall()))
-    shards: dict[Node, list[tuple[int, ...]]] = {}
-    for ids in zip(*(shard_map.shards for shard_map in maps), strict=True):
-        shards.setdefault(maps[0].find_node(ids[0]), []).append(ids)
-    return shards
-
-
-def roll_up_shard(database: BaseDatabaseWrapper, shards: Sequence[int]) -> int:
-    """Roll up the visits of a shard, whose ids are in the order of TABLES; return how many rows."""
-    tables = {
-        table: sql.Identifier(f"{table}_{shard}")
-        for table, shard in zip(TABLES, shards, strict=True)
-    }
-    recent, _, days = tables.values()
+def roll_up_shard(database: BaseDatabaseWrapper, ids: Mapping[str, int]) -> int:
+    """Roll up the visits of a shard, with its id for each table; return how many rows it took."""
+    tables = {table: sql.Identifier(f"{table}_{shard}") for table, shard in ids.items()}
     move = sql.Composed(
         tables[part.string] if isinstance(part, sql.Identifier) else part for part in batches.MOVE
     )
     total = 0
     with database.cursor() as cursor:
-        cursor.execute(FIND_KEY.format(recent, days))
+        cursor.execute(FIND_KEY.format(tables[RECENT], tables[DAYS]))
         key = cursor.fetchone()
         taken = batches.BATCH if key else 0
         while taken >= batches.BATCH:
             # pginterleave: alone - the tests on a cluster roll up in several processes
             cursor.execute("BEGIN")
             cursor.execute(HOLD_SHARD, key)
-            cursor.execute(TRY_LOCK, [shards[0]])
+            cursor.execute(TRY_LOCK, [ids[RECENT]])
             (is_free,) = cursor.fetchone()
             taken = 0
             if is_free:
