@@ -175,5 +175,5 @@ class EndStates:
 
 
 def _places(ids: list[str | None]) -> dict[str, int]:
-    known = {id_ for id_ in ids if id_ is not None}
-    return {id_: at for at, id_ in enumerate(sorted(known, key=lambda id_: (len(id_), id_)))}
+    known = {text for text in ids if text is not None}
+    return {text: at for at, text in enumerate(sorted(known, key=lambda text: (len(text), text)))}

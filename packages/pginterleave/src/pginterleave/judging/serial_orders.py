@@ -257,14 +257,14 @@ class SerialJudge:
 
     def _nearest(self, end: EndState) -> str:
         """Say what no serial order gives, and which of them is nearest."""
-        found = {
+        by_order = {
             order: self.comparison.differences(end, serial_end)
             for order, serial_end in self.ends.items()
         }
-        order = min(found, key=lambda order: (len(found[order]), order))
+        order = min(by_order, key=lambda order: (len(by_order[order]), order))
         differences = [
             f"{difference.place} {difference.here}; one after the other it {difference.there}"
-            for difference in found[order]
+            for difference in by_order[order]
         ] or ["the rows refer to each other as after no serial order"]
         return f"{', and '.join(differences)} (nearest is the order {_written(order)})"
 

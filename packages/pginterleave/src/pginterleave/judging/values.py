@@ -72,13 +72,14 @@ def _value(value: Any, depth: int) -> Value:
         return Node(name, tuple(("", element) for element in sorted(parts_of_set, key=repr)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [field.name for field in dataclasses.fields(value)]
-        parts = [(name, _value(getattr(value, name), depth + 1)) for name in fields]
+        parts = [(field, _value(getattr(value, field), depth + 1)) for field in fields]
         return Node(name, tuple(parts))
     if isinstance(value, (list, tuple)):
         parts = [(str(at), _value(element, depth + 1)) for at, element in enumerate(value)]
         return Node("list" if isinstance(value, list) else name, tuple(parts))
     if hasattr(value, "status_code") and hasattr(value, "content"):  # a response
-        parts = [(name, _value(getattr(value, name), depth)) for name in ("status_code", "content")]
+        fields = ["status_code", "content"]
+        parts = [(field, _value(getattr(value, field), depth)) for field in fields]
         return Node(name, tuple(parts))
     if getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
         return _value({"": name, **vars(value)}, depth + 1)

@@ -106,10 +106,8 @@ class _Layout(Grid):
     def _transactions(self) -> None:
         size = self.size
         for transaction in self.sheet.transactions:
-            lane, last = (
-                self.lanes[transaction.process],
-                min(transaction.last, len(self.sheet.rows)),
-            )
+            lane = self.lanes[transaction.process]
+            last = min(transaction.last, len(self.sheet.rows))
             left, right = lane.left + size.margin - 3, lane.right - 3
             if lane.inner < 0:
                 left, right = lane.left + 3, lane.right - size.margin + 3

@@ -50,8 +50,6 @@ class Control:
         self.catalogue = Catalogue()
         self._settings: dict[str, str] = {}  # the values before prepare()
         self._since = ""  # the time at which the schedule began
-        self._is_first = True  # whether the first schedule runs
-        self._asks_when = False  # whether each schedule asks at what time it begins
         self._connections: list[int] | None = None  # sessions that were open before the first step
         self._others: list[int] = []  # of these, the ones that were open when the schedule began
         self._prepared: object = None  # the connection whose settings are changed
@@ -74,26 +72,15 @@ class Control:
         self.catalogue.learn(self.ask)
         if self._connections is None:
             self._connections = open_pids()
-        if self._asks_when or not self._since:
-            self._since, self._others, _ = self.ask(queries.NOW, others=self._connections)[0]
+        self._since, self._others, _ = self.ask(queries.NOW, others=self._connections)[0]
 
-    def note_strangers(self, pids: set[int]) -> bool:
-        """Note which other sessions than `pids` have sent something since the schedule began.
-
-        Returns False if they may have sent it before, in the invariant or in setup: until such a
-        session is found, the end of the last schedule counts as the beginning of this one.
-        """
+    def note_strangers(self, pids: set[int]) -> None:
+        """Note which other sessions than `pids` have sent something since the schedule began."""
         others = [pid for pid in self._others if pid not in pids]
-        given = {"pids": [*pids], "since": self._since, "others": others}
-        *met, (_, self._since) = self.ask(queries.STRANGERS, **given)
-        if met and not self._is_first and not self._asks_when:
-            self._asks_when = True
-            return False
-        self._is_first = False
-        for name, _ in met:
+        strangers = self.ask(queries.STRANGERS, pids=[*pids], since=self._since, others=others)
+        for (name,) in strangers:
             ended = "a session of another connection, which has ended"
             self.catalogue.note_unobserved(ended if name is None else f"a session called {name!r}")
-        return True
 
     def prepare(self) -> None:
         """Change the settings of the caller's session, once for each connection."""

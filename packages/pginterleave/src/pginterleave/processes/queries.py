@@ -14,16 +14,15 @@ NOW = """
         pg_stat_clear_snapshot()::text
 """
 STRANGERS = """
-    SELECT DISTINCT application_name, NULL FROM pg_stat_activity
+    SELECT DISTINCT application_name FROM pg_stat_activity
     WHERE (datname = current_database() OR pid = ANY(%(others)s))
         AND backend_type = 'client backend'
         AND pid != pg_backend_pid() AND pid != ALL(%(pids)s)
         AND query_start >= %(since)s::timestamptz
     UNION ALL
-    SELECT NULL, NULL FROM unnest(%(others)s::int[]) AS other
+    SELECT NULL FROM unnest(%(others)s::int[]) AS other
     WHERE other NOT IN (SELECT pid FROM pg_stat_activity)
-    UNION ALL SELECT NULL, clock_timestamp()::text
-"""  # other sessions that have sent something or have ended, and the time
+"""  # other sessions that have sent something or have ended
 IDLE_SINCE = "SELECT pid, state_change FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
 HOLDS_ADVISORY_LOCKS = (
     "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"

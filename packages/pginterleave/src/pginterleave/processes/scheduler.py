@@ -185,8 +185,7 @@ class Scheduler:
             self._run_processes(choose, observe, in_turn)
             self.memory.note()
         sessions = [session for process in self.processes for session in process.sessions()]
-        if not self.control.note_strangers({pid for session in sessions for pid in session.pids}):
-            attempt.discard_reason = "Another session has sent something."
+        self.control.note_strangers({pid for session in sessions for pid in session.pids})
         outcomes = [process.outcome for process in self.processes]
         verdict = Verdict() if attempt.discard_reason else self._judged(outcomes)
         return Schedule(
