@@ -2,8 +2,8 @@
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -93,49 +93,31 @@ def test_the_timeline(database: PsycopgDatabase) -> None:
     assert (schedule.timeline[1].columns, schedule.timeline[1].rows) == (("id", "hits"), ((1, 0),))
 
 
-def test_a_use_that_cannot_be_observed_is_refused(database: PsycopgDatabase) -> None:
-    def second() -> None:
-        with database.connect(), database.connect():
-            pass
+def in_a_thread(use: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(use).result()
 
-    def in_a_thread() -> None:
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        (lambda database, connection: database.connect(), "opens a second connection"),
+        (lambda database, connection: in_a_thread(database.connect), "connects in another thread"),
+        (lambda database, connection: in_a_thread(connection.cursor), "is used in another thread"),
+        (lambda database, connection: next(connection.cursor().stream("SELECT 1")), "observed"),
+        (lambda database, connection: connection.cursor("name"), "cannot be observed"),
+        (lambda database, connection: connection.pipeline(), "cannot be observed"),
+    ],
+)
+def test_a_use_that_cannot_be_observed_is_refused(
+    use: Callable[..., object], message: str, database: PsycopgDatabase
+) -> None:
+    def process() -> None:
         with database.connect() as connection:
-            errors: list[BaseException] = []
+            use(database, connection)
 
-            def run(use: Callable[[], object]) -> None:
-                try:
-                    use()
-                except BaseException as error:
-                    errors.append(error)
-
-            for use in (lambda: connection.execute("SELECT 1"), database.connect):
-                thread = threading.Thread(target=run, args=(use,))
-                thread.start()
-                thread.join()
-            assert len(errors) == 2
-            raise errors[0]
-
-    def stream() -> None:
-        with database.connect() as connection:
-            next(connection.cursor().stream("SELECT 1"))
-
-    def on_the_server() -> None:
-        with database.connect() as connection:
-            connection.cursor("name")
-
-    def pipeline() -> None:
-        with database.connect() as connection, connection.pipeline():
-            pass
-
-    for process, message in (
-        (second, "opens a second connection"),
-        (in_a_thread, "is used in another thread"),
-        (stream, "cannot be observed"),
-        (on_the_server, "cannot be observed"),
-        (pipeline, "cannot be observed"),
-    ):
-        with pytest.raises(InterleaveError, match=message):
-            explored(database, process)
+    with pytest.raises(InterleaveError, match=message):
+        explored(database, process)
 
 
 WITHOUT_DJANGO = """
