@@ -89,6 +89,11 @@ def explored(*processes: Process, **given: Any) -> Exploration:
     return explore(processes, **arguments(**{**EVERY_SCHEDULE, **given}))
 
 
+def violation_of(exploration: Exploration) -> str:
+    """Return what is wrong in the counterexample; "" if there is none."""
+    return exploration.counterexample.violation if exploration.counterexample else ""
+
+
 def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
     found = explored(*processes, **{"invariant": lambda outcomes: "shown", **options})
     assert found.complete

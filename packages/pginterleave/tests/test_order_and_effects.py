@@ -18,7 +18,7 @@ from django.db import OperationalError, connection, transaction
 from pginterleave import Exploration, NotProven, explore
 from pginterleave.pytest_plugin import Interleave
 
-from .counter import Counter, hits, sql
+from .counter import Counter, hits, sql, violation_of
 from .counter import setup as two_rows
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -68,8 +68,7 @@ def test_a_pointer_to_the_newest_row() -> None:
     """The article may point to the first of two new revisions, as after no serial order."""
     found = explored(partial(revise, "a", lock=False), partial(revise, "b", lock=False))
     assert 0 < found.violating < found.schedules
-    assert found.counterexample
-    assert found.counterexample.violation == (
+    assert violation_of(found) == (
         "the new rows of effect_revision have their ids in an order as after no serial order, and "
         "effect_article refers to one of them"
     )
@@ -304,9 +303,8 @@ def test_a_sequence_that_is_a_counter() -> None:
         sql("SELECT setval('effect_number', %s)", last + 1)
 
     found = explored(counts, counts)
-    assert found.counterexample
-    assert "the sequence effect_number is at 2; one after the other it is at 3" in (
-        found.counterexample.violation
+    assert "the sequence effect_number is at 2; one after the other it is at 3" in violation_of(
+        found
     )
     explored(*[partial(sql, "SELECT nextval('effect_number')")] * 2).assert_safe()
 

@@ -26,6 +26,7 @@ from .counter import (
     setup,
     sql,
     update_returning,
+    violation_of,
 )
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -131,8 +132,7 @@ def test_an_item_in_the_order_of_somebody_else() -> None:
         add_item("an item", sql("SELECT max(id) FROM serial_order")[0][0])
 
     found = compared(partial(buys, "one"), partial(buys, "two"))
-    assert found.counterexample
-    assert "the rows refer to each other as after no serial order" in found.counterexample.violation
+    assert "the rows refer to each other as after no serial order" in violation_of(found)
 
 
 def test_the_id_of_a_row_that_only_one_has_made() -> None:
@@ -230,9 +230,8 @@ def test_a_table_that_only_a_race_writes() -> None:
             sql("INSERT INTO serial_audit VALUES ('met')")
 
     found = compared(audits, audits)
-    assert found.counterexample
-    assert "serial_audit has a row (what = met); one after the other it has none" in (
-        found.counterexample.violation
+    assert "serial_audit has a row (what = met); one after the other it has none" in violation_of(
+        found
     )
 
 
@@ -275,10 +274,7 @@ def test_busy_is_not_wrong() -> None:
     assert refused.raising == refused.violating > 0
     compared(*[counts_if_free] * 2, try_again=lambda outcome: not outcome.returned).assert_safe()
     found = compared(*[counts_if_free] * 2)
-    assert found.counterexample
-    assert found.counterexample.violation.endswith(
-        "give try_again=lambda outcome: outcome.returned == False"
-    )
+    assert violation_of(found).endswith("give try_again=lambda outcome: outcome.returned == False")
 
 
 def test_who_is_refused_has_not_written_before() -> None:
@@ -308,8 +304,7 @@ def test_exceptions() -> None:
 
     found = compared(checks, checks)
     assert found.raising == found.violating > 0
-    assert found.counterexample
-    assert found.counterexample.violation.endswith("raises IntegrityError")
+    assert violation_of(found).endswith("raises IntegrityError")
 
     def fails() -> None:
         sql("SELECT 1")
@@ -342,10 +337,7 @@ def test_a_reference() -> None:
     compared(get_or_create, get_or_create).assert_safe()
     compared(get_or_create, get_or_create, like=[create, create]).assert_safe()
     other = compared(get_or_create, get_or_create, like=[create_once, create_once])
-    assert other.counterexample
-    assert "process 2 returned True; one after the other it returned False" in (
-        other.counterexample.violation
-    )
+    assert "process 2 returned True; one after the other it returned False" in violation_of(other)
     with pytest.raises(CannotExplore, match="one function for each process"):
         compared(get_or_create, get_or_create, like=[create])
 
@@ -473,10 +465,7 @@ def test_without_django() -> None:
 
     wrong, right = partial(counts, lock=False), partial(counts, lock=True)
     found = explore([wrong, wrong], using=database, setup=setup)
-    assert found.counterexample
-    assert "interleave_counter.hits is 1; one after the other it is 2" in (
-        found.counterexample.violation
-    )
+    assert "interleave_counter.hits is 1; one after the other it is 2" in violation_of(found)
     explore([right, right], using=database, setup=setup).assert_safe()
     explore([right, right], using=database, setup=setup, like=[right, right]).assert_safe()
     assert explore([wrong, wrong], using=database, setup=setup, like=[right, right]).violating
