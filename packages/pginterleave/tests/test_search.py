@@ -88,7 +88,7 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
     for reduces in (False, True):
         search = Search(3, reduces=reduces)
         orders = run(search, programs, wrong.__contains__)
-        assert search.counted() == (len(every), len(wrong))
+        assert search.counted() == (len(every), len(wrong), 0)
         assert len(orders) == len({*orders})
         if not reduces:
             assert sorted(orders) == every
@@ -104,7 +104,7 @@ def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions
     search = Search(2)
     orders = run(search, programs, lambda order: order.startswith("1111112222222211"), 1_000)
     assert len(orders) == 1_000
-    assert search.counted() == (1_000, 1)
+    assert search.counted() == (1_000, 1, 0)
     assert search.covered() == "Every schedule with at most 3 preemptions was counted"
     everyone = [each for each in all_orders([[GLOBAL] * 4] * 2) if preemptions(each) <= 3]
     search = Search(2)

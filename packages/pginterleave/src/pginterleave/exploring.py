@@ -115,7 +115,7 @@ def explore(
         if counterexample and truncated == AT_FIRST:
             counterexample = shrink(counterexample, run.run_near)
         serial_failure = run.serial_failure()
-    schedules, violating = search.counted()
+    schedules, violating, raising = search.counted()
     by_limit = truncated not in ("", AT_FIRST)
     result = Exploration(
         orders=tuple(run.orders),
@@ -125,7 +125,7 @@ def explore(
         serial_failure=serial_failure,
         schedules=schedules,
         violating=violating,
-        raising=search.raising() if any(schedule.raises for schedule in run.violations) else 0,
+        raising=raising,
         truncated=truncated,
         covered=search.covered() if by_limit else "",
         left=run.estimate_left() if by_limit else 0,

@@ -3,7 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
@@ -29,15 +29,6 @@ COUNT_ALL = "go on after a violation, and count all violations"
 Process = Callable[[], object]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A failed call: its result, the counterexample, and the command that replays it, or ""."""
-
-    summary: str
-    counterexample: Schedule
-    replay: str
-
-
 class Interleave(contextlib.AbstractContextManager["Interleave"]):
     """Explores the functions of each call; the end of the context restores the rows.
 
@@ -47,7 +38,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         databases: the aliases of the databases that the test may use; None for all.
         defaults: the options of calls that do not give them.
 
-    `explorations`, `failures` and `replayed` hold the results of the calls.
+    `explorations` and `replayed` hold the results of the calls, and `commands` has the command that
+    replays each counterexample, by its order.
     """
 
     def __init__(
@@ -62,7 +54,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self.defaults = {"count_all": False, **defaults}
         self.replay, self.shell = replay, shell
         self.explorations: list[Exploration] = []
-        self.failures: list[Failure] = []
+        self.commands: dict[str, str] = {}
         self.replayed: list[Schedule] = []
         self._rows: dict[str, Rows] = {}
 
@@ -173,12 +165,13 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             worst = exploration.counterexample
             if worst is None:
                 raise
-            replay = f"{self.shell} {worst.order}" if self.shell and worst.order else ""
-            self.failures.append(Failure(str(exploration), worst, replay))
-            # Without a step there is nothing to replay.
-            alone = f"\n\nTo run {worst.order} alone, pass replay={worst.order!r} in this call"
-            shell = f", or run\n\n    {replay}" if replay else ""
-            raise AssertionError(f"{error}{alone}{shell}" if worst.order else f"{error}") from None
+            text = str(error)
+            if worst.order:  # without a step there is nothing to replay
+                text += f"\n\nTo run {worst.order} alone, pass replay={worst.order!r} in this call"
+                if self.shell:
+                    self.commands[worst.order] = f"{self.shell} {worst.order}"
+                    text += f", or run\n\n    {self.commands[worst.order]}"
+            raise AssertionError(text) from None
 
     def _replay(
         self, order: str, functions: Sequence[Process], race: dict[str, Any]

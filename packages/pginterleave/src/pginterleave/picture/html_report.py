@@ -19,8 +19,8 @@ BUTTONS = ("first", "back", "forward", "all")
 Result = dict[str, Any]  # of a call in a test: `test`, `verdict`, `summary`, `pictures` as HTML
 
 
-def page(results: Sequence[Result], below: str = "") -> str:
-    """Return the page, with the violated races first, and HTML to put below them."""
+def page(results: Sequence[Result]) -> str:
+    """Return the page, with the violated races first."""
     order = [VIOLATED, REFUSED, NOT_PROVEN, SAFE]
     listed = sorted(results, key=lambda entry: order.index(entry["verdict"]))
     counts = ", ".join(
@@ -35,7 +35,7 @@ def page(results: Sequence[Result], below: str = "") -> str:
         "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
         f"<title>Races: {counts}</title>\n<style>\n{styles}</style>\n</head>\n<body>\n<main>\n"
         f"<h1>Every schedule of each race</h1>\n<p>{counts}</p>\n"
-        f"{''.join(map(_entry, listed))}{below}</main>\n"
+        f"{''.join(map(_entry, listed))}</main>\n"
         f"<script>\n{script}</script>\n</body>\n</html>\n"
     )
 

@@ -20,7 +20,6 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Result]:
         error: pytest's ExceptionInfo of the test's exception, or None.
     """
     results = []
-    replay = {failure.counterexample.order: failure.replay for failure in run.failures}
     for number, exploration in enumerate(run.explorations):
         verdict = report.SAFE if exploration.complete else report.NOT_PROVEN
         if exploration.counterexample:
@@ -32,7 +31,7 @@ def of_test(test: str, run: Interleave, error: Any) -> list[report.Result]:
                 # In url(#…), only letters and digits are safe.
                 name=re.sub("[^A-Za-z0-9]", "-", f" {test} {number} {schedule.order}"),
                 snapshots=snapshots,
-                replay=replay.get(schedule.order, ""),
+                replay=run.commands.get(schedule.order, ""),
             )
             for schedule in filter(None, (exploration.counterexample, exploration.other))
         ]

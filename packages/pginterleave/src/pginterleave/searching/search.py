@@ -112,13 +112,9 @@ class Search:
         preemptions = "1 preemption" if self.certain == 1 else f"{self.certain} preemptions"
         return f"Every schedule with at most {preemptions} was counted" if self.certain >= 0 else ""
 
-    def counted(self) -> tuple[int, int]:
-        """Return how many schedules were counted, and how many of them are violating."""
-        return state_graph.count(self.first)[:2] if self.first else (0, 0)
-
-    def raising(self) -> int:
-        """Return in how many of the violating schedules a process raises an exception."""
-        return state_graph.count(self.first)[2] if self.first else 0
+    def counted(self) -> tuple[int, int, int]:
+        """Return the numbers of all schedules, of violating ones, and of those that raise."""
+        return state_graph.count(self.first) if self.first else (0, 0, 0)
 
     def shortest_violation(self) -> str | None:
         order = state_graph.shortest_violation(self.first) if self.first else None
