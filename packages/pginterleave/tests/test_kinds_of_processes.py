@@ -89,11 +89,6 @@ def test_two_people_post_the_same_form(interleave: Interleave, atomic_requests: 
     assert [outcome.returned for outcome in drawn.outcomes] == [200, 200]
 
 
-def test_without_a_transaction_the_view_cannot_lock(interleave: Interleave) -> None:
-    with pytest.raises(AssertionError, match="process 1 raises TransactionManagementError"):
-        interleave(partial(post, "/count/"), setup=setup, invariant=counted(2))
-
-
 @pytest.mark.parametrize(("client", "failed"), [(Client, {1}), (DjangoClient, {1, 2})])
 def test_an_exception_reaches_the_client_of_its_request(
     client: type[DjangoClient], failed: set[int], caplog: pytest.LogCaptureFixture

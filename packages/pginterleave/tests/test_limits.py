@@ -77,12 +77,6 @@ def test_an_exception_that_is_expected_is_an_outcome(expected: Any) -> None:
     explored(counter.naive, refuses, expected=expected).assert_safe()
 
 
-def test_a_limit_may_be_endless() -> None:
-    sql("SET lock_timeout = 0")
-    assert run(step_timeout=float("inf")).complete
-    sql("RESET lock_timeout")
-
-
 def test_a_setup_that_leaves_a_transaction_open_is_refused() -> None:
     def setup() -> None:
         transaction.set_autocommit(False)

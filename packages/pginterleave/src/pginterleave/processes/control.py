@@ -14,8 +14,6 @@ from pginterleave.processes.session import Session
 from pginterleave.processes.watching import open_pids
 from pginterleave.sql.pg_catalog import Catalogue
 
-MAX_LOCK_TIMEOUT = 2_147_483  # seconds; PostgreSQL's maximum
-
 
 class Database(Protocol):
     """The interface of an adapter: the caller's connection, and sessions for the processes."""
@@ -90,7 +88,7 @@ class Control:
         # A crash of the server does not matter here, and synchronous_commit does not change the
         # order in which transactions become visible. lock_timeout keeps setup, the invariant and
         # observe from waiting forever for the lock of a process.
-        limit = f"{min(self.step_timeout, MAX_LOCK_TIMEOUT):.3f}s"
+        limit = f"{self.step_timeout:.3f}s"
         for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
             before = self.ask(f"SHOW {name}")[0][0]
             if name == "synchronous_commit" or before == "0":
