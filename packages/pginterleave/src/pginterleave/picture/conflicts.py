@@ -83,30 +83,30 @@ def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
 
 def _stale(history: History) -> Iterator[Conflict]:
     """Yield reads that other processes made stale before the write, and which write was lost."""
-    for own in history.steps:
-        read = own if own["subquery"] else history.last_read(own)
-        if own["kind"] not in WRITES or read is None:
+    for write in history.steps:
+        read = write if write["subquery"] else history.last_read(write)
+        if write["kind"] not in WRITES or read is None:
             continue
-        since = sent(own) if read is own else history.read_at(read)
+        since = sent(write) if read is write else history.read_at(read)
         between = [
             other
-            for other in history.writes_of_others(own["process"])
+            for other in history.writes_of_others(write["process"])
             if since < history.visible(other)
-            and history.done(other) < history.done(own)
+            and history.done(other) < history.done(write)
             and may_have_read(read, other)
         ]
         if not between:
             continue
-        number = own["number"]
+        number = write["number"]
         text = f"rests on the stale read of step {read['number']}"
-        nothing = own["error"] or own["rows"] == 0
+        nothing = write["error"] or write["rows"] == 0
         if nothing:
-            text = f"{'fails' if own['error'] else 'changes no row'}: what it read is out of date"
-        if read is not own:
+            text = f"{'fails' if write['error'] else 'changes no row'}: what it read is out of date"
+        if read is not write:
             stale = f"stale read: process {between[0]['process']} commits a change after it"
             yield Conflict(STALE, read["number"], number, stale, text)
         for other in () if nothing else between:
-            if overwrites(read, other, own):
+            if overwrites(read, other, write):
                 lost = f"lost update: overwritten by step {number}"
                 text = f"overwrites step {other['number']}"
                 yield Conflict(LOST, other["number"], number, lost, text)
@@ -185,20 +185,20 @@ def _late(history: History) -> Iterator[Conflict]:
 
 def _elsewhere(history: History) -> Iterator[Conflict]:
     """Yield writes into a table that their process has not read, with the earlier writes there."""
-    for own in history.steps:
+    for write in history.steps:
         looked: list[str] = []
-        for step in (*history.before(own), own):
+        for step in (*history.before(write), write):
             if step["kind"] == "SELECT" or step["subquery"]:
                 looked += step["tables"]
-        if history.visible(own) == NEVER or not looked or own["table"] in looked:
+        if history.visible(write) == NEVER or not looked or write["table"] in looked:
             continue
-        for other in history.writes_of_others(own["process"]):
+        for other in history.writes_of_others(write["process"]):
             number = other["number"]
-            if number < own["number"] and other["table"] == own["table"]:
+            if number < write["number"] and other["table"] == write["table"]:
                 text = (
-                    f"has not seen step {number}: it rests on {looked[-1]}, not on {own['table']}"
+                    f"has not seen step {number}: it rests on {looked[-1]}, not on {write['table']}"
                 )
-                yield Conflict(ELSEWHERE, number, own["number"], "", text)
+                yield Conflict(ELSEWHERE, number, write["number"], "", text)
 
 
 def _unwritten(history: History) -> Iterator[Conflict]:
@@ -212,12 +212,12 @@ def _unwritten(history: History) -> Iterator[Conflict]:
         if step["kind"] == "SELECT" and "SELECT" not in later and kinds.isdisjoint(WRITES):
             yield Conflict(UNWRITTEN, None, step["number"], "", "no write follows")
         for other in history.steps if history.visible(step) < NEVER else ():
-            theirs, own = (
+            theirs, tables = (
                 {table for write in history.writes(half["process"]) for table in write["writes"]}
                 for half in (other, step)
             )
-            if theirs - own and same_write(step, other):
-                text = f"no write to {' and '.join(sorted(theirs - own))} follows"
+            if theirs - tables and same_write(step, other):
+                text = f"no write to {' and '.join(sorted(theirs - tables))} follows"
                 yield Conflict(UNWRITTEN, None, step["number"], "", text)
 
 
@@ -272,10 +272,10 @@ def _skew(history: History) -> Iterator[Conflict]:
             ended[process] = step["number"]
         else:
             transactions.setdefault((process, ended.get(process, 0)), []).append(step)
-    for one, two in combinations(transactions.values(), 2):
-        if one[0]["process"] == two[0]["process"]:
+    for first, second in combinations(transactions.values(), 2):
+        if first[0]["process"] == second[0]["process"]:
             continue
-        there, back = ([*_unseen(history, *both)] for both in ((one, two), (two, one)))
+        there, back = ([*_unseen(history, *both)] for both in ((first, second), (second, first)))
         writes = [write for _, write in (*there, *back)]
         if there and back and not any(same_rows(*pair) for pair in combinations(writes, 2)):
             for read, write in sorted({(r["number"], w["number"]) for r, w in (*there, *back)}):
@@ -283,10 +283,12 @@ def _skew(history: History) -> Iterator[Conflict]:
                 yield Conflict(SKEW, read, write, f"does not see step {write}", text)
 
 
-def _unseen(history: History, one: list[Step], two: list[Step]) -> Iterator[tuple[Step, Step]]:
+def _unseen(
+    history: History, reader: list[Step], writer: list[Step]
+) -> Iterator[tuple[Step, Step]]:
     """Yield the reads of transaction `one` with the writes of `two` that they do not see."""
-    undone = any(step["error"] == SERIALIZATION for step in two)
-    for read, write in product(one, two):
+    undone = any(step["error"] == SERIALIZATION for step in writer)
+    for read, write in product(reader, writer):
         if (
             (read["kind"] == "SELECT" or read["subquery"])
             and write["kind"] in WRITES

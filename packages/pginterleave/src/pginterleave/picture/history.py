@@ -70,8 +70,12 @@ class History:
             if same_rows(step, write):
                 if step["kind"] == "SELECT":
                     return step
-                pairs = [(one, two) for one in _rows(step) for two in _rows(write)]
-                same = any(one.get(name, "") == two.get(name) for one, two in pairs for name in ROW)
+                pairs = [(row, other_row) for row in _rows(step) for other_row in _rows(write)]
+                same = any(
+                    row.get(name, "") == other_row.get(name)
+                    for row, other_row in pairs
+                    for name in ROW
+                )
                 if step["kind"] == "INSERT" and not same:
                     continue  # a new row, and a different one as far as is known
                 if step["kind"] in WRITES and not step["error"]:
@@ -101,7 +105,7 @@ def same_rows(step: Step, other: Step) -> bool:
     """Return whether two statements can be about the same row, as far as is known."""
     if not step["table"] or step["table"] != other["table"]:
         return False
-    return any(_agree(one, two) for one in _rows(step) for two in _rows(other))
+    return any(_agree(row, other_row) for row in _rows(step) for other_row in _rows(other))
 
 
 def same_write(step: Step, other: Step) -> bool:
@@ -121,12 +125,12 @@ def _rows(step: Step) -> list[dict[str, str | None]]:
     return [{**row, **known} for row in rows] or [known]
 
 
-def _agree(one: dict[str, str | None], two: dict[str, str | None]) -> bool:
-    shared = set(one) & set(two)
+def _agree(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool:
+    shared = set(row) & set(other_row)
     identity = shared & set(ROW)
     if identity:
-        return any(one[column] == two[column] for column in identity)
-    return all(one[column] == two[column] for column in shared)
+        return any(row[column] == other_row[column] for column in identity)
+    return all(row[column] == other_row[column] for column in shared)
 
 
 def overwrites(read: Step, first: Step, second: Step) -> bool:

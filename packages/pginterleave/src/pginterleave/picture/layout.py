@@ -218,16 +218,16 @@ class _Layout(Grid):
         for conflict in self.sheet.conflicts:
             if not conflict.source:
                 continue
-            one, two = (
+            process, other = (
                 self.sheet.steps[n - 1]["process"] for n in (conflict.source, conflict.target)
             )
             y, to_y = self.middle(conflict.source), self.middle(conflict.target)
-            if one == two:
-                outer = 0 if self.lanes[one].inner > 0 else 1
-                x = to_x = self.box(one)[outer]
+            if process == other:
+                outer = 0 if self.lanes[process].inner > 0 else 1
+                x = to_x = self.box(process)[outer]
                 bend = to_bend = x + (outer * 2 - 1) * self.size.margin * 1.15
             else:
-                x, to_x = self.inner_edge(one), self.inner_edge(two)
+                x, to_x = self.inner_edge(process), self.inner_edge(other)
                 bend, to_bend = x + (to_x - x) * 0.5, to_x - (to_x - x) * 0.5
                 y, to_y = y + self.size.font * 0.5, to_y - self.size.font * 0.5
             curve = f"C{bend:.1f} {y:.1f} {to_bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"

@@ -136,9 +136,9 @@ def find_written_table(tokens: Tokens, start: int) -> tuple[str, int]:
 def find_read_tables(tokens: Tokens) -> list[str]:
     """Return the tables that a statement reads from, those of a subquery last."""
     named = {
-        one
-        for one, two, three in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if two == "AS" and three in ("(", "MATERIALIZED")
+        before
+        for before, keyword, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if keyword == "AS" and after in ("(", "MATERIALIZED")
     }
     depth = 0
     tables = list[tuple[int, str]]()

@@ -39,17 +39,17 @@ def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
     They name only columns that have several values in the schedule. `whole` is the whole schedule
     if `steps` are only its first steps.
     """
-    every = whole or steps
-    names = Names(every)
-    change = changing(every, names)
-    several = {
+    shown = whole or steps
+    names = Names(shown)
+    change = changing(shown, names)
+    many_rows = {
         table
-        for table in {step["table"] for step in every}
-        if len({names.of(step) for step in every if step["table"] == table}) > 1
+        for table in {step["table"] for step in shown}
+        if len({names.of(step) for step in shown if step["table"] == table}) > 1
     }
     return [
         Words(
-            _sent(step, names, change[step["table"]], step["table"] in several),
+            _sent(step, names, change[step["table"]], step["table"] in many_rows),
             ""
             if step["error"] or step["until"] > len(steps)  # it still waits
             else _returned(step, names, change[step["table"]]),

@@ -218,11 +218,11 @@ class Process:
         except BaseException as error:
             self.outcome = Outcome(raised=error)
             seen: set[int] = set()
-            each: BaseException | None = error
-            while each and id(each) not in seen:  # the next schedule must not see their objects
-                seen.add(id(each))
-                traceback.clear_frames(each.__traceback__)
-                each = each.__cause__ or each.__context__
+            link: BaseException | None = error
+            while link and id(link) not in seen:  # the next schedule must not see their objects
+                seen.add(id(link))
+                traceback.clear_frames(link.__traceback__)
+                link = link.__cause__ or link.__context__
 
 
 def shut_down(processes: list[Process], control: Control, error: BaseException | None) -> None:

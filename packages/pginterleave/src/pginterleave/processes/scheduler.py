@@ -240,8 +240,8 @@ class Scheduler:
         if thread is self.thread:
             return
         if kind == "connection":
-            own = [process for process in self.processes if process.thread is thread]
-            if not any(session.connecting for process in own for session in process.sessions()):
+            caller = [process for process in self.processes if process.thread is thread]
+            if not any(session.connecting for process in caller for session in process.sessions()):
                 catalogue.note_unobserved(
                     f"a connection that the thread {thread.name!r} has opened"
                 )

@@ -94,8 +94,8 @@ def _add_audit_hook() -> None:
         elif event == "socket.connect":
             _notes[-1]("socket", _address(arguments[1]))
         elif event in PROGRAMS:
-            place = PROGRAMS[event]
-            name = "a fork" if place is None else arguments[place]
+            index = PROGRAMS[event]
+            name = "a fork" if index is None else arguments[index]
             if isinstance(name, (list, tuple)):
                 name = name[0]
             _notes[-1]("program", name.decode() if isinstance(name, bytes) else str(name))

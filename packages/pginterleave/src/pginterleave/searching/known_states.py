@@ -38,8 +38,8 @@ class KnownStates:
         if not self.reduces or number > MAX_CHOICE:
             return None if state.waiting else self.find_equal(state, number)
         if state.waiting or waits_for(state.claims, number):
-            known = state_graph.derive_wait(state, number, self._follow)
-            return known and self._with_waits(*known)
+            parts = state_graph.derive_wait(state, number, self._follow)
+            return parts and self._with_waits(*parts)
         return self.find_equal(state, number) or self._derive(state, number)
 
     def _with_waits(self, base: State, waiting: tuple[int, ...]) -> State:

@@ -131,8 +131,8 @@ class Run:
         """Run the schedule nearest to an order of processes, as the order may be impossible."""
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
-            taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
-            wanted = [*map(int, order[len(taken) : len(taken) + 1]), *taken[-1:]]
+            order_taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
+            wanted = [*map(int, order[len(order_taken) : len(order_taken) + 1]), *order_taken[-1:]]
             return next((process for process in wanted if process in ready), min(ready))
 
         return self.scheduler.run(choose, observe=self.observe)

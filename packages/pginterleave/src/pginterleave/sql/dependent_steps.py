@@ -90,8 +90,8 @@ def effect(
     footprint = tables.footprint(sql, step.params) if tables else UNKNOWN
     if statements.only_reads(sql, special) and not statements.has_clock_text(f"{step.params}"):
         return GLOBAL if serializable else Effect("read", footprint.reads)
-    known = shape(sql) if tables else None
-    selects_and_locks = known and known.kind == "SELECT" and known.locks
+    parsed = shape(sql) if tables else None
+    selects_and_locks = parsed and parsed.kind == "SELECT" and parsed.locks
     if kind in ("INSERT", "UPDATE", "DELETE") or (selects_and_locks and statements.locks_only(sql)):
         plain = statements.calls_only_pure(sql) and not statements.uses(
             sql, special | special_writes
@@ -105,7 +105,7 @@ def effect(
         return LOCAL
     ends = kind in ENDS and sql.strip(" ;\n").upper() == kind != "CLOSE"
     if ends and tables and not serializable and GLOBAL not in open_effects:
-        places = {place for open_effect in open_effects for place in open_effect.writes}
+        places = {rows for open_effect in open_effects for rows in open_effect.writes}
         return Effect("end", (), tuple(sorted(places)))
     return GLOBAL
 
@@ -172,17 +172,17 @@ def claim(
     failed = any(getattr(step, "error", "") for step, _ in of_open_transaction(earlier))
     # Above READ COMMITTED, the rows are not known: a statement may fail at once, and not wait.
     if effect.kind == "write" and not failed and effect.writes != EVERYWHERE:
-        known, row = tables.row(step.sql, step.params)
-        if known and row and known.locks and known.strong and known.waits:
-            return Claim(row, known.exact, _text(step), holds)
+        parsed, row = tables.row(step.sql, step.params)
+        if parsed and row and parsed.locks and parsed.strong and parsed.waits:
+            return Claim(row, parsed.exact, _text(step), holds)
     return Claim(holds=holds)
 
 
 def of_open_transaction(steps: Sequence[tuple[Any, Effect]]) -> Sequence[tuple[Any, Effect]]:
     """Return the steps, with their effects, since the last end of a transaction."""
-    for place in range(len(steps), 0, -1):
-        if steps[place - 1][0].kind in ENDS:
-            return steps[place:]
+    for index in range(len(steps), 0, -1):
+        if steps[index - 1][0].kind in ENDS:
+            return steps[index:]
     return steps
 
 
@@ -196,8 +196,8 @@ def _holds(earlier: Sequence[tuple[Any, Effect]], tables: Tables) -> tuple[Hold,
     writes = [(step, effect.writes) for step, effect in taken if effect.kind == "write"]
     holds = []
     for number, (step, _) in enumerate(writes):
-        known, row = tables.row(step.sql, step.params)
-        if not (known and row and known.locks and known.strong):
+        parsed, row = tables.row(step.sql, step.params)
+        if not (parsed and row and parsed.locks and parsed.strong):
             continue
         if getattr(step, "rowcount", -1) != 1:
             continue

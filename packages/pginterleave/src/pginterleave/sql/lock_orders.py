@@ -85,9 +85,9 @@ def _differ(row: RowSet, other: RowSet) -> bool:
     return row.column == other.column or "" in (row.column, other.column)
 
 
-def _for_each_row(sql: str, place: int) -> bool:
+def _for_each_row(sql: str, index: int) -> bool:
     """Whether a call at this place may run more often than the statement returns rows."""
-    words, before = statements.words(sql), sql[:place].lower()
+    words, before = statements.words(sql), sql[:index].lower()
     if "from" not in words and statements.kind(sql) == "SELECT":
         return False
     returned = before.count("(") == before.count(")") and "from" not in statements.words(before)

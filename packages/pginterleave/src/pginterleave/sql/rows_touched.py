@@ -28,12 +28,14 @@ EVERYWHERE: Final[RowSets] = (RowSet("*"),)
 
 def overlap(places: RowSets, others: RowSets) -> bool:
     """Whether the two may have a row in common."""
-    for place in places:
-        for other in others:
-            if "*" in (place.table, other.table):
+    for rows in places:
+        for other_rows in others:
+            if "*" in (rows.table, other_rows.table):
                 return True
-            same_column = place.column and place.column == other.column
-            if place.table == other.table and not (same_column and place.value != other.value):
+            same_column = rows.column and rows.column == other_rows.column
+            if rows.table == other_rows.table and not (
+                same_column and rows.value != other_rows.value
+            ):
                 return True
     return False
 
@@ -162,15 +164,15 @@ class Tables:
 
     def row(self, sql: str, params: Any) -> tuple[Shape | None, RowSet | None]:
         """Return the shape of a statement and its only row; None for each that is not known."""
-        known = shape(sql)
-        table = self._tables.get(known.table) if known else None
-        if known is None or table is None or not table.plain:
+        parsed = shape(sql)
+        table = self._tables.get(parsed.table) if parsed else None
+        if parsed is None or table is None or not table.plain:
             return None, None
-        for column, constant in known.equal:
+        for column, constant in parsed.equal:
             value = _normal(constant.value(params), table.unique.get(column, ""))
             if value is not None:
-                return known, RowSet(table.name, column, value)
-        return known, None
+                return parsed, RowSet(table.name, column, value)
+        return parsed, None
 
     def named(self, sql: str) -> list[KnownTable] | None:
         """Return the tables that a statement names; None if not all of them are known."""
@@ -186,19 +188,19 @@ class Tables:
         named = self.named(sql)
         if named is None:
             return UNKNOWN
-        known, row = self.row(sql, params)
-        every = tuple(sorted(RowSet(table.name) for table in named))
-        reads: RowSets = (row,) if row else every
-        if known and not known.locks:
+        parsed, row = self.row(sql, params)
+        all_rows = tuple(sorted(RowSet(table.name) for table in named))
+        reads: RowSets = (row,) if row else all_rows
+        if parsed and not parsed.locks:
             return Footprint(reads, ())
         if not all(table.plain for table in named):
             return Footprint(reads, EVERYWHERE)
-        assigned = {column for column, _ in known.assigned} if known else set()
-        if known and (
-            known.kind == "SELECT"
-            or (known.kind == "UPDATE" and assigned.isdisjoint(self._tables[known.table].keys))
+        assigned = {column for column, _ in parsed.assigned} if parsed else set()
+        if parsed and (
+            parsed.kind == "SELECT"
+            or (parsed.kind == "UPDATE" and assigned.isdisjoint(self._tables[parsed.table].keys))
         ):
-            return Footprint(reads, (row,) if row else (RowSet(known.table),))
+            return Footprint(reads, (row,) if row else (RowSet(parsed.table),))
         linked = {name for table in named for name in table.linked}
         return Footprint(reads, tuple(sorted(map(RowSet, linked))))
 
@@ -209,12 +211,12 @@ class Tables:
         """
         locked = statements.locked_tables(sql) & self._tables.keys()
         outer, inner = statements.without_subqueries(sql)
-        known = shape(outer)
-        if known and known.table in locked:
-            unique = self._tables[known.table].unique
-            if any(column in unique for column, _ in known.equal):
+        parsed = shape(outer)
+        if parsed and parsed.table in locked:
+            unique = self._tables[parsed.table].unique
+            if any(column in unique for column, _ in parsed.equal):
                 return statements.read_tables(inner) & self._tables.keys(), locked
-        if known and known.table not in locked:
+        if parsed and parsed.table not in locked:
             return frozenset(), frozenset()
         read = statements.read_tables(sql)
         if statements.kind(sql) == "UPDATE":
@@ -246,9 +248,9 @@ class Tables:
         if row and row.table == table:
             return {row}
         unique = self._tables[table].unique
-        for place, column in enumerate(step.columns):
+        for index, column in enumerate(step.columns):
             if column in unique and step.rows:
-                values = (_normal(row[place], unique[column]) for row in step.rows)
+                values = (_normal(row[index], unique[column]) for row in step.rows)
                 return {RowSet(table, column, value or "") for value in values}
         return {RowSet(table, "", step.sql)}
 
@@ -268,11 +270,11 @@ class Tables:
 
     def keeps(self, sql: str, params: Any, row: RowSet) -> bool:
         """Whether a statement gives the value of a row's unique column to no other row."""
-        known = shape(sql)
-        if known is None or known.table != row.table:
+        parsed = shape(sql)
+        if parsed is None or parsed.table != row.table:
             return False
         kind = self._tables[row.table].unique[row.column]
-        for column, constant in known.assigned:
+        for column, constant in parsed.assigned:
             if column == row.column:
                 value = constant and _normal(constant.value(params), kind)
                 if value != row.value:
@@ -281,8 +283,8 @@ class Tables:
 
     def assigns(self, sql: str, row: RowSet) -> bool:
         """Whether a statement sets the unique column of a row."""
-        known = shape(sql)
-        return known is None or any(column == row.column for column, _ in known.assigned)
+        parsed = shape(sql)
+        return parsed is None or any(column == row.column for column, _ in parsed.assigned)
 
 
 def _normal(value: Any, kind: str) -> str | None:

@@ -136,32 +136,32 @@ def _parse(tokens: Tokens) -> Shape:
 def _outside(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
     """Yield place, kind and text of the tokens outside parentheses, and of closing ones."""
     depth = 0
-    for place, (kind, text, _) in enumerate(tokens):
+    for index, (kind, text, _) in enumerate(tokens):
         depth += (text == "(") - (text == ")") if kind == "other" else 0
         if not depth:
-            yield place, kind, text
+            yield index, kind, text
 
 
 def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
     """Split before the first of these words outside parentheses."""
-    for place, kind, text in _outside(tokens):
+    for index, kind, text in _outside(tokens):
         if kind == "word" and text in words:
-            return tokens[:place], tokens[place:]
+            return tokens[:index], tokens[index:]
     return tokens, ()
 
 
 def _table(tokens: Tokens) -> tuple[str, Tokens]:
     """Return the name of a table without its schema, and the tokens after the name."""
-    names, place = [], 0
-    while place < len(tokens) and tokens[place][0] in ("name", "word"):
-        names.append(tokens[place][1])
-        place += 1
-        if place == len(tokens) or tokens[place][1] != ".":
+    names, index = [], 0
+    while index < len(tokens) and tokens[index][0] in ("name", "word"):
+        names.append(tokens[index][1])
+        index += 1
+        if index == len(tokens) or tokens[index][1] != ".":
             break
-        place += 1
+        index += 1
     if not names:
         raise _NotSimple
-    return names[-1], tokens[place:]
+    return names[-1], tokens[index:]
 
 
 def _names(table: str, alias: Tokens) -> set[str]:
@@ -200,7 +200,7 @@ def _equal(
 def _terms(tokens: Tokens) -> list[Tokens]:
     """Return the conditions that are joined by AND."""
     while tokens and tokens[0][1] == "(":
-        closes = next((place for place, *_ in _outside(tokens)), None)
+        closes = next((index for index, *_ in _outside(tokens)), None)
         if closes is None:
             raise _NotSimple
         if closes < len(tokens) - 1:
@@ -213,7 +213,7 @@ def _terms(tokens: Tokens) -> list[Tokens]:
 
 
 def _assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
-    commas = [place for place, *token in _outside(tokens) if token == ["other", ","]]
+    commas = [index for index, *token in _outside(tokens) if token == ["other", ","]]
     assigned = []
     for begin, end in pairwise([-1, *commas, len(tokens)]):
         assignment = tokens[begin + 1 : end]
