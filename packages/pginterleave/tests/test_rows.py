@@ -225,9 +225,8 @@ def content_type() -> int:
 def test_a_cache_that_is_empty_at_first_is_named() -> None:
     """Without the fixture, it sends its query in the first schedule only."""
     ContentType.objects.clear_cache()
-    with pytest.raises(NotDeterministic) as raised:
+    with pytest.raises(NotDeterministic, match=r"django_content_type.* fill it in setup"):
         explored(content_type, lambda: sql("SELECT 1"))
-    assert "ContentType.objects.clear_cache()" in raised.value.__notes__[0]
 
 
 @pytest.mark.parametrize("cleared", [True, False])
@@ -279,8 +278,7 @@ def test_any_other_cache_is_named_by_what_it_reads_and_filled_by_the_fixture(
             kept.append(sql("SELECT hits FROM interleave_counter"))
         sql("SELECT 1")
 
-    with pytest.raises(NotDeterministic) as raised:
+    with pytest.raises(NotDeterministic, match=r"FROM interleave_counter.* fill it in setup"):
         explored(cached, cached)
-    assert "keeps rows of interleave_counter" in raised.value.__notes__[0]
     kept.clear()
     assert interleave(cached, invariant=anything).schedules == 2

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from pginterleave import explorer_errors, results
+from pginterleave import results
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
@@ -100,7 +100,7 @@ def explore(
     )
     serial = race.serial
     began = time.monotonic()
-    with explorer_errors.noting_likely_cause(), race.scheduler() as scheduler:
+    with race.scheduler() as scheduler:
         catalogue = scheduler.control.catalogue
         scheduler.reduce = catalogue.reduced = options.reduces
         while True:
@@ -186,5 +186,4 @@ def run_schedule(
         isolation_level=isolation_level,
         options=options,
     )
-    with explorer_errors.noting_likely_cause():
-        return race.run(order, options.observe)
+    return race.run(order, options.observe)

@@ -152,7 +152,8 @@ class Search:
                 f"{_describe(before)} the first time and {_describe(now)} now. "
                 "In the same schedule a process has to do the same each time: give it fixed "
                 "keys, clocks and seeds, and an ORDER BY where it takes the first row, and let "
-                "setup undo its changes in Python and in the database."
+                "setup undo its changes in Python and in the database. A cache sends its query the "
+                "first time only: fill it in setup. The fixture `interleave` fills Django's caches."
             )
         self.path.append(state)
         return self.prefix[len(self.order)]
