@@ -51,7 +51,7 @@ def verdict(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
 
 
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
-AGAIN, FOLDED = "again", "folded"
+AGAIN = "again"
 AT_SOURCE = {
     STALE: "stale read",
     LOST: "lost update",
@@ -85,12 +85,6 @@ class Row:
     lines: dict[int, list[CellLine]] = field(default_factory=dict)
     value: str = ""
     title: str = ""
-
-    @property
-    def folded(self) -> bool:
-        """Whether the row shows only a savepoint, and is drawn less high."""
-        lines = [line for lines in self.lines.values() for line in lines]
-        return bool(lines) and not self.value and all(line.kind == FOLDED for line in lines)
 
     def add(self, process: int, text: str, kind: str = SAID) -> None:
         if text:
@@ -170,10 +164,7 @@ class Sheet:
                     back.add(process, phrase.returned or ("" if phrase.error else "goes on"))
                     back.add(process, _refused(phrase.error, step["pivot"]), ERROR)
             else:
-                folds = step["kind"] in ("SAVEPOINT", "RELEASE") and not phrase.error
-                row.add(
-                    process, phrase.sent if phrase.error else f"{phrase}", FOLDED if folds else SAID
-                )
+                row.add(process, phrase.sent if phrase.error else f"{phrase}")
                 row.add(process, _refused(phrase.error, step["pivot"]), ERROR)
             row.value = readable(step["observed"]) if step["observed"] != before else ""
             before = step["observed"]

@@ -90,8 +90,7 @@ class Grid:
             needed = [len(self.value_lines(value)) * size.font * 1.3]
             for process, lines in (row.lines if row else {}).items():
                 needed.append(sum(line.height for line in self.placed(process, lines)))
-            font = size.small if row and row.folded else size.font
-            top += max([*needed, font * 1.3]) + self.pad(number) * 2
+            top += max([*needed, size.font * 1.3]) + size.pad * 2
             bottoms.append(top)
         return tops, bottoms
 
@@ -127,10 +126,7 @@ class Grid:
         return lines
 
     def middle(self, row: int) -> float:
-        return self.tops[row] + self.pad(row) + self.size.font * 0.65
-
-    def pad(self, row: int) -> float:
-        return 1 if row and self.sheet.rows[row - 1].folded else self.size.pad
+        return self.tops[row] + self.size.pad + self.size.font * 0.65
 
     def inner_edge(self, process: int) -> float:
         """Return the side of a lane next to the rows."""

@@ -173,15 +173,14 @@ class _Layout(Grid):
             for process, lines in row.lines.items():
                 left, right = self.box(process)
                 placed = self.placed(process, lines)
-                pad = self.pad(number)
-                height = sum(line.height for line in placed) + pad
+                height = sum(line.height for line in placed) + size.pad
                 style = "step" if process == row.process else "step back"
                 style += "".join(f" has-{line.kind}" for line in lines if line.kind != SAID)
-                top = self.tops[number] + pad / 2
+                top = self.tops[number] + size.pad / 2
                 title = row.title if process == row.process else ""
                 step = number if number <= len(self.sheet.steps) else 0
                 self.drawing.above.append(Rect(left, top, right - left, height, style, step, title))
-                y = self.tops[number] + pad
+                y = self.tops[number] + size.pad
                 for text, kind, height, beside in placed:
                     baseline = y + height * 0.75
                     self.drawing.texts.append(Text(left + size.pad, baseline, text, kind))
