@@ -62,7 +62,7 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """Write only the changed fields: save() would lose hits counted since, or a deletion."""
         links = ShortUrl.objects.filter(pk=obj.pk, deleted_at=None)
         try:
-            if form.changed_data and not operations.change(links, **form.changes()):
+            if form.changed_data and not operations.change(links, **form.changed_values()):
                 raise BadRequest(f"/{obj.key} was deleted, and is not changed.")
         except (LimitTooLow, TargetBanned) as error:
             raise BadRequest(str(error)) from error

@@ -20,16 +20,16 @@ def client_address(request: HttpRequest) -> str | None:
 def address_of(environ: Mapping[str, Any]) -> str | None:
     """Return the client's address from the WSGI environ; None without one, as on a Unix socket.
 
-    With BEHIND_PROXY it is the last address of X-Forwarded-For, the only one that a client
-    cannot forge. Without it, behind a proxy, it is the proxy's address. An IPv4 address mapped to
-    IPv6 is the IPv4 address.
+    With BEHIND_PROXY this is the last address of X-Forwarded-For, the only address that a client
+    cannot forge. Without BEHIND_PROXY, behind a proxy, this is the proxy's address. An IPv4 address
+    mapped to IPv6 is the IPv4 address.
     """
     address = str(environ.get("REMOTE_ADDR", ""))
     if settings.BEHIND_PROXY:
         address = environ.get("HTTP_X_FORWARDED_FOR", address).rpartition(",")[2].strip()
     try:
-        found = ipaddress.ip_address(without_port(address))
-        return str(getattr(found, "ipv4_mapped", None) or found)
+        parsed = ipaddress.ip_address(without_port(address))
+        return str(getattr(parsed, "ipv4_mapped", None) or parsed)
     except ValueError:
         return None
 
@@ -41,8 +41,8 @@ def without_port(address: str) -> str:  # proxies also write "address:port" and 
 
 
 def network_of(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    found = ipaddress.ip_address(address.partition("%")[0])
-    return ipaddress.ip_network((found, PREFIXES[found.version]), strict=False)
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    return ipaddress.ip_network((parsed, PREFIXES[parsed.version]), strict=False)
 
 
 def first_address(request: HttpRequest) -> str | None:

@@ -7,7 +7,7 @@ from math import ceil
 
 
 class ShortUrlError(Exception):
-    """An error whose text is a sentence, with `advice` on what to do about it."""
+    """An error whose text is a sentence; `advice` is a sentence on what to do."""
 
     status = 503
     field, code = "", ""  # the input that is wrong, and a word for programs
@@ -46,7 +46,7 @@ class KeyTaken(InputError):
     """A custom key belongs to an existing link, or, if `deleted`, to a deleted one."""
 
     status, field, code = 409, "key", "taken"
-    advice = "Choose another one, or none."
+    advice = "Choose another key, or none."
 
     def __init__(self, key: str, *, deleted: bool = False) -> None:
         super().__init__(key)
@@ -94,7 +94,7 @@ class LimitTooLow(InputError):
 
     def __init__(self, max_hits: int) -> None:
         super().__init__(
-            f"The limit {max_hits:,} is below the hits that were counted: use a higher one."
+            f"The limit {max_hits:,} is below the hits that were counted: use a higher limit."
         )
 
 
@@ -124,7 +124,7 @@ class KeyReused(InputError):
 
 class InFlight(InputError):
     status, field, code = 409, "Idempotency-Key", "in_progress"
-    advice = "Send it again in a moment."
+    advice = "Send the request again in a moment."
 
     def __init__(self, key: str) -> None:
         super().__init__(f"The request with the Idempotency-Key {key!r} is still in progress.")

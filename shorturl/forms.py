@@ -31,7 +31,7 @@ class TagsField(forms.CharField):
 
 
 class MinuteField(forms.DateTimeField):
-    """A time without seconds; one that is stored with seconds does not count as changed."""
+    """A time without seconds; a stored time with seconds does not count as changed."""
 
     def prepare_value(self, value: Any) -> Any:
         if isinstance(value, datetime):
@@ -55,12 +55,12 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
         widget=forms.URLInput(attrs={"placeholder": "https://example.com/a/long/page", **AS_TYPED}),
     )
     title = forms.CharField(
-        help_text="Your name for the link. It is shown on the page of the link.",
+        help_text="Your name for the link, shown on its page.",
         required=False,
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     tags = TagsField(
-        help_text="Words to find it by, separated by commas, for example: spring, catalogue.",
+        help_text="Words to find the link by, separated by commas, for example: spring, catalogue.",
         required=False,
         widget=forms.TextInput(attrs=AS_TYPED),
     )
@@ -83,7 +83,7 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
             "max_hits": "Limit",
             "forward_query": "Pass parameters on (?utm_source=…) to the target",
         }
-        help_texts = {"max_hits": "The number of hits after which it stops working."}
+        help_texts = {"max_hits": "The number of hits after which the link stops working."}
         error_messages = {"max_hits": {"invalid": "Enter a whole number, or leave it empty."}}
 
     class Media:
@@ -95,7 +95,7 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
             field.show_hidden_initial = self.instance.pk is not None
 
     def clean_target_url(self) -> str:
-        """Return the target; one that is not changed need not be valid by today's rules."""
+        """Return the target; an unchanged target need not be valid by today's rules."""
         target_url: str = self.cleaned_data["target_url"]
         if "target_url" in self.changed_data:
             return clean_target_url(target_url, self.own_host)
@@ -120,7 +120,7 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> None:
         """Check no constraints of the table: the statement that writes the link does."""
 
-    def changes(self) -> dict[str, Any]:
+    def changed_values(self) -> dict[str, Any]:
         """Return the changed columns, with their values."""
         return {name: self.cleaned_data[name] for name in self.changed_data}
 

@@ -5,11 +5,13 @@ import re
 from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
 
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
-UNDEFINED = "42P01", "42703"  # a missing table or column
+MISSING_TABLE_OR_COLUMN = "42P01", "42703"  # a missing table or column
 LOCK_NOT_AVAILABLE = "55P03"
 # Temporary: lock_timeout, statement_timeout, deadlock, serialization failure, connection limit.
 BUSY = LOCK_NOT_AVAILABLE, "57014", "40P01", "40001", "53300"
-NO_ROOM = re.compile("too many (clients|connections)|connection slots|no more connections allowed")
+TOO_MANY_CONNECTIONS = re.compile(
+    "too many (clients|connections)|connection slots|no more connections allowed"
+)
 READ_ONLY = "25006"  # on a stand-by, or by default_transaction_read_only
 # Citus's messages when a node is lost within a statement; their code is that of internal errors.
 NODE_LOST = re.compile(
@@ -33,7 +35,9 @@ def is_outage(error: object) -> bool:
 
 def is_busy(error: BaseException) -> bool:
     """Return whether the database answers, but is overloaded."""
-    return any(driver_error(error, code) for code in BUSY) or bool(NO_ROOM.search(str(error)))
+    return any(driver_error(error, code) for code in BUSY) or bool(
+        TOO_MANY_CONNECTIONS.search(str(error))
+    )
 
 
 def driver_error(error: BaseException | None, code: str) -> BaseException | None:
@@ -47,4 +51,4 @@ def driver_error(error: BaseException | None, code: str) -> BaseException | None
 
 
 def lacks_migrations(error: BaseException) -> bool:
-    return any(driver_error(error, code) for code in UNDEFINED)
+    return any(driver_error(error, code) for code in MISSING_TABLE_OR_COLUMN)

@@ -35,7 +35,7 @@ class Token(AuthBase):
         if token is None:
             raise unauthorized(
                 "The Authorization header holds no valid token: write it as "
-                "'Authorization: Bearer <token>', with one that is not revoked."
+                "'Authorization: Bearer <token>', with a token that is not revoked."
             )
         require_scope(token, self.scope)
         return token
@@ -61,7 +61,7 @@ class Login(AuthBase):
         if check_csrf(request):
             raise ApiError(
                 HTTPStatus.FORBIDDEN,
-                "The CSRF token is missing or wrong: send the one of the csrftoken cookie in the "
+                "The CSRF token is missing or wrong: send the csrftoken cookie's value in the "
                 "X-CSRFToken header, or use a bearer token.",
             )
         return request.user
@@ -75,12 +75,12 @@ def anyone_where_stats_are_public(request: HttpRequest) -> bool:
     return bool(settings.SHORTURL_PUBLIC_STATS)
 
 
-def caller(request: HttpRequest) -> owners.Who:
+def get_caller(request: HttpRequest) -> owners.Who:
     admitted = getattr(request, "auth", None)  # ninja's
     return admitted if isinstance(admitted, ApiToken) else request.user
 
 
-def sender(request: HttpRequest) -> str:
+def get_sender(request: HttpRequest) -> str:
     """Return the sender of a POST as text, before it is admitted; each token is one sender."""
     if token := Token("create")(request):
         return f"token {token.pk}"

@@ -3,7 +3,6 @@
 from typing import Any
 
 from csp.decorators import csp_update
-from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from ninja import NinjaAPI, Swagger
@@ -17,15 +16,15 @@ Create and manage short URLs from programs.
 
 **Permissions.** Send a token as `Authorization: Bearer <token>`, or log in. A token has scopes:
 `create`, `read`, `edit` and `delete`; a call outside of them is a 403. You see and change only your
-own short URLs, or those of the token's user; any other one is a 404. Tokens without a user see and
-change all short URLs, and so do staff with the permission in the admin. With
+own short URLs, or those of the token's user; any other short URL is a 404. Tokens without a user
+see and change all short URLs, and so do staff with the permission in the admin. With
 `SHORTURL_PUBLIC_CREATE=on` anybody may create, and with `SHORTURL_PUBLIC_STATS=on` anybody may read
 a short URL. Both are on in a local run. An unknown or revoked token is refused everywhere.
 
 **Repeated requests.** Both creates take an `Idempotency-Key`. A request that is sent again with the
-same key is carried out once and gets the same answer. After an error it is carried out again. Each
-token and each account has its own keys. All other callers of one network share their keys, so draw
-keys at random.
+same key is carried out once and gets the same answer. After an error, the next such request is
+carried out. Each token and each account has its own keys. All other callers of one network share
+their keys, so draw keys at random.
 
 **Errors** are JSON, always of the same shape. `detail` is a sentence for people. Where an input is
 invalid, `errors` names each `field`, with a `code` for programs and a `message`. `Retry-After` of a
@@ -37,13 +36,9 @@ invalid, `errors` names each `field`, with a `code` for programs and a `message`
 class Docs(Swagger):
     template = "shorturl/api_docs.html"
 
-    def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
-        """Allow data: URLs for images, which Swagger UI has as icons; an image cannot run code."""
-        allow_icons: Any = csp_update({"img-src": ["data:"]})
-        response: HttpResponse = allow_icons(super().render_page)(request, api, **kwargs)
-        return response
 
-
+# Swagger UI has icons in data: URLs. An image cannot run code.
+allow_icons: Any = csp_update({"img-src": ["data:"]})
 api = NinjaAPI(
     title="URL shortener",
     version="1",
@@ -53,7 +48,7 @@ api = NinjaAPI(
     auth=[access.Token("edit"), access.Login()],
     parser=JsonParser(),
     docs=Docs(),
-    docs_decorator=lambda view: csrf_exempt(require_safe(view)),
+    docs_decorator=lambda view: csrf_exempt(require_safe(allow_icons(view))),
 )
 for error, handler in HANDLERS.items():
     api.add_exception_handler(error, handler)

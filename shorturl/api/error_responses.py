@@ -17,12 +17,12 @@ from shorturl.links.keys import violates
 from shorturl.links.validators import shortened
 from shorturl.models import OWNER_CONSTRAINT
 
-MAX_FAULTS = 10  # of a response; a bulk has one for each bad link
+MAX_FAULTS = 10  # of a response; a bulk has a fault for each bad link
 
 # They replace messages of Pydantic's that do not say what would be right.
 MESSAGES = {
     "missing": "It is required.",
-    "extra_forbidden": "It is not a known field: leave it out.",
+    "extra_forbidden": "The field is not known: leave it out.",
     "string_type": "It must be a string.",
     "model_type": "It must be a JSON object.",
 }
@@ -53,7 +53,7 @@ class ApiError(HttpError):
         return JsonResponse(self.content, status=self.status_code, headers=self.headers)
 
 
-def wrong_input(*faults: Fault, status: int = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
+def input_error(*faults: Fault, status: int = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
     return ApiError(status, faults=faults)
 
 
@@ -97,14 +97,14 @@ def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
 
 
 def answer_invalid_input(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    return wrong_input(*faults_of(error.errors)).response()
+    return input_error(*faults_of(error.errors)).response()
 
 
 def answer_refusal(request: HttpRequest, error: ShortUrlError) -> HttpResponse:
     if not error.field:
         return ApiError(error.status, error.message, headers=error.headers).response()
     fault = (error.field, error.code, error.message)
-    return wrong_input(fault, status=error.status).response()
+    return input_error(fault, status=error.status).response()
 
 
 def answer_refused_links(request: HttpRequest, error: LinksRefused) -> HttpResponse:
@@ -113,7 +113,7 @@ def answer_refused_links(request: HttpRequest, error: LinksRefused) -> HttpRespo
         for index, refusal in error.errors.items()
     ]
     status = max(refusal.status for refusal in error.errors.values())
-    return wrong_input(*faults, status=status).response()
+    return input_error(*faults, status=status).response()
 
 
 def answer_violation(request: HttpRequest, error: IntegrityError) -> HttpResponse:

@@ -58,7 +58,7 @@ def idempotent(view: View) -> View:
         if header is None:
             return view(request, **parameters)
         try:
-            key, sender = key_in(header), access.sender(request)
+            key, sender = key_in(header), access.get_sender(request)
             work = partial(answer_to_store, view, request, **parameters)
             record = operations.answer(sender, key, fingerprint(request), work=work)
         except NotKept as error:

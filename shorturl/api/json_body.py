@@ -20,13 +20,15 @@ class JsonParser(Parser):
         try:
             # json.loads() of bytes would also accept UTF-16. Some editors write a BOM.
             text = request.body.removeprefix(BOM_UTF8).decode()
-            return json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
+            return json.loads(
+                text, parse_constant=refuse_constant, object_pairs_hook=refuse_repeated_fields
+            )
         except (ValueError, RecursionError) as error:
             detail = f"The body is not JSON: {error}."
             raise ApiError(HTTPStatus.BAD_REQUEST, detail) from error
 
 
-def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+def refuse_repeated_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     distinct = dict(fields)
     if len(distinct) < len(fields):
         ((name, _),) = Counter(name for name, _ in fields).most_common(1)
@@ -35,5 +37,5 @@ def unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     return distinct
 
 
-def refuse(constant: str) -> NoReturn:
+def refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not a number in JSON")

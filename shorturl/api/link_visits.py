@@ -11,8 +11,8 @@ from ninja import Query, Router
 from pydantic import BaseModel, BeforeValidator, Field
 
 from shorturl.api import access
-from shorturl.api.error_responses import wrong_input
-from shorturl.api.links import OPTIONAL, existing
+from shorturl.api.error_responses import input_error
+from shorturl.api.links import OPTIONAL, find_link
 from shorturl.api.schemas import Error, pydantic_errors
 from shorturl.limits import owners
 from shorturl.models import Dimension
@@ -71,7 +71,7 @@ class Item(BaseModel):
         "day or month."
     )
     value: str | None = Field(
-        description="The value of `of`; empty if it was not sent or is unknown."
+        description="The value of `of`; empty if the visitor sent none, or it is unknown."
     )
     people: int = Field(description="Visits by people; a person who comes twice counts twice.")
     bots: int = Field(description="Visits by bots.")
@@ -118,15 +118,15 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     (`Accept: text/csv`, or `format=csv`) has a line for each item, and a last line of the unit
     `total` for the range.
     """
-    existing(owners.visible_to(access.caller(request)), key)
+    find_link(owners.visible_to(access.get_caller(request)), key)
     by = query.by or (None if query.of else Bucket.DAY)
     if by == Bucket.HOUR and query.of:
-        raise wrong_input(("of", "by_hour", "Visits by the hour have no values: use by=day."))
+        raise input_error(("of", "by_hour", "Visits by the hour have no values: use by=day."))
     try:
         chosen = range_of(query.first, query.last, by)
     except ValidationError as error:
         [(name, [fault])] = error.error_dict.items()
-        raise wrong_input((name, fault.code or "invalid", fault.messages[0])) from error
+        raise input_error((name, fault.code or "invalid", fault.messages[0])) from error
     of = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
     if by:
         visits = statistics.read(key, chosen, by=by, of=of)
@@ -135,7 +135,7 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     counts = visits.periods if by else visits.values
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
-        raise wrong_input(("from", "too_many", message))
+        raise input_error(("from", "too_many", message))
     items = [item_of(count, query.of) for count in counts]
     items = [item for item in items if item.people or item.bots]
     items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))

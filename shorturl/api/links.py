@@ -11,7 +11,7 @@ from ninja.decorators import decorate_view
 
 from shorturl import operations
 from shorturl.api import access
-from shorturl.api.error_responses import ApiError, unauthorized, wrong_input
+from shorturl.api.error_responses import ApiError, input_error, unauthorized
 from shorturl.api.idempotency_key import HEADER, PARAMETER, idempotent
 from shorturl.api.schemas import Change, Error, Link, LinkPage, Links, NewLink, NewLinks, PageQuery
 from shorturl.limits import owners, quotas
@@ -48,7 +48,7 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     are used up. A call with an `Idempotency-Key` does count, because its answer is kept. A call
     with `reuse` needs no `Idempotency-Key` to be sent again safely.
     """
-    who = access.caller(request)
+    who = access.get_caller(request)
     spender = quotas.spender_of(who, request)
     if body.reuse:
         is_kept = HEADER in request.headers
@@ -72,7 +72,7 @@ def owner_of_reuse(who: owners.Who, body: NewLink) -> int:
         raise unauthorized("`reuse` needs an account: send its token, or log in.")
     if others := body.model_dump(exclude={"target_url", "reuse"}, exclude_defaults=True):
         message = f"Leave out {', '.join(others)}: a reused short URL keeps its own values."
-        raise wrong_input(("reuse", "not_alone", message))
+        raise input_error(("reuse", "not_alone", message))
     return owner_id
 
 
@@ -92,7 +92,7 @@ def create_links(request: HttpRequest, body: NewLinks) -> Status[Links]:
     by its index from 0, such as `links.3.key`; then nothing was created.
     """
     refuse_repeated_keys(body)
-    who = access.caller(request)
+    who = access.get_caller(request)
     rows = [link.model_dump() for link in body.links]
     create = partial(operations.create_many, rows, owner_id=owners.owner_id(who))
     links = quotas.spend(quotas.spender_of(who, request), create, links=len(rows))
@@ -107,7 +107,7 @@ def refuse_repeated_keys(body: NewLinks) -> None:
         if link.key and first.setdefault(link.key, index) < index
     ]
     if faults:
-        raise wrong_input(*faults, status=HTTPStatus.CONFLICT)
+        raise input_error(*faults, status=HTTPStatus.CONFLICT)
 
 
 @router.get(
@@ -126,19 +126,19 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     """
     for name, values in request.GET.lists():
         if name not in PageQuery.model_fields:
-            message = f"It is not a known parameter: use {', '.join(PageQuery.model_fields)}."
-            raise wrong_input((name, "unknown", message))
+            message = f"The parameter is not known: use {', '.join(PageQuery.model_fields)}."
+            raise input_error((name, "unknown", message))
         if len(values) > 1:
-            message = "It occurs more than once: leave one of them out."
-            raise wrong_input((name, "repeated", message))
-    visible = owners.links_of(access.caller(request), "view")
+            message = "The parameter occurs more than once: send it once."
+            raise input_error((name, "repeated", message))
+    visible = owners.links_of(access.get_caller(request), "view")
     links = visible.filter(deleted_at=None).matching(dict(query)).with_state().order_by("-id")
     if query.after is not None:
         # The page before may end with a link that was deleted since.
         last_id = visible.filter(key=query.after).values_list("id", flat=True).first()
         if last_id is None:
             message = f"There is no short URL {query.after!r}: use the last key of a page."
-            raise wrong_input(("after", "unknown", message))
+            raise input_error(("after", "unknown", message))
         links = links.filter(id__lt=last_id)
     page = list(links[: query.limit + 1])  # one more shows whether there is a next page
     items = [Link.of(link, request) for link in page[: query.limit]]
@@ -158,9 +158,9 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     openapi_extra=OPTIONAL,
 )
 def get_link(request: HttpRequest, key: str) -> Link:
-    """Show where a short URL leads and how often it was followed. This counts no hit."""
-    who = access.caller(request)
-    link = existing(owners.visible_to(who), key)
+    """Show where a short URL leads and how often it was followed. This call counts no hit."""
+    who = access.get_caller(request)
+    link = find_link(owners.visible_to(who), key)
     return Link.of(link, request, shows_target=owners.may_see_target(who, link))
 
 
@@ -178,10 +178,10 @@ def change_link(request: HttpRequest, key: str, body: Change) -> Link:
     `[]` all tags.
     """
     # One statement checks owner and deletion and changes the link, so neither can change between.
-    links = owners.links_of(access.caller(request), "change")
-    if not operations.change(of_key(links, key), **body.model_dump(exclude_unset=True)):
-        raise no_such_link(key)
-    return Link.of(existing(links, key), request)
+    links = owners.links_of(access.get_caller(request), "change")
+    if not operations.change(links_with_key(links, key), **body.model_dump(exclude_unset=True)):
+        raise link_not_found(key)
+    return Link.of(find_link(links, key), request)
 
 
 @router.delete(
@@ -194,27 +194,27 @@ def change_link(request: HttpRequest, key: str, body: Change) -> Link:
 def delete_link(request: HttpRequest, key: str) -> Status[None]:
     """Take a short URL out of service, for good.
 
-    It answers 404 from now on. Its key is never reused, so that a link that was shared never leads
-    to another page.
+    The short URL answers 404 from now on. Its key is never reused, so that a link that was shared
+    never leads to another page.
     """
-    deleted, _ = of_key(owners.links_of(access.caller(request), "delete"), key).delete()
+    deleted, _ = links_with_key(owners.links_of(access.get_caller(request), "delete"), key).delete()
     if not deleted:
-        raise no_such_link(key)
+        raise link_not_found(key)
     return Status(204, None)
 
 
-def existing(links: ShortUrlQuerySet, key: str) -> ShortUrl:
+def find_link(links: ShortUrlQuerySet, key: str) -> ShortUrl:
     try:
-        return of_key(links, key).with_state().get()
+        return links_with_key(links, key).with_state().get()
     except ShortUrl.DoesNotExist as error:
-        raise no_such_link(key) from error
+        raise link_not_found(key) from error
 
 
-def of_key(links: ShortUrlQuerySet, key: str) -> ShortUrlQuerySet:
-    if not keys.CUSTOM_KEY.fullmatch(key):  # it may have a NUL, which PostgreSQL refuses
-        raise no_such_link(key)
+def links_with_key(links: ShortUrlQuerySet, key: str) -> ShortUrlQuerySet:
+    if not keys.CUSTOM_KEY.fullmatch(key):  # the key may have a NUL, which PostgreSQL refuses
+        raise link_not_found(key)
     return links.filter(key=key, deleted_at=None)
 
 
-def no_such_link(key: str) -> ApiError:
+def link_not_found(key: str) -> ApiError:
     return ApiError(HTTPStatus.NOT_FOUND, f"There is no short URL {shortened(key)!r}.")

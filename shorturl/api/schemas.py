@@ -76,18 +76,26 @@ CustomKey = Annotated[
 ]
 MaxHits = Annotated[
     int,
-    Field(ge=1, le=2**63 - 1, description="After this many hits it answers 410.", examples=[100]),
+    Field(
+        ge=1,
+        le=2**63 - 1,
+        description="After this many hits the short URL answers 410.",
+        examples=[100],
+    ),
 ]
 ExpiresAt = Annotated[
     AwareDatetime,
     cleaned(validate_expiry),
-    Field(description="From this time on it answers 410.", examples=["2030-12-31T23:59:59Z"]),
+    Field(
+        description="From this time on the short URL answers 410.",
+        examples=["2030-12-31T23:59:59Z"],
+    ),
 ]
 Title = Annotated[
     str,
     cleaned(labels.clean_title),
     Field(
-        description="The owner's name for it.",
+        description="The owner's name for the short URL.",
         examples=["Spring catalogue"],
         json_schema_extra={"maxLength": labels.TITLE_MAX_LENGTH},
     ),
@@ -97,7 +105,7 @@ Tags = Annotated[
     cleaned(lambda tags: labels.clean_tags(tags or [])),
     Field(
         description=f"At most {labels.TAGS_MAX} words of {labels.TAG_MAX_LENGTH} characters, "
-        "without commas and bars. They are stored in lower case, each of them once.",
+        "without commas and bars. Tags are stored in lower case, each once.",
         examples=[["catalogue", "spring"]],
     ),
 ]
@@ -139,7 +147,7 @@ class Change(LinkFields):
 
 
 class BulkLink(LinkFields):
-    """A short URL to create, as one of several."""
+    """A short URL to create in a bulk."""
 
     target_url: TargetUrl
     key: CustomKey | None = Field(
@@ -190,15 +198,16 @@ class Link(BaseModel):
     key: str = Field(examples=["my-page"])
     short_url: str = Field(description="The address to share.", examples=["https://sho.rt/my-page"])
     target_url: str | None = Field(
-        description="Where it leads; null if it has a limit and is not yours.", examples=[TARGET]
+        description="The target; null if the short URL has a limit and is not yours.",
+        examples=[TARGET],
     )
-    hits: int = Field(description="How often it was followed.", examples=[42])
+    hits: int = Field(description="How often the short URL was followed.", examples=[42])
     created_at: datetime
     max_hits: int | None = Field(description="Its limit of hits; null: no limit.")
     expires_at: datetime | None = Field(description="Its expiry; null: no expiry.")
     title: str = Field(examples=["Spring catalogue"])
     tags: list[str] = Field(examples=[["catalogue", "spring"]])
-    forward_query: bool = Field(description="Whether it adds the query of the short URL.")
+    forward_query: bool = Field(description="Whether the target gets the query of the short URL.")
     state: State
 
     @classmethod
@@ -224,7 +233,7 @@ class LinkPage(BaseModel):
 
 
 class Fault(BaseModel):
-    """What is wrong with one input."""
+    """What is wrong with an input."""
 
     field: str = Field(description="The field or parameter, or `body`.", examples=["target_url"])
     code: str = Field(description="The kind of error, for programs.", examples=["scheme"])
@@ -232,7 +241,7 @@ class Fault(BaseModel):
 
 
 class Error(BaseModel):
-    """Why a call cannot be answered. All errors look like this one."""
+    """Why a call cannot be answered. All errors have this shape."""
 
     detail: str = Field(description="A sentence for people.")
     errors: list[Fault] = Field([], description="Left out if no input is invalid.")

@@ -17,7 +17,7 @@ from django.utils.encoding import iri_to_uri
 # every redirect reads two tables. A URL of this length compresses to less than that, unless it is
 # random or mostly outside ASCII. https://www.postgresql.org/docs/18/storage-toast.html
 TARGET_URL_MAX_LENGTH = 2_000
-# Bytes of a Location. A character outside ASCII is up to 12 bytes in it. Many proxies and clients
+# Bytes of a Location. A character outside ASCII takes up to 12 bytes. Many proxies and clients
 # have 8 kB for a header, and some for all headers.
 LOCATION_MAX_LENGTH = 8_000
 HOST_MAX_LENGTH = 253
@@ -35,7 +35,7 @@ NAMES = {"\t": "tab", "\n": "line break", "\r": "line break", "\\": "backslash"}
 
 # An address as people type it: a host with a dot, and perhaps a port and a path.
 WITHOUT_SCHEME = re.compile(r"[^\s/?#:@\\]+\.[^\s/?#:@\\]+(:[0-9]+)?([/?#].*)?", re.DOTALL)
-valid_url = URLValidator(schemes=["http", "https"])
+URL_VALIDATOR = URLValidator(schemes=["http", "https"])
 # Django's validator wants a dot in a host, and a host of an intranet may have none.
 ONE_LABEL = re.compile(r"\A(https?://[^/?#:@.\[]+)(?=[:/?#]|\Z)", re.IGNORECASE)
 
@@ -97,7 +97,7 @@ def refuse_long(length: int, unit: str, max_length: int) -> None:
 def validate_url(url: str) -> None:
     """Raise ValidationError unless the URL has a host that a browser finds."""
     try:
-        valid_url(ONE_LABEL.sub(r"\1.intranet", url))
+        URL_VALIDATOR(ONE_LABEL.sub(r"\1.intranet", url))
         is_valid = urlsplit(url).port != 0
     except (ValidationError, ValueError):
         is_valid = False
@@ -122,7 +122,7 @@ def in_utc(time: datetime) -> datetime:
         return time.astimezone(UTC)
     except OverflowError as error:
         raise ValidationError(
-            f"The time {time.isoformat()} is outside the years 1 to 9999 in UTC: use another one.",
+            f"The time {time.isoformat()} is outside the years 1 to 9999 in UTC: use another time.",
             code="year",
         ) from error
 
@@ -151,7 +151,7 @@ def target_host(target_url: str) -> str:
 
 
 def location(target_url: str) -> str:
-    """Return a valid target URL as it is in the Location of a redirect, which is ASCII."""
+    """Return a valid target URL in ASCII, as the Location of a redirect has it."""
     netloc = split_url(target_url).netloc
     if not netloc.isascii():
         host, colon, port = netloc.partition(":")
@@ -164,7 +164,7 @@ def with_query(target_url: str, query: str) -> str:
     """Return a target URL with a query added to its own.
 
     `query` is as in the WSGI environ; its backslashes are percent-encoded. The target is returned
-    without it if it makes no valid target URL, such as one that is too long.
+    as it is if the two make no valid target URL, for example a too long one.
     """
     query = query.encode("latin-1").decode(errors="replace").replace("\\", "%5C")
     before, mark, fragment = target_url.partition("#")

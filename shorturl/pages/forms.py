@@ -35,7 +35,7 @@ class EditForm(LinkForm):
     expires = forms.ChoiceField(
         required=False,
         choices=[*EXPIRIES.items()],
-        error_messages={"invalid_choice": "Choose one of these."},
+        error_messages={"invalid_choice": "Choose a time from the list."},
         widget=forms.RadioSelect,
     )
     field_order: Sequence[str] = ["target_url", "title", "tags", "max_hits", "expires"]
@@ -52,13 +52,13 @@ class EditForm(LinkForm):
             if not expires_at and "expires_at" not in self.errors:
                 self.add_error("expires_at", "Enter a date and a time.")
         elif expires_at and "expires_at" in self.changed_data:
-            self.add_error("expires", "Choose the time, or clear it: it is not used otherwise.")
+            self.add_error("expires", "Choose “At the time”, or clear the time.")
         elif choice:
             self.cleaned_data["expires_at"] = timezone.now() + timedelta(days=int(choice))
         else:
             self.cleaned_data["expires_at"] = None
 
-    def changes(self) -> dict[str, Any]:
+    def changed_values(self) -> dict[str, Any]:
         names = {"expires_at" if name == "expires" else name for name in self.changed_data}
         return {name: self.cleaned_data[name] for name in names}
 
@@ -68,7 +68,7 @@ class EditForm(LinkForm):
 
 
 class CreateForm(EditForm):
-    """The form of a new link; after create() it has the `link`, or the `status` of the error."""
+    """The form of a new link; create() sets its `link`, or the `status` of the error."""
 
     link: ShortUrl
     is_new: bool  # unless `link` is reused
@@ -78,7 +78,7 @@ class CreateForm(EditForm):
     key = forms.CharField(
         label="Custom key",
         help_text=f"Letters, digits, - and _, at most {keys.MAX_LENGTH}. "
-        "Leave it empty for a random key.",
+        "Leave the field empty for a random key.",
         required=False,
         validators=[keys.validate_custom_key],
         widget=forms.TextInput(attrs=AS_TYPED),
@@ -92,7 +92,9 @@ class CreateForm(EditForm):
         if self.cleaned_data.get("reuse"):
             for name in self.fields.keys() - {"target_url", "reuse"}:
                 if self.cleaned_data.get(name):
-                    message = "Leave it out, or uncheck the box: a reused short URL keeps its own."
+                    message = (
+                        "Leave this empty, or uncheck the box: a reused short URL keeps its own."
+                    )
                     self.add_error(name, message)
         super().clean()
 
@@ -127,7 +129,7 @@ class CreateForm(EditForm):
 
 
 STATES = [LinkState.LIVE, LinkState.EXPIRED, LinkState.USED_UP]
-# By the value of `order` in the address. No index has the hits, because each hit would update it.
+# By the value of `order` in the address. No index has the hits: each hit would update the index.
 ORDERS = {
     "": ("Newest first", "-id"),
     "oldest": ("Oldest first", "id"),

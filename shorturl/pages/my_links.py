@@ -30,14 +30,14 @@ MAX_SELECTED = 100
 MAX_LINKS_OF_TAGS = 1_000  # the newest links, whose tags are suggested; some 2 ms
 
 
-def mine(request: HttpRequest) -> ShortUrlQuerySet:
+def own_links(request: HttpRequest) -> ShortUrlQuerySet:
     return ShortUrl.objects.filter(owner_id=request.user.pk, deleted_at=None)
 
 
 @form_page
 @login_required
 def index(request: HttpRequest) -> HttpResponse:
-    """List the user's links that match the filters in the address; on POST create one first.
+    """List the user's links that match the filters in the address; on POST create a link first.
 
     A link that is refused is shown in the form above the list.
     """
@@ -66,13 +66,13 @@ def index(request: HttpRequest) -> HttpResponse:
 
 def list_links(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
     """Return the context of the list: a page of links, and what the filters offer."""
-    links = mine(request).matching(filters).with_state()
+    links = own_links(request).matching(filters).with_state()
     _, order = ORDERS[filters["order"]]
     page = Paginator(links.order_by(order, "-id"), PER_PAGE).get_page(request.GET.get("page"))
     return {
         "page": page,
         "is_filtered": any(filters[name] for name in ("q", "tags", "state")),
-        "used_tags": used_tags(mine(request)),
+        "used_tags": used_tags(own_links(request)),
     }
 
 
@@ -86,13 +86,13 @@ def used_tags(links: ShortUrlQuerySet) -> list[str]:
 @form_page
 @login_required
 def edit(request: HttpRequest, key: str) -> HttpResponse:
-    link = get_object_or_404(mine(request), key=key)
+    link = get_object_or_404(own_links(request), key=key)
     data = request.POST if request.method == "POST" else None
     form = EditForm(data, own_host=request.get_host(), instance=link)
     if form.is_valid():
         try:
-            changes = form.changes()
-            if changes and not operations.change(mine(request).filter(key=key), **changes):
+            changes = form.changed_values()
+            if changes and not operations.change(own_links(request).filter(key=key), **changes):
                 raise Http404
             messages.success(request, f"/{key} is changed.")
             return see_other("my_links")
@@ -119,15 +119,15 @@ def delete(request: HttpRequest, key: str = "") -> HttpResponse:
         return see_other("my_links")
     if request.method == "POST":
         # In the order of the keys, so that two such requests do not deadlock. One statement could
-        # lock the rows in any order, and on Citus it would need several nodes.
+        # lock the rows in any order, and on Citus needs several nodes.
         with transaction.atomic():
-            deleted = [key for key in selected if mine(request).filter(key=key).delete()[0]]
+            deleted = [key for key in selected if own_links(request).filter(key=key).delete()[0]]
         if not deleted:
             raise Http404
         what = f"/{deleted[0]} is" if len(deleted) == 1 else f"{len(deleted)} links are"
         messages.success(request, f"{what} deleted.")
         return see_other("my_links")
-    links = mine(request).filter(key__in=selected).order_by("key")
+    links = own_links(request).filter(key__in=selected).order_by("key")
     if not links:
         raise Http404
     return render(request, "shorturl/delete_links.html", {"links": links})

@@ -22,7 +22,7 @@ from shorturl.exceptions import Contended, Gone, NotForPrograms, RowLocked
 from shorturl.links import validators
 from shorturl.models import ShortUrl
 
-# Browsers send one of them when they load a page that the user has not asked for yet.
+# Browsers send one of these headers when they load a page that the user has not asked for yet.
 PREFETCH = ("Sec-Purpose", "Purpose", "X-Moz")
 NO_TARGET = "The target of this short URL is no web address."
 MAX_LOCATIONS = 4_000  # remembered: encoding takes longer than the rest of a redirect
@@ -64,29 +64,26 @@ def location_of(target_url: str) -> str:
 
 def hsts() -> str:
     """Return the header by which browsers use HTTPS alone, as Django's SecurityMiddleware does."""
-    words = [f"max-age={settings.SECURE_HSTS_SECONDS}"]
-    if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS:
-        words.append("includeSubDomains")
-    if settings.SECURE_HSTS_PRELOAD:
-        words.append("preload")
-    return "; ".join(words)
+    subdomains = "; includeSubDomains" if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS else ""
+    preload = "; preload" if settings.SECURE_HSTS_PRELOAD else ""
+    return f"max-age={settings.SECURE_HSTS_SECONDS}{subdomains}{preload}"
 
 
 def is_prefetch(headers: Mapping[str, str]) -> bool:
     return any("prefetch" in headers.get(name, "").lower() for name in PREFETCH)
 
 
-def answers_dead_ends(
+def answer_dead_ends(
     view: Callable[[HttpRequest, str], HttpResponse],
 ) -> Callable[[HttpRequest, str], HttpResponse]:
     @wraps(view)
-    def answered(request: HttpRequest, key: str, **_: str) -> HttpResponse:
+    def view_or_error(request: HttpRequest, key: str, **_: str) -> HttpResponse:
         try:
             return view(request, key)
         except ShortUrl.DoesNotExist as error:
             raise Http404 from error
         except Gone as error:
-            return dead_end(request, error)
+            return answer_gone(request, error)
         except (Contended, RowLocked):
             detail = "Too many requests follow this short URL at the same moment."
             busy = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
@@ -95,12 +92,12 @@ def answers_dead_ends(
         except ValidationError:
             return error_response(request, HTTPStatus.BAD_REQUEST, NO_TARGET)
 
-    return answered
+    return view_or_error
 
 
 @csrf_exempt
 @require_safe
-@answers_dead_ends
+@answer_dead_ends
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit.
 
@@ -108,7 +105,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     that has the target has used the link.
     """
     if is_prefetch(request.headers):
-        return no_prefetch(request)
+        return refuse_prefetch(request)
     if request.method == "HEAD":
         short_url = following.look_up(key)
     else:
@@ -127,10 +124,11 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(status=HTTPStatus.FOUND, headers=headers)
 
 
-def no_prefetch(request: HttpRequest) -> HttpResponse:
+def refuse_prefetch(request: HttpRequest) -> HttpResponse:
     """Return a 503 without the target, so that the browser asks again when the user does.
 
-    It is no person's hit, and a client that has the target of a link with a limit has used it.
+    No person has followed the link yet. A client that has the target of a link with a limit has
+    used the link.
     """
     detail = "A short URL is followed when it is opened, and not in advance."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
@@ -140,7 +138,7 @@ def no_prefetch(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 @require_safe
-@answers_dead_ends
+@answer_dead_ends
 def without_punctuation(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the short URL itself, if the key exists; this counts no hit.
 
@@ -154,7 +152,7 @@ def without_punctuation(request: HttpRequest, key: str) -> HttpResponse:
 
 @csrf_exempt
 @require_safe
-@answers_dead_ends
+@answer_dead_ends
 def preview(request: HttpRequest, key: str) -> HttpResponse:
     return preview_of(request, following.look_up(key))
 
@@ -165,15 +163,12 @@ def preview_of(request: HttpRequest, short_url: ShortUrl) -> HttpResponse:
     return render(request, "shorturl/preview.html", context)
 
 
-def dead_end(request: HttpRequest, error: Gone) -> HttpResponse:
+def answer_gone(request: HttpRequest, error: Gone) -> HttpResponse:
     """Return the 410 of an expired or used-up link, as a page or in JSON."""
-    response: HttpResponse
+    response = HttpResponse(render_to_string("410.html", {"error": error}))
     if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
-        content = {"detail": str(error), "state": error.state}
-        response = JsonResponse(content, status=HTTPStatus.GONE)
-    else:
-        page = render_to_string("410.html", {"error": error})
-        response = HttpResponse(page, status=HTTPStatus.GONE)
+        response = JsonResponse({"detail": str(error), "state": error.state})
+    response.status_code = HTTPStatus.GONE
     response["Cache-Control"] = "private, no-store"  # a limit can be raised, and an expiry moved
     patch_vary_headers(response, ["Accept"])
     return response

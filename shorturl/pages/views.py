@@ -103,7 +103,7 @@ def render_create_form(
 def stats(request: HttpRequest, key: str) -> HttpResponse:
     links = owners.visible_to(request.user).with_state()
     short_url = get_object_or_404(links, key=key, deleted_at=None)
-    visits, status = visit_pages.visits_of(short_url, request.GET)
+    visits = visit_pages.visits_context(short_url, request.GET)
     context = {
         "short_url": short_url,
         "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
@@ -114,6 +114,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         "may_see_target": owners.may_see_target(request.user, short_url),
         **visits,
     }
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if visits["form"].errors else HTTPStatus.OK
     return render(request, "shorturl/stats.html", context, status=status)
 
 
@@ -143,7 +144,8 @@ def logo(request: HttpRequest) -> HttpResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that cannot be read, as the project's handler400."""
-    status, detail = HTTPStatus.BAD_REQUEST, "The request could not be read."
+    status = HTTPStatus.BAD_REQUEST
+    detail = "The request could not be read."
     if isinstance(exception, RequestDataTooBig):
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE

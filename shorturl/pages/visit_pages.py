@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date, timedelta
-from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,7 +17,7 @@ from shorturl.visits.chart import Bar, Chart
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range, range_of
 from shorturl.visits.statistics import Statistics
 
-TOP = 10  # values of each table; the others share one line
+MAX_VALUES = 10  # of each table; all others share one line
 # The template's date formats.
 FORMATS = {Bucket.HOUR: "j M Y, H:i", Bucket.DAY: "j M Y", Bucket.MONTH: "F Y"}
 TITLES = {
@@ -48,18 +47,18 @@ class ValueLine(NamedTuple):
     percent: float  # of all visits
 
 
-def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HTTPStatus]:
-    """Return the context and the status of the page; for an invalid range there is no chart."""
-    usual = range_of(None, None, Bucket.DAY)
-    data = {name: value for name, value in given.items() if value}
+def visits_context(short_url: ShortUrl, parameters: QueryDict) -> dict[str, Any]:
+    """Return the context of the page; for an invalid range its form has errors."""
+    default = range_of(None, None, Bucket.DAY)
+    data = {name: value for name, value in parameters.items() if value}
     if "from" not in data and "to" not in data:
-        data.update({"from": str(usual.first), "to": str(usual.last)})
+        data.update({"from": str(default.first), "to": str(default.last)})
     data.setdefault("by", Bucket.DAY)
     form = RangeForm(data)
     is_valid = form.is_valid()
-    days: Range = form.cleaned_data["range"] if is_valid else usual
+    days: Range = form.cleaned_data["range"] if is_valid else default
     by = Bucket(form.cleaned_data["by"]) if is_valid else Bucket.DAY
-    visits = statistics.read(short_url.key, days, by=by, values_of=list(Dimension), top=TOP)
+    visits = statistics.read(short_url.key, days, by=by, values_of=list(Dimension), top=MAX_VALUES)
     periods = {period.starts_at: period for period in visits.periods if period.unit == by}
     bars = [
         Bar(at, periods[at].people, periods[at].bots) if at in periods else Bar(at)
@@ -69,36 +68,43 @@ def visits_of(short_url: ShortUrl, given: QueryDict) -> tuple[dict[str, Any], HT
     for period in visits.periods:
         if period.unit and period.unit != by:
             longer[period.unit] += period.people + period.bots
-    context = {
+    return {
         "form": form,
         "statistics": visits,
         "recording": bool(settings.SHORTURL_VISITS),
-        "presets": list(presets(short_url, usual.last)),
+        "presets": list(presets(short_url, default.last)),
         "shown": Preset(range_name(days), days, by),
         "chart": Chart(bars) if periods else None,
         "date_format": FORMATS[by],
         "longer": longer.items(),
-        "tables": list(tables(visits)),
+        "tables": list(value_tables(visits)),
     }
-    return context, HTTPStatus.OK if is_valid else HTTPStatus.UNPROCESSABLE_ENTITY
 
 
-def tables(visits: Statistics) -> Iterator[tuple[str, list[ValueLine]]]:
+def value_tables(visits: Statistics) -> Iterator[tuple[str, list[ValueLine]]]:
     """Yield the tables of visits by people that have known values, and last the table of bots."""
     for dimension, title in TITLES.items():
-        counts = {c.value: c.people for c in visits.values if c.dimension == dimension and c.people}
+        counts = {
+            count.value: count.people
+            for count in visits.values
+            if count.dimension == dimension and count.people
+        }
         if any(counts):
-            unsaid = "none: typed in, or not sent" if title == "Referrers" else "unknown"
-            yield title, value_lines(counts, visits.people, unsaid)
+            unknown = "none: typed in, or not sent" if title == "Referrers" else "unknown"
+            yield title, value_lines(counts, visits.people, unknown)
     if visits.bots:
-        counts = {c.value: c.bots for c in visits.values if c.dimension == "browser" and c.bots}
+        counts = {
+            count.value: count.bots
+            for count in visits.values
+            if count.dimension == Dimension.BROWSER and count.bots
+        }
         yield "Bots", value_lines(counts, visits.bots, "unknown")
 
 
-def value_lines(counts: dict[str | None, int], total: int, unsaid: str) -> list[ValueLine]:
-    """Return a line for each of the TOP values; `unsaid` names the value that is empty."""
-    first = sorted((-number, value or "") for value, number in counts.items())[:TOP]
-    named = {value or unsaid: -number for number, value in first}
+def value_lines(counts: dict[str | None, int], total: int, unknown: str) -> list[ValueLine]:
+    """Return a line for each of the first values; `unknown` names the empty value."""
+    first = sorted((-number, value or "") for value, number in counts.items())[:MAX_VALUES]
+    named = {value or unknown: -number for number, value in first}
     if others := total - sum(named.values()):
         named["all others"] = others
     return [

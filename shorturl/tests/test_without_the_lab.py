@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ASK = """
 import sys
 # As in a checkout with the packages of production: the explorer's folder exists uninstalled.
-sys.path = [each for each in sys.path if not each.endswith("pginterleave/src")]
+sys.path = [path for path in sys.path if not path.endswith("pginterleave/src")]
 import django
 django.setup()
 from django.core.management import call_command
@@ -22,13 +22,9 @@ print([ask(path).status_code for path in ("/account/login/", "/api/docs", "/lab/
 """
 
 
-@pytest.mark.parametrize(
-    ("lab", "printed", "said"),
-    [("", "[200, 200, 404, 404]", ""), ("on", "", "this installation has no lab")],
-)
-def test_without_the_lab(lab: str, printed: str, said: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", ASK],
+def run_script(script: str, lab: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script],
         cwd=ROOT,
         env={
             **os.environ,
@@ -42,8 +38,16 @@ def test_without_the_lab(lab: str, printed: str, said: str) -> None:
         check=False,
         timeout=60,
     )
-    assert printed in ended.stdout
-    assert said in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("lab", "output", "error"),
+    [("", "[200, 200, 404, 404]", ""), ("on", "", "this installation has no lab")],
+)
+def test_without_the_lab(lab: str, output: str, error: str) -> None:
+    process = run_script(ASK, lab)
+    assert output in process.stdout
+    assert error in process.stderr
 
 
 STARTED = """
@@ -61,22 +65,8 @@ print(*(name.removeprefix("shorturl.strategies.") for name in sys.modules
 
 def test_a_started_service_has_imported_no_wrong_strategy() -> None:
     """It has those that it runs and no other, and no table."""
-    ended = subprocess.run(
-        [sys.executable, "-c", STARTED],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "DJANGO_SETTINGS_MODULE": "project.settings",
-            "SHORTURL_LOCAL": "on",
-            "SHORTURL_LAB": "off",
-            "DATABASE_URL": "postgres:///unused",
-        },
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert {*ended.stdout.split()} == {
+    process = run_script(STARTED, "off")
+    assert {*process.stdout.split()} == {
         "creating.on_conflict",
         "delivering.update_skip_locked",
         "idempotency.advisory_lock",

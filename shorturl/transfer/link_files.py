@@ -17,7 +17,7 @@ from shorturl.models import ShortUrl
 
 VALUES = ("hits", "max_hits", "forward_query", "created_at", "deleted_at", "expires_at")
 COLUMNS = ("key", "target_url", "title", "tags", "owner", *VALUES)
-# The names that each program has for columns. The first one that a file has counts.
+# The names that each program has for columns. The first name that a file has counts.
 OWN = {name: (name,) for name in COLUMNS}
 # The CSV of the web client, in older versions without shortCode, and the CSV that Shlink imports.
 SHLINK = {

@@ -18,8 +18,8 @@ from shorturl.transfer.link_files import COLUMNS
 
 PAGE_SIZE = 5_000  # links of one statement; some 10 MB at most
 TIMES = ("created_at", "deleted_at", "expires_at")
-# A spreadsheet computes a cell that begins with one of these, so an apostrophe is put before them,
-# and before another apostrophe.
+# A spreadsheet computes a cell that begins like this, so an apostrophe is put before the cell, and
+# before another apostrophe.
 FORMULA_STARTS = ("=", "+", "-", "@", "'")
 
 
@@ -79,7 +79,7 @@ class Command(BaseCommand):
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Any]:
-        """Yield the file to write to; it is renamed from NAME.part when it is complete."""
+        """Yield the file to write to; NAME.part gets its name when the export is complete."""
         if name == "-":
             yield self.stdout
             return

@@ -23,7 +23,7 @@ if ("FormDataEvent" in window) {
       const time = new Date(`${utc}Z`);
       field.value = asField(new Date(time - time.getTimezoneOffset() * 60_000));
     }
-    // A local time can be two times in UTC, so one that nobody has changed is sent as it came.
+    // A local time can be two times in UTC, so a time that nobody has changed is sent as it came.
     const shown = field.value;
     field.form.addEventListener("formdata", ({ formData }) => {
       if (field.value === shown) formData.set(field.name, utc);

@@ -93,7 +93,7 @@ def test_staff_have_the_permissions_of_the_admin(browser: Client, call: str, sta
 @every_call
 def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> None:
     for scope in ApiToken.SCOPES:
-        scopes = {f"can_{each}": each == scope for each in ApiToken.SCOPES}
+        scopes = {f"can_{name}": name == scope for name in ApiToken.SCOPES}
         headers = bearer(scope, **scopes)
         expected = DONE[call] if scope == SCOPES[call] else 403
         assert status(browser, call, **headers) == expected
@@ -105,7 +105,7 @@ def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> Non
 def test_reuse_shows_a_link_and_so_needs_the_scope_read_too(client: Client) -> None:
     ShortUrl.objects.update(owner=(owner := user()), hits=7)
     for scopes, status in {"create": 403, "read": 403, "create read": 200}.items():
-        may = {f"can_{each}": each in scopes.split() for each in ApiToken.SCOPES}
+        may = {f"can_{scope}": scope in scopes.split() for scope in ApiToken.SCOPES}
         response = create(client, {**NEW, "reuse": True}, headers=bearer(scopes, user=owner, **may))
         assert response.status_code == status
         assert response.json().get("hits") == (7 if status == 200 else None)

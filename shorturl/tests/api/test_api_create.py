@@ -52,14 +52,11 @@ def test_a_title_tags_and_a_target_without_its_scheme(client: Client) -> None:
 
 def test_the_query_is_forwarded_where_a_link_says_so(client: Client) -> None:
     client.force_login(User.objects.create_user("ann"))
-    assert create(client, {"target_url": TARGET, "forward_query": True}).json()["forward_query"]
     forwards = {"target_url": TARGET, "key": "a", "forward_query": True}
     bulk(client, forwards, {"target_url": TARGET, "key": "b"})
     assert [client.get(f"/{key}?c")["Location"] for key in "ab"] == [f"{TARGET}?c", TARGET]
     assert change(client, "a", {"forward_query": False}).json()["forward_query"] is False
     assert client.get("/a?c")["Location"] == TARGET
-    response = change(client, "a", {"forward_query": "often"})
-    assert (response.status_code, fields(response)) == (422, {"forward_query": "bool_parsing"})
 
 
 def test_a_custom_key_and_the_next_request_for_it(client: Client) -> None:
@@ -68,7 +65,7 @@ def test_a_custom_key_and_the_next_request_for_it(client: Client) -> None:
     response = create(client, {"target_url": OTHER, "key": "My_page-1"})
     assert (response.status_code, fields(response)) == (409, {"key": "taken"})
     assert response.json()["detail"] == (
-        "key: The key 'My_page-1' is taken. Choose another one, or none."
+        "key: The key 'My_page-1' is taken. Choose another key, or none."
     )
     assert ShortUrl.objects.get().target_url == TARGET
     ShortUrl.objects.get().delete()
@@ -96,6 +93,18 @@ def test_a_custom_key_and_the_next_request_for_it(client: Client) -> None:
         ({"title": "a\x07"}, {"title": "forbidden_character"}, "U+0007 at position 2: leave it"),
         ({"tags": ["a|b"]}, {"tags": "forbidden_character"}, "contains '|', which separates"),
         ({"tags": "a"}, {"tags": "list_type"}, "valid list"),
+        ({"forward_query": "often"}, {"forward_query": "bool_parsing"}, "valid boolean"),
+        (
+            {f"{number}" + "x" * 500: 1 for number in range(100)},  # the answer repeats little
+            {f"{number}" + "x" * 58 + "…": "extra_forbidden" for number in range(10)},
+            "leave it out.",
+        ),
+        ({"max_hits": 0}, {"max_hits": "greater_than_equal"}, "greater than or equal to 1"),
+        ({"max_hits": 2**63}, {"max_hits": "less_than_equal"}, "less than or equal to"),
+        ({"max_hits": "many"}, {"max_hits": "int_parsing"}, "valid integer"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, {"expires_at": "past"}, "use a later time"),
+        ({"expires_at": "2099-01-01T00:00:00"}, {"expires_at": "timezone_aware"}, "timezone"),
+        ({"expires_at": "9999-12-31T23:59:59-14:00"}, {"expires_at": "year"}, "years 1 to 9999"),
         ("[]", {"body": "model_type"}, "body: It must be a JSON object."),
         ("null", {"body": "model_type"}, "body: It must be a JSON object."),
         (b"", {"body": "missing"}, "body: It is required."),
@@ -109,10 +118,3 @@ def test_invalid_requests(client: Client, body: Any, codes: dict[str, str], says
     assert detail.endswith(".")
     assert not detail.endswith("..")
     assert not ShortUrl.objects.exists()
-
-
-def test_an_error_repeats_a_bounded_part_of_the_input(client: Client) -> None:
-    unknown = {f"{number}" + "x" * 500: 1 for number in range(100)}
-    response = create(client, {"target_url": TARGET, **unknown})
-    assert response.status_code == 422
-    assert len(response.content) < 5_000

@@ -4,8 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.db.backends.utils import CursorWrapper
 from django.test import Client
 
 from shorturl import operations
@@ -32,11 +30,7 @@ def error(response: Any, status: int) -> str:
         # Some JSON parsers take the first value, some the last.
         (b'{"key": "a", "key": "b"}', "has the field 'key' more than once"),
         (b'{"target_url": ', "is not JSON: Expecting value: line 1 column 16"),
-        (b'{"target_url": "a\nb"}', "is not JSON: Invalid control character at: line 1 column 18"),
-        (
-            '{"target_url": "x"}'.encode("utf-16"),
-            "is not JSON: 'utf-8' codec can't decode byte",
-        ),
+        ('{"target_url": "x"}'.encode("utf-16"), "is not JSON: 'utf-8' codec can't decode byte"),
         (b"[" * 60_000, "is not JSON: maximum recursion depth exceeded"),
         (b'{"target_url": ' + b"9" * 5_000 + b"}", "is not JSON: Exceeds the limit"),
         (b'{"target_url": NaN}', "is not JSON: NaN is not a number"),
@@ -46,13 +40,8 @@ def test_a_body_that_is_not_json(client: Client, body: bytes, reason: str) -> No
     assert error(create(client, body), 400).startswith(f"The body {reason}")
 
 
-def test_a_byte_order_mark_is_no_part_of_a_body(client: Client) -> None:
-    body = json.dumps({"target_url": TARGET}).encode("utf-8-sig")
-    assert create(client, body).status_code == 201
-
-
 def test_a_body_of_another_type(client: Client) -> None:
-    body = json.dumps({"target_url": TARGET})
+    body = json.dumps({"target_url": TARGET}).encode("utf-8-sig")  # a BOM is no part of it
     for content_type in ("Application/JSON", "application/json; charset=utf-8"):
         assert client.post("/api/links", body, content_type=content_type).status_code == 201
     for content_type in ("", "text/plain", "application/x-www-form-urlencoded"):
@@ -121,28 +110,12 @@ def test_an_exception_of_create(
     assert response.get("Retry-After") == ("5" if status == 503 else None)
 
 
-def test_the_database_does_not_answer_in_time(
-    client: Client, headers: dict[str, str], elsewhere: CursorWrapper
+def test_the_operations_keep_their_names_and_security(
+    client: Client, django_assert_num_queries: Any
 ) -> None:
-    """Another session holds a lock on the tokens; test_unavailable.py has the links."""
-    elsewhere.execute("BEGIN; LOCK TABLE shorturl_apitoken")
-    with connection.cursor() as cursor:
-        cursor.execute("SET lock_timeout = '10ms'")
-    response = client.get("/api/links", headers=headers)
-    elsewhere.execute("ROLLBACK")
-    connection.close()
-    assert error(response, 503) == "Too many requests at the moment."
-    assert response["Retry-After"].isdecimal()
-
-
-@pytest.fixture
-def description(client: Client, django_assert_num_queries: Any) -> Any:
-    with django_assert_num_queries(0):
-        return client.get("/api/openapi.json").json()
-
-
-def test_the_operations_keep_their_names_and_security(description: Any) -> None:
     """Clients are generated from them."""
+    with django_assert_num_queries(0):
+        description = client.get("/api/openapi.json").json()
     own: list[Any] = [{"Token": []}, {"Login": []}]
     assert {
         (method, path): (operation["operationId"], operation["security"])
@@ -157,14 +130,3 @@ def test_the_operations_keep_their_names_and_security(description: Any) -> None:
         ("patch", "/api/links/{key}"): ("change_link", own),
         ("delete", "/api/links/{key}"): ("delete_link", own),
     }
-
-
-def test_operations_are_described_and_share_one_error_schema(description: Any) -> None:
-    assert "Authorization: Bearer" in description["info"]["description"]
-    for methods in description["paths"].values():
-        for operation in methods.values():
-            assert operation["description"]
-            for status, response in operation["responses"].items():
-                if int(status) >= 400:
-                    schema = response["content"]["application/json"]["schema"]
-                    assert schema == {"$ref": "#/components/schemas/Error"}

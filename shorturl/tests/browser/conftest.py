@@ -15,27 +15,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connections
 from django.test import Client
-from playwright.sync_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Page,
-    Request,
-    Response,
-    expect,
-    sync_playwright,
-)
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 ARGUMENTS = [
     "--no-sandbox",  # root has none
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
     "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
     # No request of a page leaves this machine.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.*",
 ]
@@ -116,15 +102,15 @@ def new_page(
     contexts: list[BrowserContext] = []
     foreign = target_url.removesuffix("/a/long/page")
 
-    def on_request(request: Request) -> None:
+    def on_request(request: Any) -> None:
         if not request.url.startswith((f"{live_server.url}/", f"{foreign}/", "data:")):
             problems.append(f"request to {request.url}")
 
-    def on_response(response: Response) -> None:
+    def on_response(response: Any) -> None:
         if response.status >= 400 and response.request.resource_type != "document":
             problems.append(f"{response.status} for {response.url}")
 
-    def on_message(message: ConsoleMessage) -> None:
+    def on_message(message: Any) -> None:
         failed = message.text.startswith("Failed to load resource")  # see on_response
         if message.type in ("error", "warning") and not failed:
             problems.append(message.text)
@@ -165,8 +151,9 @@ def fits(page: Page, width: int) -> None:
 
 
 def barriers(page: Page, **options: Any) -> list[str]:
+    """Return what axe-core finds that keeps people from using the page."""
     page.evaluate(AXE)
-    found: list[str] = page.evaluate(
+    violations: list[str] = page.evaluate(
         """async options => {
             const result = await axe.run({ resultTypes: ["violations"], ...options });
             if (!result.passes.length) return ["axe-core looked at nothing"];
@@ -176,4 +163,4 @@ def barriers(page: Page, **options: Any) -> list[str]:
         }""",
         options,
     )
-    return found
+    return violations

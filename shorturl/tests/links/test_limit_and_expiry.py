@@ -1,7 +1,6 @@
 """Limit and expiry: set, changed, removed and refused."""
 
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -16,7 +15,6 @@ from shorturl.transfer import link_files
 pytestmark = pytest.mark.django_db
 
 LATER = "2099-12-31T23:59:59Z"
-PAST = "2020-01-01T00:00:00Z"
 
 
 def state(client: Client, key: str) -> tuple[int, str]:
@@ -41,41 +39,19 @@ def test_by_the_api(client: Client, headers: dict[str, str]) -> None:
     assert (changed["expires_at"], changed["target_url"], changed["hits"]) == (None, TARGET, 3)
 
 
-@pytest.mark.parametrize(
-    ("values", "faults"),
-    [
-        ({"max_hits": 0}, {"max_hits": "greater_than_equal"}),
-        ({"max_hits": 2**63}, {"max_hits": "less_than_equal"}),
-        ({"max_hits": "many"}, {"max_hits": "int_parsing"}),
-        ({"expires_at": PAST}, {"expires_at": "past"}),
-        ({"expires_at": "2099-01-01T00:00:00"}, {"expires_at": "timezone_aware"}),
-        ({"expires_at": "9999-12-31T23:59:59-14:00"}, {"expires_at": "year"}),
-        ({"expires_at": "soon"}, {"expires_at": "datetime_from_date_parsing"}),
-    ],
-)
-def test_invalid_values_in_the_api(
-    client: Client, headers: dict[str, str], values: Any, faults: Any
-) -> None:
-    response = create(client, {"target_url": TARGET, **values})
-    assert (response.status_code, fields(response)) == (422, faults)
-    ShortUrl.objects.create(key="known", target_url=TARGET)
-    response = change(client, "known", values, headers=headers)
-    assert (response.status_code, fields(response)) == (422, faults)
-
-
 def test_an_expiry_with_any_offset_is_stored_in_utc(
     client: Client, headers: dict[str, str]
 ) -> None:
     """PostgreSQL itself accepts offsets below 16 hours."""
-    said = "2099-01-02T00:00:00+23:59"
-    body = {"target_url": TARGET, "key": "one", "expires_at": said}
+    expiry = "2099-01-02T00:00:00+23:59"
+    body = {"target_url": TARGET, "key": "one", "expires_at": expiry}
     assert create(client, body).json()["expires_at"] == "2099-01-01T00:01:00Z"
     body["key"] = "two"
     assert bulk(client, body, headers=headers).status_code == 201
     posted = client.post("/", {**body, "key": "three", "expires": "at"})
     assert posted.status_code == 303
     assert ShortUrl.objects.values("expires_at").distinct().count() == 1
-    assert str(link_files.value_of("expires_at", said)) == "2099-01-01 00:01:00+00:00"
+    assert str(link_files.value_of("expires_at", expiry)) == "2099-01-01 00:01:00+00:00"
 
 
 def test_a_limit_below_the_hits_counted(client: Client, headers: dict[str, str]) -> None:
@@ -98,7 +74,6 @@ def test_another_owners_link_gets_no_limit() -> None:
     mine, yours = user(), user()
     ShortUrl.objects.create(key="ours", target_url=TARGET, owner=mine, hits=6)
     assert not operations.change(ShortUrl.objects.filter(owner=yours), max_hits=5)
-    assert ShortUrl.objects.get().max_hits is None
     with transaction.atomic():  # the request's, which stays usable
         with pytest.raises(LimitTooLow):
             operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
@@ -107,13 +82,10 @@ def test_another_owners_link_gets_no_limit() -> None:
 
 def test_by_the_form_and_on_the_pages(client: Client) -> None:
     client.force_login(user())
-    wrong = {"target_url": TARGET, "max_hits": "0", "expires_at": "2020-01-01T00:00:00"}
-    response = client.post("/", {**wrong, "expires": "at"})
-    assert response.status_code == 422
-    assert "greater than or equal to 1" in response.text
-    assert "The expiry 2020-01-01 00:00:00 UTC is in the past" in response.text
-    right = {"target_url": TARGET, "key": "two", "max_hits": "2", "expires_at": LATER[:-1]}
-    assert client.post("/", {**right, "expires": "at"}).status_code == 303
+    fields = {"target_url": TARGET, "key": "two", "expires": "at", "expires_at": LATER[:-1]}
+    refused = client.post("/", {**fields, "max_hits": "0"})
+    assert (refused.status_code, "greater than or equal to 1" in refused.text) == (422, True)
+    assert client.post("/", {**fields, "max_hits": "2"}).status_code == 303
     link = ShortUrl.objects.get()
     assert (link.max_hits, link.expires_at) == (2, datetime(2099, 12, 31, 23, 59, 59, tzinfo=UTC))
     page = client.get("/two/stats").text
@@ -122,25 +94,20 @@ def test_by_the_form_and_on_the_pages(client: Client) -> None:
     for _ in range(2):
         client.get("/two")
     assert "used up" in client.get("/two/stats").text
-    too_low = {"target_url": TARGET, "max_hits": "1"}
-    response = client.post("/links/two", too_low)
-    assert (response.status_code, "is below the hits" in response.text) == (422, True)
     unlimited = shown(client.get("/links/two")) | {"max_hits": "", "expires": ""}
     assert client.post("/links/two", unlimited).status_code == 303
     link.refresh_from_db()
     assert (link.max_hits, link.expires_at) == (None, None)
-
-
-def test_an_expired_link_can_be_edited_and_stays_expired(client: Client) -> None:
-    owner = user()
-    client.force_login(owner)
-    ShortUrl.objects.create(key="old", target_url=TARGET, owner=owner, expires_at=CLOCK)
-    assert "Expired" in client.get("/old/stats").text
-    link = ShortUrl.objects.get()
-    assert link.expires_at
-    kept = shown(client.get("/links/old")) | {"target_url": f"{TARGET}/2"}
-    assert client.post("/links/old", kept).status_code == 303
-    assert ShortUrl.objects.get().expires_at == link.expires_at
+    ShortUrl.objects.update(expires_at=CLOCK)
+    assert "Expired" in client.get("/two/stats").text
+    expires_at = ShortUrl.objects.get().expires_at
+    assert expires_at
+    kept = shown(client.get("/links/two")) | {"target_url": OTHER}
+    assert client.post("/links/two", kept).status_code == 303
+    assert (ShortUrl.objects.get().target_url, ShortUrl.objects.get().expires_at) == (
+        OTHER,
+        expires_at,
+    )
 
 
 def test_in_the_admin(client: Client) -> None:

@@ -43,8 +43,8 @@ def test_taken_custom_key_is_a_conflict_and_not_retried(client: Client) -> None:
     assert ShortUrl.objects.get().target_url == "https://example.com/first"
     ShortUrl.objects.get().delete()
     response = client.post("/", {"target_url": TARGET_URL, "key": "spring"})
-    said = "is taken: it was deleted, and a deleted key is never reused. Choose another one"
-    assertContains(response, said, status_code=409)
+    message = "is taken: it was deleted, and a deleted key is never reused. Choose another key"
+    assertContains(response, message, status_code=409)
 
 
 def test_full_key_space(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

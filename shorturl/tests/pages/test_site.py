@@ -13,6 +13,7 @@ from shorturl.tests.callers import TARGET, user
 
 pytestmark = pytest.mark.django_db
 
+STATUS = {"/": 200, "/known+": 200, "/api/docs": 200, "/unknown": 404, "/no/such/page": 404}
 LOGO = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
 
 
@@ -28,14 +29,13 @@ def test_every_page_has_the_operators_name_logo_and_links(
     }
     assert not list(check_logo())
     operations.create(TARGET, key="known")
-    for path in ("/", "/account/login/", "/known+", "/unknown"):
+    for path in ("/", "/account/login/", "/api/docs", "/known+", "/unknown"):
         page = client.get(path).content.decode()
         assert "· Fern &amp; Co</title>" in page
         assert '<img src="/static/logo" alt="" width="28" height="28">Fern &amp; Co</a>' in page
         assert '<a href="https://example.com/imprint">Imprint</a>' in page
         assert '<a href="mailto:abuse@example.com">Report abuse</a>' in page
-    for path in ("/admin/", "/api/docs"):
-        assertContains(admin_client.get(path), "· Fern &amp; Co</title>")
+    assertContains(admin_client.get("/admin/"), "· Fern &amp; Co</title>")
     logo = client.get("/static/logo")
     assert (logo.content, logo["Content-Type"]) == (LOGO, "image/svg+xml")
     assert logo["Cache-Control"] == "public, max-age=86400"
@@ -43,15 +43,15 @@ def test_every_page_has_the_operators_name_logo_and_links(
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "reason"),
     [("logo.txt", "does not end like an image"), ("logo.png", "cannot be read: No such file")],
 )
 def test_a_logo_that_cannot_be_shown_prevents_the_start(
-    settings: Settings, tmp_path: Path, name: str, said: str
+    settings: Settings, tmp_path: Path, name: str, reason: str
 ) -> None:
     settings.SHORTURL_LOGO = str(tmp_path / name)
     (error,) = check_logo()
-    assert (error.id, said in error.msg) == ("shorturl.E005", True)
+    assert (error.id, reason in error.msg) == ("shorturl.E005", True)
 
 
 def test_visitors_of_the_first_page_are_redirected(client: Client, settings: Settings) -> None:
@@ -73,15 +73,15 @@ def test_api_and_admin_are_offered_to_those_who_can_use_them(client: Client) -> 
             assert links == offered
 
 
-def test_the_preview_and_a_404_keep_the_header(client: Client) -> None:
+def test_the_header_offers_a_log_in_or_my_links(client: Client) -> None:
     operations.create(TARGET, key="known")
-    for path in ("/known+", "/unknown"):
-        assert 'href="/account/login/"' in client.get(path).content.decode()
+    for path in ("/", "/known+", "/unknown"):
+        assertContains(client.get(path), 'href="/account/login/"', status_code=STATUS[path])
     client.force_login(user())
-    for path in ("/known+", "/unknown", "/no/such/page"):
-        page = client.get(path).content.decode()
-        assert '<a href="/links">My links</a>' in page
-        assert 'href="/account/login/"' not in page
+    for path in STATUS:
+        page = client.get(path)
+        assertContains(page, '<a href="/links">My links</a>', status_code=STATUS[path])
+        assertNotContains(page, 'href="/account/login/"', status_code=STATUS[path])
 
 
 def test_a_page_speaks_to_the_owner(client: Client) -> None:
