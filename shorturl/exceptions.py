@@ -2,17 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from math import ceil
 
 
 class ShortUrlError(Exception):
     """An error whose text is a sentence; `advice` is a sentence on what to do."""
 
+    text = ""  # a template for the arguments
     status = 503
     field, code = "", ""  # the input that is wrong, and a word for programs
     advice = "Try again."
     headers: Mapping[str, str] = {"Retry-After": "5"}
+
+    def __init__(self, *arguments: object, **named: object) -> None:
+        super().__init__(self.text.format(*arguments, **named))
 
     @property
     def message(self) -> str:
@@ -33,13 +36,14 @@ class KeySpaceExhausted(ShortUrlError):
     `attempts` maps a key length to the number of attempts; for an exhausted iterator it is empty.
     """
 
+    text = "Every candidate key was taken{}."
     advice = "Choose a custom key, or try again."
 
     def __init__(self, keys: Iterable[str]) -> None:
         planned = getattr(keys, "plan", None)  # iterating keys.candidates() would draw new keys
         self.attempts = planned or dict(Counter(len(key) for key in keys))
         made = ", ".join(f"{count} of length {length}" for length, count in self.attempts.items())
-        super().__init__(f"Every candidate key was taken{f'; tried {made}' if made else ''}.")
+        super().__init__(f"; tried {made}" if made else "")
 
 
 class KeyTaken(InputError):
@@ -49,7 +53,7 @@ class KeyTaken(InputError):
     advice = "Choose another key, or none."
 
     def __init__(self, key: str, *, deleted: bool = False) -> None:
-        super().__init__(key)
+        super().__init__()
         self.key, self.deleted = key, deleted
 
     def __str__(self) -> str:
@@ -60,92 +64,74 @@ class KeyTaken(InputError):
 class Gone(ShortUrlError):
     """A short URL has expired or is used up."""
 
+    text = "The short URL {!r} {} {}."
+
     def __init__(self, key: str, state: str) -> None:
+        super().__init__(key, "has" if state == "expired" else "is", state)
         self.key, self.state = key, state
-        super().__init__(f"The short URL {key!r} {'has' if state == 'expired' else 'is'} {state}.")
 
 
 class NotForPrograms(ShortUrlError):
     """A bot has requested a short URL with a limit, of which only people use something up."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"The short URL {key!r} has a limit, and is not for programs.")
+    text = "The short URL {!r} has a limit, and is not for programs."
 
 
 class TargetBanned(InputError):
     field, code = "target_url", "banned"
-
-    def __init__(self, target_url: str, domain: str) -> None:
-        super().__init__(
-            f"{target_url!r} leads to {domain}, which is banned here: use another target."
-        )
+    text = "{!r} leads to {}, which is banned here: use another target."
 
 
 class LinksRefused(InputError):
     """Nothing was created, because of some links of several; `errors` maps the index of each."""
 
+    text = "{}"
+
     def __init__(self, errors: Mapping[int, KeyTaken | TargetBanned]) -> None:
-        self.errors = errors
         super().__init__(" ".join(map(str, errors.values())))
+        self.errors = errors
 
 
 class LimitTooLow(InputError):
     field, code = "max_hits", "too_low"
-
-    def __init__(self, max_hits: int) -> None:
-        super().__init__(
-            f"The limit {max_hits:,} is below the hits that were counted: use a higher limit."
-        )
+    text = "The limit {:,} is below the hits that were counted: use a higher limit."
 
 
 class Contended(ShortUrlError):
     """An optimistic strategy has failed in all of its attempts."""
 
-    def __init__(self, key: str, attempts: int) -> None:
-        super().__init__(
-            f"Gave up on {key!r} after {attempts} attempts: others changed it each time."
-        )
+    text = "Gave up on {!r} after {} attempts: others changed it each time."
 
 
 class RowLocked(ShortUrlError):
     """Another transaction has locked the row of a short URL for longer than lock_timeout."""
 
-    def __init__(self, key: str) -> None:
-        super().__init__(f"The row of {key!r} is locked.")
+    text = "The row of {!r} is locked."
 
 
 class KeyReused(InputError):
     field, code = "Idempotency-Key", "reused"
+    text = "The Idempotency-Key {!r} was sent with another request before."
     advice = "Send this with another key."
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"The Idempotency-Key {key!r} was sent with another request before.")
 
 
 class InFlight(InputError):
     status, field, code = 409, "Idempotency-Key", "in_progress"
+    text = "The request with the Idempotency-Key {!r} is still in progress."
     advice = "Send the request again in a moment."
-
-    def __init__(self, key: str) -> None:
-        super().__init__(f"The request with the Idempotency-Key {key!r} is still in progress.")
 
 
 class QuotaExceeded(ShortUrlError):
     """A spender has used up a quota of the current period."""
 
-    def __init__(self, spender: str, *, limit: int, period: timedelta) -> None:
-        super().__init__(f"{spender!r} has used up its quota of {limit:,} in {period}.")
+    text = "{!r} has used up its quota of {limit:,} in {period}."
 
 
 class MoreThanQuota(InputError):
     """A request has more links than the whole quota, so waiting does not help."""
 
     field, code = "links", "over_quota"
-
-    def __init__(self, links: int, limit: int, what: str) -> None:
-        super().__init__(
-            f"{links:,} links are more than the quota of {limit:,} {what}: send fewer at once."
-        )
+    text = "{:,} links are more than the quota of {:,} {}: send fewer at once."
 
 
 class TooManyCreates(ShortUrlError):
@@ -156,6 +142,7 @@ class TooManyCreates(ShortUrlError):
     """
 
     status = 429
+    text = "The quota of {:,} {} is used up. Try again in {}."
     advice = ""
 
     def __init__(self, limit: int, what: str, *, seconds: int) -> None:
@@ -165,5 +152,4 @@ class TooManyCreates(ShortUrlError):
             "RateLimit": f'"day";r=0;t={seconds}',
         }
         hours, minutes = ceil(seconds / 3600), ceil(seconds / 60)
-        wait = f"{hours} hours" if hours > 1 else f"{minutes} minutes"
-        super().__init__(f"The quota of {limit:,} {what} is used up. Try again in {wait}.")
+        super().__init__(limit, what, f"{hours} hours" if hours > 1 else f"{minutes} minutes")
