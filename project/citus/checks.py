@@ -53,17 +53,15 @@ def check_citus() -> Iterator[CheckMessage]:
             id="project.W014",
         )
     for worker in workers:
-        yield from check_worker(worker)
-
-
-def check_worker(worker: Node) -> Iterator[CheckMessage]:
-    """Warn of a worker to which redirects cannot go."""
-    try:
-        with deadlines.answered_within(DATABASE_TIMEOUT), closing(worker.open_database()) as node:
-            node.ensure_connection()
-    except DatabaseError as error:
-        yield CheckWarning(
-            f"The node {worker} of the cluster: {str(error).splitlines()[0]}.",
-            hint="Let this machine connect to it: the redirects of its keys are a 503.",
-            id="project.W012",
-        )
+        try:
+            with (
+                deadlines.answered_within(DATABASE_TIMEOUT),
+                closing(worker.open_database()) as node,
+            ):
+                node.ensure_connection()
+        except DatabaseError as error:
+            yield CheckWarning(
+                f"The node {worker} of the cluster: {str(error).splitlines()[0]}.",
+                hint="Let this machine connect to it: the redirects of its keys are a 503.",
+                id="project.W012",
+            )

@@ -8,13 +8,6 @@ from django.db import connection, transaction
 from project.citus.distribution import INSTALLED, fetch_rows, list_statements
 from shorturl.management.database_command import DatabaseCommand
 
-# Moving many rows takes long.
-NO_TIMEOUTS = """
-SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
-    ('lock_timeout', 'statement_timeout', 'transaction_timeout',
-     'idle_in_transaction_session_timeout')
-"""
-
 
 class Command(DatabaseCommand):
     """Distributes in one transaction; a second run has nothing to do."""
@@ -33,7 +26,6 @@ class Command(DatabaseCommand):
                 "citus in shared_preload_libraries, and CREATE EXTENSION citus."
             )
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(NO_TIMEOUTS)
             statements = list_statements(undo=undo)
             for statement in statements:
                 self.stdout.write(f"{statement};")
