@@ -49,7 +49,7 @@ VIOLATES = {
 
 @pytest.mark.django_db  # the service's own pages
 def test_every_page_opens_and_its_schedule_ends_as_the_text_says(client: Client) -> None:
-    seen = {}
+    violates = {}
     for address in ADDRESSES:
         response = client.get(address)
         assert response.status_code == 200, address
@@ -60,5 +60,5 @@ def test_every_page_opens_and_its_schedule_ends_as_the_text_says(client: Client)
         if schedule := parse_qs(urlsplit(address).query).get("schedule"):
             shown = response.context["schedule"]
             assert [shown.order] == schedule
-            seen[response.context["strategy"].name, shown.order] = bool(shown.violation)
-    assert seen == VIOLATES
+            violates[response.context["strategy"].name, shown.order] = bool(shown.violation)
+    assert violates == VIOLATES

@@ -1,13 +1,14 @@
 """What the tests of the exercises share.
 
-A call is a function without arguments. What it returns is compared with `==`. The tests compare
-what a user sees, and not every row: a right solution may keep rows of its own to lock.
+A call is a function without arguments, and a pair is a call of the solution with the same call of a
+right strategy. Their ends are compared: what the calls return or raise, and the rows that a user
+sees. A right solution may keep rows of its own to lock.
 """
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ from pginterleave import NotProven
 from pginterleave.pytest_plugin import Interleave
 
 Call = Callable[[], Any]
-Pair = tuple[Call, Call]  # a call of the solution, and the same call of a right strategy
-State = Callable[[], Any]  # reads the rows that a user sees
+Pair = tuple[Call, Call]
 MAX_SCHEDULES = {2: 120, 3: 60}  # the schedules with the fewest preemptions come first
+THREADS = 3
 REFUSES_TRANSACTIONS = "raises RuntimeError"
 
 
@@ -53,24 +54,26 @@ def in_transactions(pairs: Sequence[Pair]) -> list[Pair]:
     return [(partial(run_in_transaction, a), partial(run_in_transaction, b)) for a, b in pairs]
 
 
-def check(pairs: Sequence[Pair], state: State, text: str) -> None:
-    """Fail unless the solution's calls, one after another, end as the right ones do."""
+def find_right_end(pairs: Sequence[Pair], state: Call, order: Iterable[int]) -> Any:
+    """Run the right calls in this order, and roll back."""
     with transaction.atomic():
-        right = [outcome_of(call) for _, call in pairs], state()
+        outcomes = {number: outcome_of(pairs[number][1]) for number in order}
+        end = [outcomes[number] for number in range(len(pairs))], state()
         transaction.set_rollback(True)
+    return end
+
+
+def check(pairs: Sequence[Pair], state: Call, text: str) -> None:
+    """Fail unless the solution's calls, one after another, end as the right ones do."""
+    right = find_right_end(pairs, state, range(len(pairs)))
     end = [outcome_of(call) for call, _ in pairs], state()
-    if end != right and REFUSES_TRANSACTIONS not in end[0]:
-        pytest.fail(f"{text}: the end is {end}. Right is {right}.", pytrace=False)
+    if REFUSES_TRANSACTIONS not in end[0]:
+        compare(end, right, text)
 
 
-def check_at_once(interleave: Interleave, pairs: Sequence[Pair], state: State, text: str) -> None:
+def check_at_once(interleave: Interleave, pairs: Sequence[Pair], state: Call, text: str) -> None:
     """Fail unless each schedule of the solution's calls ends as the right ones do in some order."""
-    ends = []
-    for order in itertools.permutations(range(len(pairs))):
-        with transaction.atomic():
-            outcomes = {number: outcome_of(pairs[number][1]) for number in order}
-            ends.append(([outcomes[number] for number in sorted(outcomes)], state()))
-            transaction.set_rollback(True)
+    ends = [find_right_end(pairs, state, order) for order in permutations(range(len(pairs)))]
 
     def compare_with_serial_orders(outcomes: Sequence[Any]) -> str:
         end = [outcome.returned for outcome in outcomes], state()
@@ -92,20 +95,24 @@ def explore(interleave: Interleave, calls: Sequence[Call], invariant: Callable[.
         pytest.fail(str(error), pytrace=False)
 
 
+def compare(end: object, right: object, text: str) -> None:
+    fail_unless(end == right, f"{text}: the end is {end}. Right is {right}.")
+
+
 def fail_unless(holds: bool, text: str) -> None:
     """Fail with the text alone."""
     if not holds:
         pytest.fail(text, pytrace=False)
 
 
-def run_in_threads(call: Call, *, threads: int = 3, turns: int = 40) -> list[Any]:
-    """Return the outcomes of a call that each thread repeats, with a connection of its own."""
+def run_in_threads(call: Call, *, times: int) -> list[Any]:
+    """Return the outcomes of a call that each of THREADS repeats, with its own connection."""
 
     def repeat(_: int) -> list[Any]:
         try:
-            return [outcome_of(call) for _ in range(turns)]
+            return [outcome_of(call) for _ in range(times)]
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(threads) as pool:
-        return [outcome for outcomes in pool.map(repeat, range(threads)) for outcome in outcomes]
+    with ThreadPoolExecutor(THREADS) as pool:
+        return [outcome for outcomes in pool.map(repeat, range(THREADS)) for outcome in outcomes]

@@ -1,6 +1,6 @@
 """The tests of lab/exercises/create.py."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -15,20 +15,13 @@ from shorturl.strategies.creating import on_conflict
 TARGET = "https://target.example/"
 
 
-def call(keys: Sequence[str], kind: Callable[[Sequence[str]], Iterable[str]] = list) -> str:
-    return describe(exercise.create(TARGET, keys=kind(keys)))
-
-
-def right(keys: Sequence[str], kind: Callable[[Sequence[str]], Iterable[str]] = list) -> str:
-    return describe(on_conflict.create(TARGET, keys=kind(keys)))
+def run(create: Callable[..., Any], keys: Sequence[str], kind: Any = list) -> str:
+    link = create(TARGET, keys=kind(keys))
+    return f"returns {link.key} to {link.target_url}" if link else f"returns {link!r}"
 
 
 def pair(*arguments: Any) -> checking.Pair:
-    return partial(call, *arguments), partial(right, *arguments)
-
-
-def describe(link: Any) -> str:
-    return f"returns {link.key} to {link.target_url}" if link else f"returns {link!r}"
+    return partial(run, exercise.create, *arguments), partial(run, on_conflict.create, *arguments)
 
 
 def make_links(keys: str) -> None:
@@ -39,10 +32,8 @@ def make_links(keys: str) -> None:
 
 
 def links() -> list[Any]:
-    return [
-        *ShortUrl.objects.order_by("key").values("key", "target_url"),
-        *Notification.objects.order_by("text").values_list("text", flat=True),
-    ]
+    texts = Notification.objects.order_by("text").values_list("text", flat=True)
+    return [*ShortUrl.objects.order_by("key").values("key", "target_url"), *texts]
 
 
 def test_calls_one_after_another(interleave: Interleave) -> None:
@@ -62,18 +53,17 @@ def test_two_and_three_processes(interleave: Interleave) -> None:
 
 def test_in_a_callers_transaction(interleave: Interleave) -> None:
     make_links("a")
-    text = "create in a transaction where the key a is taken"
-    checking.check(checking.in_transactions([pair("ab"), pair("a")]), links, text)
+    pairs = checking.in_transactions([pair("ab"), pair("a")])
+    checking.check(pairs, links, "create in a transaction where the key a is taken")
     make_links("")
-    two = checking.in_transactions([pair("ab"), pair("ab")])
-    text = "two creates in transactions with the keys a, b"
-    checking.check_at_once(interleave, two, links, text)
+    pairs = checking.in_transactions([pair("ab")] * 2)
+    checking.check_at_once(interleave, pairs, links, "two creates in transactions")
 
 
 def test_in_threads(interleave: Interleave) -> None:
     make_links("")
     keys = [f"key{number}" for number in range(120)]
-    outcomes = checking.run_in_threads(partial(call, keys))
+    outcomes = {*checking.run_in_threads(partial(run, exercise.create, keys), times=40)}
     created = ShortUrl.objects.count()
-    text = f"120 creates at once: {len({*outcomes})} different links are returned, {created} stored"
-    checking.fail_unless(len({*outcomes}) == created == 120, f"{text}. Right is 120.")
+    text = f"120 creates at once: {len(outcomes)} different links are returned, {created} stored"
+    checking.fail_unless(len(outcomes) == created == 120, f"{text}. Right is 120.")

@@ -1,6 +1,5 @@
 """The tests of lab/exercises/quota.py."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -26,22 +25,19 @@ def fail() -> str:
     raise ValueError
 
 
-def call(create: Callable[[], str] = create_link, *, who: str = "a", **options: int) -> Any:
-    return exercise.spend(who, create, period=PERIOD, **options)
-
-
-def right(create: Callable[[], str] = create_link, *, who: str = "a", **options: int) -> Any:
-    return row_lock.spend(who, create, period=PERIOD, **options)
+def run(spend: Any, create: Any = create_link, who: str = "a", **options: int) -> Any:
+    return spend(who, create, period=PERIOD, **options)
 
 
 def pair(*arguments: Any, **options: Any) -> checking.Pair:
-    return partial(call, *arguments, **options), partial(right, *arguments, **options)
+    solution = partial(run, exercise.spend, *arguments, **options)
+    return solution, partial(run, row_lock.spend, *arguments, **options)
 
 
 def begin(spent: int) -> None:
     checking.delete_rows(QuotaUsage, Notification)
     if spent:
-        right(limit=spent, amount=spent)
+        run(row_lock.spend, limit=spent, amount=spent)
 
 
 def usage() -> list[Any]:
@@ -51,20 +47,15 @@ def usage() -> list[Any]:
 
 
 def test_calls_one_after_another(interleave: Interleave) -> None:
-    for arguments, options in (
-        ((), {"limit": 2}),
-        ((), {"limit": 1}),
-        ((), {"limit": 0}),
-        ((), {"limit": 4, "amount": 3}),
-        ((), {"limit": 4, "amount": 4}),
-        ((fail,), {"limit": 2}),
-    ):
-        for spent in (0, 1):
+    for spent in (0, 1):
+        for limit, amount in ((2, 1), (1, 1), (0, 1), (4, 3), (4, 4)):
             begin(spent)
-            pairs = [pair(*arguments, **options), pair(limit=2), pair(who="b", limit=1)]
-            text = f"spend with {options}{', a create that fails' if arguments else ''}"
-            text = f"{text}, after {spent}; then with a limit of 2; then by b"
+            pairs = [pair(limit=limit, amount=amount), pair(limit=2), pair(who="b", limit=1)]
+            text = f"{spent} are spent: spend {amount} of {limit}, then 1 of 2, then 1 of 1 by b"
             checking.check(pairs, usage, text)
+        begin(spent)
+        text = f"{spent} are spent: spend with a create that fails, then with another"
+        checking.check([pair(fail, limit=2), pair(limit=2)], usage, text)
 
 
 def test_two_and_three_processes(interleave: Interleave) -> None:
@@ -85,9 +76,7 @@ def test_in_a_callers_transaction(interleave: Interleave) -> None:
 
 def test_in_threads(interleave: Interleave) -> None:
     begin(1)
-    checking.run_in_threads(partial(call, limit=100), turns=50)
+    checking.run_in_threads(partial(run, exercise.spend, limit=100), times=50)
     created, spent = Notification.objects.count(), usage()[0][1]
-    text = f"150 calls at once of a limit of 100 create {created}, and {spent} are spent"
-    checking.fail_unless(
-        created == spent <= 100, f"{text}. Right is as many as created, up to 100."
-    )
+    text = f"150 calls at once of a limit of 100 create {created}, and {spent} are spent."
+    checking.fail_unless(created == spent <= 100, f"{text} Right is as many as created, up to 100.")

@@ -1,6 +1,6 @@
 """The tests of lab/exercises/reuse.py."""
 
-from collections.abc import Callable, Sequence
+import itertools
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -20,23 +20,14 @@ def new_link(key: str, **fields: Any) -> ShortUrl:
     return ShortUrl.objects.create(key=key, **{"target_url": TARGETS[0]} | fields)
 
 
-def run(reuse: Callable[..., Any], key: str, target_url: str = TARGETS[0]) -> str:
-    link, is_new = reuse(
-        target_url, owner_id=None, create=lambda: new_link(key, target_url=target_url)
-    )
+def run(reuse: Any, key: str, target_url: str = TARGETS[0]) -> str:
+    create = partial(new_link, key, target_url=target_url)
+    link, is_new = reuse(target_url, owner_id=None, create=create)
     return f"returns {link.key}, {bool(is_new)}"
 
 
-def call(key: str, target_url: str = TARGETS[0]) -> str:
-    return run(exercise.reuse, key, target_url)
-
-
-def right(key: str, target_url: str = TARGETS[0]) -> str:
-    return run(advisory_lock.reuse, key, target_url)
-
-
 def pair(key: str) -> checking.Pair:
-    return partial(call, key), partial(right, key)
+    return partial(run, exercise.reuse, key), partial(run, advisory_lock.reuse, key)
 
 
 def make_links(*rows: dict[str, Any]) -> None:
@@ -61,16 +52,14 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
 
 def test_two_and_three_processes(interleave: Interleave) -> None:
     two = [pair("new1"), pair("new2")]
-    rows: Sequence[dict[str, Any]]
-    for rows in ([], [{}]):
-        make_links(*rows)
-        text = f"two calls of reuse with the links {rows}"
+    for number in (0, 1):
+        make_links(*[{}] * number)
+        text = f"two calls of reuse with {number} links"
         checking.check_at_once(interleave, two, links, text)
-        text = f"reuse and a deletion with the links {rows}"
+        text = f"reuse and a deletion with {number} links"
         checking.check_at_once(interleave, [pair("new1"), (DELETE, DELETE)], links, text)
     make_links()
-    text = "three calls of reuse without a link"
-    checking.check_at_once(interleave, [*two, pair("new3")], links, text)
+    checking.check_at_once(interleave, [*two, pair("new3")], links, "three calls of reuse")
 
 
 def test_in_a_callers_transaction(interleave: Interleave) -> None:
@@ -81,13 +70,13 @@ def test_in_a_callers_transaction(interleave: Interleave) -> None:
 
 def test_in_threads(interleave: Interleave) -> None:
     make_links()
-    numbers = iter(range(1_000))
+    numbers = itertools.count()
 
-    def call_with_new_key(target_url: str) -> str:
-        return call(f"new{next(numbers)}", target_url)
+    def call(target_url: str) -> str:
+        return run(exercise.reuse, f"new{next(numbers)}", target_url)
 
     for target_url in TARGETS:
-        checking.run_in_threads(partial(call_with_new_key, target_url), turns=10)
+        checking.run_in_threads(partial(call, target_url), times=10)
     created = ShortUrl.objects.count()
     text = f"30 calls of reuse at once for each of two targets leave {created} links"
     checking.fail_unless(created == 2, f"{text}. Right is 2.")

@@ -6,7 +6,6 @@ The programs are those of Hermitage (github.com/ept/hermitage, postgres.md): row
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from django.conf import settings
@@ -80,21 +79,18 @@ ANOMALIES: dict[str, tuple[list[list[str]], Occurs]] = {
 }
 
 
-def runs(statements: list[str]) -> Callable[[], list[Rows]]:
-    """Return a function that runs a transaction and returns what each of its SELECTs has read."""
-
-    def run() -> list[Rows]:
-        reads = []
-        with transaction.atomic(), connection.cursor() as cursor:
-            for statement in statements:
-                if statement == ABORT:
-                    transaction.set_rollback(True)
-                    continue
-                cursor.execute(statement)
-                reads += [dict(cursor.fetchall())] if cursor.description else []
-        return reads
-
-    return run
+def run(statements: list[str]) -> list[Rows]:
+    """Run a transaction, and return what each of its SELECTs has read."""
+    reads = []
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in statements:
+            if statement == ABORT:
+                transaction.set_rollback(True)
+                continue
+            cursor.execute(statement)
+            if cursor.description:
+                reads.append(dict(cursor.fetchall()))
+    return reads
 
 
 def set_up() -> None:
@@ -109,29 +105,18 @@ def cell(name: str, level: str) -> str:
     transactions, occurs = ANOMALIES[name]
 
     def invariant(outcomes: list[Outcome]) -> str:
-        with connection.cursor() as cursor:
-            cursor.execute(ALL)
-            rows = dict(cursor.fetchall())
-        return (
-            f"{name} occurs"
-            if occurs([outcome.returned or [] for outcome in outcomes], rows)
-            else ""
-        )
+        reads = [outcome.returned or [] for outcome in outcomes]
+        [rows] = run([ALL])
+        return name if occurs(reads, rows) else ""
 
-    every = partial(
-        explore,
-        [runs(statements) for statements in transactions],
-        setup=set_up,
-        isolation_level=level,
-    )
-    found = every(invariant=invariant, expected=OperationalError)
-    refused = every(invariant=lambda _: "").raising
-    assert found.complete
-    shown = f"✗ {found.violating}" if found.violating else "✓ 0"
-    text = f"{shown} / {found.schedules}"
+    processes = [partial(run, statements) for statements in transactions]
+    run_all = partial(explore, processes, setup=set_up, isolation_level=level)
+    result = run_all(invariant=invariant, expected=OperationalError)
+    assert result.complete
+    refused = run_all(invariant=lambda _: "").raising
+    text = f"{'✗' if result.violating else '✓'} {result.violating} / {result.schedules}"
     text += f", ⊘ {refused}" if refused else ""
-    worst: Any = found.counterexample
-    return text + (f", `{worst.order}`" if worst else "")
+    return text + (f", `{result.counterexample.order}`" if result.counterexample else "")
 
 
 @pytest.mark.exhaustive
