@@ -131,38 +131,29 @@ def test_a_process_with_an_error_is_refused() -> None:
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
 
 
-def test_the_victim_of_a_deadlock_has_its_cycle() -> None:
+@pytest.mark.parametrize(("order", "step", "victim"), [("121212", 4, 2), ("1212a12", 3, 1)])
+def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
+    order: str, step: int, victim: int
+) -> None:
+    """Its step is in the cycle. It keeps its number, and the verdict follows its last step."""
     kept = recorded("crossed_locks/update_returning")
-    for order, victim in ("121212", 4), ("1212a12", 3):
-        schedule = schedule_of(kept, order)
-        sheet = sheet_of(kept, schedule, len(schedule.steps))
-        first, second = sheet.conflicts
-        assert (first.kind, first.source, first.target) == ("cycle", victim, 7 - victim)
-        assert (second.source, second.target) == (7 - victim, victim)
-        process = schedule.steps[victim - 1]["process"]
-        assert "is ended by PostgreSQL" in sheet.sentences[3]
-        assert first.text_at_source.endswith(f"which waits for process {process}")
-
-
-def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended() -> None:
-    """It keeps its number. The verdict follows its last step."""
-    kept = recorded("crossed_locks/update_returning")
-    for order, victim in ("121212", 2), ("1212a12", 1):
-        schedule = schedule_of(kept, order)
-        second_tries = schedule.whole[len(schedule.steps) :]
-        assert [(step["process"], step["until"]) for step in second_tries] == [
-            (victim, 7), (victim, 8), (victim, 9)
-        ]  # fmt: skip
-        sheet = sheet_of(kept, schedule, 6)
-        assert sheet.sentences[6].startswith(
-            f"Process {victim} tries again, after all have ended, and"
-        )
-        assert sheet.held == "a: 2, b: 2"
-        begun = sheet_of(kept, schedule, 5)
-        assert not begun.ended
-        assert len(begun.rows) == 6  # with that of the open transaction
-    serial = schedule_of(kept, "111222")
-    assert serial.steps == serial.whole
+    schedule = schedule_of(kept, order)
+    sheet = sheet_of(kept, schedule, len(schedule.steps))
+    assert [(conflict.kind, conflict.source, conflict.target) for conflict in sheet.conflicts] == [
+        ("cycle", step, 7 - step),
+        ("cycle", 7 - step, step),
+    ]
+    assert "is ended by PostgreSQL" in sheet.sentences[3]
+    assert sheet.conflicts[0].text_at_source.endswith(f"which waits for process {victim}")
+    again = schedule.whole[len(schedule.steps) :]
+    assert [(step["process"], step["until"]) for step in again] == [
+        (victim, until) for until in (7, 8, 9)
+    ]
+    assert sheet.sentences[6].startswith(f"Process {victim} tries again, after all have ended, and")
+    assert sheet.held == "a: 2, b: 2"
+    begun = sheet_of(kept, schedule, 5)
+    assert not begun.ended
+    assert len(begun.rows) == 6  # with that of the open transaction
 
 
 def test_the_pivot_of_a_write_skew_tries_again() -> None:
