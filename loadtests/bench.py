@@ -34,7 +34,7 @@ FILL = f"""
     FROM generate_series(1, {LINKS}) AS number
 """  # noqa: S608
 COUNTED = "SELECT sum(hits)::bigint + count(*) FROM shorturl_shorturl"
-OVERTIME = 30  # seconds in which wrk and pgbench have to end
+EXTRA_SECONDS = 30  # seconds in which wrk and pgbench have to end
 Load = tuple[str, int]  # what is requested, and by how many clients
 
 
@@ -124,7 +124,7 @@ class Bench:
         kind, clients = load
         self.script.write_text(LUA[kind])
         before = self.execute(COUNTED)
-        options = f"-t1 -c{clients} -d{self.seconds}s --timeout={OVERTIME}"
+        options = f"-t1 -c{clients} -d{self.seconds}s --timeout={EXTRA_SECONDS}"
         output = self.run(["wrk", *options.split(), "-s", str(self.script), url])
         answered = int(re.findall(r"(\d+) requests in", output)[0])
         errors = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
@@ -150,7 +150,7 @@ class Bench:
         address = self.postgres.address
         names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
         variables = {names[name]: str(value) for name, value in address.items()}
-        timeout = self.seconds + OVERTIME
+        timeout = self.seconds + EXTRA_SECONDS
         return subprocess.run(  # noqa: S603
             command,
             check=True,

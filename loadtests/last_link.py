@@ -30,11 +30,11 @@ space = KeySpace(ledger, "spending")
 
 
 @ledger.reconcile
-def quotas_hold(told: Records) -> Verdict:
+def quotas_hold(records: Records) -> Verdict:
     """No spender has more links than its quota. A link has its spender in its target URL."""
     links = Counter(link.target_url.split("/")[3] for link in space.read())
     quotas = Counter(dict.fromkeys(links, LIMIT))
-    return Verdict(counted=links, lost=(links - quotas) + (told.acknowledged - links))
+    return Verdict(counted=links, lost=(links - quotas) + (records.acknowledged - links))
 
 
 class Spender(FastHttpUser):

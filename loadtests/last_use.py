@@ -29,11 +29,11 @@ space = KeySpace(ledger, "resolving", links=LINKS, max_hits=LIMIT)
 
 
 @ledger.reconcile
-def limits_hold(told: Records) -> Verdict:
+def limits_hold(records: Records) -> Verdict:
     """No link has redirected more users than it has counted, or than its limit."""
     hits = Counter({link.key: link.hits for link in space.read()})
     allowed = Counter(dict.fromkeys(space.keys, LIMIT))
-    return Verdict(counted=hits, lost=told.acknowledged - (hits & allowed))  # & is the minimum
+    return Verdict(counted=hits, lost=records.acknowledged - (hits & allowed))  # & is the minimum
 
 
 class Follower(FastHttpUser):

@@ -69,13 +69,13 @@ class Ledger:
 
     def compare(self) -> Result:
         """Return the result so far. The records are copied before the service is asked."""
-        told, problem = deepcopy(self.records), self.problem
+        records, problem = deepcopy(self.records), self.problem
         try:
             if not problem:
-                return Result(told, self.function(told))
+                return Result(records, self.function(records))
         except requests.RequestException as error:
             problem = f"unknown: {error}"
-        return Result(told, Verdict(Counter(), Counter()), problem)
+        return Result(records, Verdict(Counter(), Counter()), problem)
 
     @property
     def is_worker(self) -> bool:
@@ -161,9 +161,9 @@ class Ledger:
             content = {
                 "outcome": self.result.outcome,
                 "exit_code": self.result.exit_code,
-                "lost": max(self.result.lost, self.result.told.failed.total()),
+                "lost": max(self.result.lost, self.result.records.failed.total()),
                 "of": self.result.answered,
-                "failed": self.result.told.failed.total(),
+                "failed": self.result.records.failed.total(),
                 "unknown": self.result.unknown,
                 "per_second": total.total_rps,
                 "p50": total.get_response_time_percentile(0.5),

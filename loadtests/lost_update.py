@@ -28,10 +28,10 @@ space = KeySpace(ledger, "resolving", links=1)
 
 
 @ledger.reconcile
-def hits_are_counted(told: Records) -> Verdict:
+def hits_are_counted(records: Records) -> Verdict:
     """Every acknowledged redirect is in the link's counter."""
     hits = Counter({link.key: link.hits for link in space.read()})
-    return Verdict(counted=hits, lost=told.acknowledged - hits)
+    return Verdict(counted=hits, lost=records.acknowledged - hits)
 
 
 class Follower(FastHttpUser):

@@ -37,26 +37,26 @@ class Verdict(NamedTuple):
 class Result:
     """The records compared with the verdict."""
 
-    def __init__(self, told: Records, verdict: Verdict, problem: str = "") -> None:
-        self.told, self.verdict, self.problem = told, verdict, problem
+    def __init__(self, records: Records, verdict: Verdict, problem: str = "") -> None:
+        self.records, self.verdict = records, verdict
         self.lost = verdict.lost.total()
-        self.answered = told.acknowledged.total() + told.failed.total()
-        self.unknown = told.sent.total() - told.refused.total() - self.answered
-        self.extra = (verdict.counted - (told.sent - told.refused)).total()
+        self.answered = records.acknowledged.total() + records.failed.total()
+        self.unknown = records.sent.total() - records.refused.total() - self.answered
+        extra = (verdict.counted - (records.sent - records.refused)).total()
         if problem or not self.answered:
             self.exit_code, self.outcome = 2, problem or "unknown: no request was acknowledged"
-        elif self.lost or told.failed:
+        elif self.lost or records.failed:
             self.exit_code, self.outcome = 1, "violated"
-        elif self.extra:  # a proxy has repeated requests, or the service counts twice
-            self.exit_code, self.outcome = 2, f"unknown: {self.extra:,} more counted than sent"
+        elif extra:  # a proxy has repeated requests, or the service counts twice
+            self.exit_code, self.outcome = 2, f"unknown: {extra:,} more counted than sent"
         else:
             self.exit_code, self.outcome = 0, "held: acknowledged ≤ counted ≤ sent"
 
     def rows(self, title: str) -> dict[str, str]:
         """Return names and values to show; `title` names what is lost."""
         share = f" = {self.lost / self.answered:.1%}" if self.answered else ""
-        failed = "".join(f", {number:,} {name}" for name, number in self.told.failed.items())
-        counts = {name: f"{counter.total():,}" for name, counter in vars(self.told).items()}
+        failed = "".join(f", {number:,} {name}" for name, number in self.records.failed.items())
+        counts = {name: f"{counter.total():,}" for name, counter in vars(self.records).items()}
         return {
             "outcome": self.outcome,
             title: f"{self.lost:,} of {self.answered:,}{share}",

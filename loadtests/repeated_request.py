@@ -30,10 +30,10 @@ space = KeySpace(ledger, "idempotency")
 
 
 @ledger.reconcile
-def requests_are_carried_out_once(told: Records) -> Verdict:
+def requests_are_carried_out_once(records: Records) -> Verdict:
     """Every target that a user got a link to has exactly one link."""
     links = Counter(link.target_url for link in space.read())
-    missing = Counter({*told.acknowledged}) - links
+    missing = Counter({*records.acknowledged}) - links
     return Verdict(counted=links, lost=(links - Counter({*links})) + missing)
 
 

@@ -32,12 +32,12 @@ space = KeySpace(ledger, "recording_visits", links=LINKS)
 
 
 @ledger.reconcile
-def hits_have_visits(told: Records) -> Verdict:
+def hits_have_visits(records: Records) -> Verdict:
     """Every acknowledged redirect is a visit, and every link has as many visits as hits."""
     links = space.read()
     hits = Counter({link.key: link.hits for link in links})
     visits = Counter({link.key: link.visits for link in links})
-    return Verdict(counted=visits, lost=(told.acknowledged | hits) - visits)  # | is the maximum
+    return Verdict(counted=visits, lost=(records.acknowledged | hits) - visits)  # | is the maximum
 
 
 class Visitor(FastHttpUser):

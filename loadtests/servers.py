@@ -63,7 +63,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[RunningService]:
             url = wait_for_address(process)
             if not url:
                 log.seek(0)
-                last = (log.read().strip().splitlines() or ["no reason was printed"])[-1]
+                last = log.read().strip().rpartition("\n")[2]
                 raise ChildProcessError(f"the service does not start: {last}")
             yield RunningService(url, process)
         finally:
@@ -90,14 +90,13 @@ def stop(process: "subprocess.Popen[Any]") -> None:
         process.kill()
 
 
-def wait_until(condition: Callable[[], object], problem: str, timeout: float) -> float:
-    """Wait until `condition`; return the seconds. Raise TimeoutError with `problem`."""
-    began = time.monotonic()
+def wait_until(condition: Callable[[], object], problem: str, timeout: float) -> None:
+    """Wait until the condition holds; raise TimeoutError with `problem`."""
+    deadline = time.monotonic() + timeout
     while not condition():
-        if time.monotonic() > began + timeout:
+        if time.monotonic() > deadline:
             raise TimeoutError(f"{problem} within {timeout:.0f} s")
         time.sleep(POLL_INTERVAL)
-    return time.monotonic() - began
 
 
 class OwnPostgres:

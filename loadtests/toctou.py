@@ -31,10 +31,10 @@ space = KeySpace(ledger, "creating")
 
 
 @ledger.reconcile
-def links_exist(told: Records) -> Verdict:
+def links_exist(records: Records) -> Verdict:
     """Every acknowledged create has made a link to the target of its user."""
     links = Counter(link.target_url for link in space.read())
-    return Verdict(counted=links, lost=told.acknowledged - links)
+    return Verdict(counted=links, lost=records.acknowledged - links)
 
 
 class Creator(FastHttpUser):

@@ -14,12 +14,12 @@ import sys
 
 from tabulate import tabulate
 
-from loadtests.faults.injected import FAULTS, LIMITS, QUICK, Figure
+from loadtests.faults.injected import FAULTS, MAX_WAITS, USUAL_WAIT, Figure
 from loadtests.faults.traffic import Traffic
 from loadtests.records import Result
 from loadtests.servers import OwnPostgres, RunningService, own_postgres, serving
 
-MARGIN = 0.5  # seconds, for a machine that is busy with the load
+MARGIN_SECONDS = 0.5  # for a machine that is busy with the load
 COLUMNS = ("fault", "acknowledged ≤ counted ≤ sent", "figures")
 
 
@@ -30,16 +30,16 @@ def main() -> int:
     text = "fail only for a wrong count or a missing recovery, as a busy machine misses times"
     parser.add_argument("--counts-only", action="store_true", help=text)
     options = parser.parse_args()
-    rows, is_missed = list[list[str]](), False
+    rows, has_failed = list[list[str]](), False
     with own_postgres() as postgres, serving(DATABASE_URL=postgres.url) as service:
         for name in options.faults or FAULTS:
             result, figures = measure(name, service, postgres)
             rows.append(describe(name, result, figures))
             print(*rows[-1], sep="  ", flush=True)
-            is_late = any(figure.measured > figure.most for figure in figures)
-            is_missed |= bool(result.exit_code) or (is_late and not options.counts_only)
+            is_late = any(figure.measured > figure.limit for figure in figures)
+            has_failed |= bool(result.exit_code) or (is_late and not options.counts_only)
     print(f"\n{tabulate(rows, COLUMNS, 'pipe', disable_numparse=True)}")
-    return int(is_missed)
+    return int(has_failed)
 
 
 def measure(
@@ -55,15 +55,15 @@ def measure(
     figures = FAULTS[name](traffic)
     traffic.wait_until_at_work()
     result, longest = traffic.stop(), traffic.stats.total.max_response_time / 1000
-    limit = LIMITS.get(name, QUICK) + MARGIN
+    limit = MAX_WAITS.get(name, USUAL_WAIT) + MARGIN_SECONDS
     return result, [Figure("longest wait", longest, limit, "s"), *figures]
 
 
 def describe(name: str, result: Result, figures: list[Figure]) -> list[str]:
     """Return the row of a fault."""
-    told, counted = result.told, result.verdict.counted
-    counts = (told.acknowledged, counted, told.sent - told.refused)
-    missed = [f"MISSED: {figure}" for figure in figures if figure.measured > figure.most]
+    records, counted = result.records, result.verdict.counted
+    counts = (records.acknowledged, counted, records.sent - records.refused)
+    missed = [f"MISSED: {figure}" for figure in figures if figure.measured > figure.limit]
     missed += [f"MISSED: {result.rows('lost')}"] if result.exit_code else []
     numbers = " ≤ ".join(f"{counter.total():,}" for counter in counts)
     return [name, numbers, "; ".join([*map(str, figures), *missed])]

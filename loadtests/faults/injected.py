@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from math import inf
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -17,29 +18,29 @@ from loadtests.servers import ROOT, wait_until
 
 # Seconds, as in docs/deploying.md.
 LOCK_TIMEOUT, REQUEST_TIMEOUT, RECEIVE_TIMEOUT, SEND_TIMEOUT = 1.0, 13.0, 5.0, 20.0
-QUICK = 1.0  # of a request that waits for nothing
+USUAL_WAIT = 1.0  # of a request
 TIMEOUT, POLL_INTERVAL, KILL_INTERVAL = 60, 0.1, 1
 FROZEN_SECONDS, BEFORE_SECONDS, LOCKED_SECONDS, OVERLOAD_SECONDS = 20, 2, 6, 5
 CONNECTIONS, CLIENTS, KILLS = 200, 64, 4
 HALF_BODY = b"POST /api/links HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
 BIG_FILE = b"GET /static/ninja/swagger-ui.css HTTP/1.1\r\nHost: localhost\r\n\r\n"  # 177 KB
-HOT_ROW = "SELECT 1 FROM shorturl_shorturl WHERE key = %s FOR UPDATE"
+LOCK_HOT_ROW = "SELECT 1 FROM shorturl_shorturl WHERE key = %s FOR UPDATE"
 # A roll-up waits for the rows that it adds to, after it has deleted those that it moves.
-HOURS = "SELECT 1 FROM shorturl_hourlyvisits FOR UPDATE"
+LOCK_HOURS = "SELECT 1 FROM shorturl_hourlyvisits FOR UPDATE"
 MIDWAY = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'DELETE FROM'"
-LOOK = f"SELECT pg_stat_clear_snapshot(); SELECT pid {MIDWAY}"  # a transaction looks once otherwise
+FIND_MIDWAY = f"SELECT pg_stat_clear_snapshot(); SELECT pid {MIDWAY}"  # not that of before
 
 
 class Figure(NamedTuple):
-    """A measured number, which may be `most` at most."""
+    """A measured number, and its limit."""
 
-    what: str
+    name: str
     measured: float
-    most: float
+    limit: float
     unit: str
 
     def __str__(self) -> str:
-        return f"{self.what} {self.measured:.2f} ≤ {self.most:g} {self.unit}"
+        return f"{self.name} {self.measured:.2f} ≤ {self.limit:g} {self.unit}"
 
 
 def kill_worker(traffic: Traffic) -> list[Figure]:
@@ -82,7 +83,7 @@ def locked_row(traffic: Traffic) -> list[Figure]:
 
     usual = count_others(BEFORE_SECONDS)
     with closing(traffic.postgres.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute(HOT_ROW, [hot])
+        cursor.execute(LOCK_HOT_ROW, [hot])
         meanwhile = count_others(LOCKED_SECONDS)
     return [Figure("other keys slower by", 100 * (1 - meanwhile / usual), 20, "%")]
 
@@ -124,7 +125,7 @@ def slow_clients(
         while clients and time.monotonic() < began + TIMEOUT:
             time.sleep(POLL_INTERVAL)
             clients = [client for client in clients if is_open(client)]
-    return [Figure("all closed after", time.monotonic() - began, timeout + 2 * QUICK, "s")]
+    return [Figure("all closed after", time.monotonic() - began, timeout + 2 * USUAL_WAIT, "s")]
 
 
 def overload(traffic: Traffic) -> list[Figure]:
@@ -152,14 +153,14 @@ def kill_roll_up(traffic: Traffic) -> list[Figure]:
     command = [sys.executable, "manage.py", "roll_up"]
 
     def is_midway() -> bool:
-        cursor.execute(LOOK)
+        cursor.execute(FIND_MIDWAY)
         return bool(cursor.fetchall())
 
     for number in range(KILLS):
         subprocess.run(command, cwd=ROOT, env=variables, check=True, capture_output=True)  # noqa: S603
         traffic.wait_until_at_work()
         with closing(traffic.postgres.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute(HOURS)
+            cursor.execute(LOCK_HOURS)
             with subprocess.Popen(command, cwd=ROOT, env=variables) as process:  # noqa: S603
                 try:
                     wait_until(is_midway, "the roll-up does not wait for its rows", TIMEOUT)
@@ -177,5 +178,5 @@ FAULTS = {
         *(half_bodies, slow_readers, overload, kill_roll_up),
     )
 }
-# The longest waits of a request that are allowed, in seconds, besides QUICK.
-LIMITS = {"frozen_postgres": REQUEST_TIMEOUT, "locked_row": LOCK_TIMEOUT, "overload": float("inf")}
+# The longest waits of a request that are allowed, in seconds, where that is not USUAL_WAIT.
+MAX_WAITS = {"frozen_postgres": REQUEST_TIMEOUT, "locked_row": LOCK_TIMEOUT, "overload": inf}

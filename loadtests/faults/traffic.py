@@ -18,7 +18,7 @@ from loadtests.records import Records, Result, Verdict
 from loadtests.servers import OwnPostgres, RunningService, wait_until
 
 CLIENT_TIMEOUT = 60.0  # seconds, longer than any limit
-AT_WORK = 100  # redirects
+MIN_REDIRECTS = 100  # in a row without an error
 UNAVAILABLE = (0, 502, 503, 504)  # of an outage, which a fault may cause; 0 is no answer
 
 
@@ -31,8 +31,8 @@ class Kind(NamedTuple):
     is_hit: bool = True
 
 
-HOT = Kind()
 KINDS = {
+    "hot": Kind(),
     "cold": Kind(),
     "tagged": Kind("?utm_source=mail&fbclid=x"),
     "forwarding": Kind("?utm_source=mail&page=2"),
@@ -57,7 +57,7 @@ class User(FastHttpUser):
             if response.status_code in expected:
                 response.success()
                 return response
-            self.traffic.unbroken = 0
+            self.traffic.redirects = 0
             if response.status_code not in UNAVAILABLE:
                 self.traffic.records.failed[f"{response.status_code} of {name}"] += 1
         return None
@@ -74,7 +74,7 @@ class User(FastHttpUser):
             records.refused[key] += 1
         elif response is not None and kind.is_hit:
             records.acknowledged[key] += 1
-            self.traffic.unbroken += 1
+            self.traffic.redirects += 1
         return response
 
     def create(self, **values: Any) -> str | None:
@@ -90,25 +90,17 @@ class User(FastHttpUser):
         return str(response.json()["key"])
 
 
-class HotFollower(User):
-    """Follows the hot link."""
-
-    fixed_count = 8
-
-    @task
-    def follow_hot(self) -> None:
-        self.follow(self.traffic.keys["hot"], "hot", HOT)
-
-
 class Follower(User):
-    """Requests the other links."""
+    """Follows the hot link every other time, and requests any of the links in between."""
 
-    fixed_count = 8
+    fixed_count = 16
+    is_hot = False
 
     @task
-    def follow_other(self) -> None:
-        name, kind = random.choice([*KINDS.items()])  # noqa: S311
-        response = self.follow(self.traffic.keys[name], name, kind)
+    def follow_link(self) -> None:
+        self.is_hot = not self.is_hot
+        name = "hot" if self.is_hot else random.choice([*KINDS])  # noqa: S311
+        response = self.follow(self.traffic.keys[name], name, KINDS[name])
         if response and name == "forwarding" and "page=2" not in response.headers["Location"]:
             self.traffic.records.failed["query not forwarded"] += 1
 
@@ -122,7 +114,7 @@ class LimitedFollower(User):
     def follow_limited(self) -> None:
         key = self.traffic.limited or self.create(max_hits=5)
         self.traffic.limited = key
-        response = self.follow(key, "limited", HOT) if key else None
+        response = self.follow(key, "limited", Kind()) if key else None
         if response is not None and response.status_code == HTTPStatus.GONE:
             self.traffic.limited = None
 
@@ -144,31 +136,31 @@ class Visitor(User):
 class Traffic:
     """The users of a service, who begin at once, and their records.
 
-    `keys` has the key of the hot link and of each of KINDS, and `limited` that of a link which is
-    not used up. `unbroken` counts the redirects since a request has failed.
+    `keys` has the key of the link of each of KINDS, and `limited` that of a link which is not used
+    up. `redirects` counts those since a request has failed.
     """
 
     def __init__(self, service: RunningService, postgres: OwnPostgres) -> None:
         self.service, self.postgres = service, postgres
         self.space = f"lab-{uuid.uuid4().hex[:5]}"
-        self.records, self.unbroken = Records(), 0
+        self.records, self.redirects = Records(), 0
         self.limited: str | None = None
         User.traffic, User.host = self, service.url
-        users: list[Any] = [HotFollower, Follower, LimitedFollower, Visitor]
+        users: list[Any] = [Follower, LimitedFollower, Visitor]
         environment = Environment(user_classes=users, stop_timeout=CLIENT_TIMEOUT)
         self.stats, self.runner = environment.stats, environment.create_local_runner()
         self.first_user = Visitor(environment)
         self.keys = {
-            name: str(self.first_user.create(forward_query=name == "forwarding"))
-            for name in ("hot", *KINDS)
+            name: str(self.first_user.create(forward_query=name == "forwarding")) for name in KINDS
         }
         number = sum(user.fixed_count for user in users)
         self.runner.start(number, spawn_rate=number)
 
     def wait_until_at_work(self) -> None:
         """Wait for redirects in a row without an error; raise TimeoutError."""
-        self.unbroken = 0
-        wait_until(lambda: self.unbroken >= AT_WORK, "the load is not answered", CLIENT_TIMEOUT)
+        self.redirects = 0
+        problem = "the load is not answered"
+        wait_until(lambda: self.redirects >= MIN_REDIRECTS, problem, CLIENT_TIMEOUT)
 
     def stop(self) -> Result:
         """Wait for the answers to all requests, and compare them with the service."""
@@ -179,7 +171,7 @@ class Traffic:
         return compare(self.records, [Link(*row) for row in links["links"]])
 
 
-def compare(told: Records, links: list[Link]) -> Result:
+def compare(records: Records, links: list[Link]) -> Result:
     """Compare the records with the links: hits by key, creates by target URL.
 
     A hit without a visit is lost, and so are a visit without a hit and a use beyond the limit.
@@ -189,4 +181,4 @@ def compare(told: Records, links: list[Link]) -> Result:
     limits = Counter({link.key: link.max_hits or link.hits for link in links})
     counted = hits + Counter(link.target_url for link in links)
     wrong = (hits - visits) + (visits - hits) + (hits - limits)
-    return Result(told, Verdict(counted, lost=(told.acknowledged - counted) + wrong))
+    return Result(records, Verdict(counted, lost=(records.acknowledged - counted) + wrong))

@@ -27,10 +27,11 @@ LOCUST = [sys.executable, "-m", "locust", "-f", "loadtests/lost_update.py"]
 def test_a_wrong_strategy_is_violated_and_a_right_one_holds(
     service: RunningService, tmp_path: Path, script: str, wrong: str, right: str
 ) -> None:
+    port = free_port()
+    processes = ["--processes", "2", "--master-bind-port", port, "--master-port", port]
     for strategy, exit_code in ((wrong, 1), (right, 0)):
-        result = run_script(
-            script, service.url, tmp_path / "ledger", "--strategy", strategy, "--processes", "2"
-        )
+        options = ["--strategy", strategy, *processes]
+        result = run_script(script, service.url, tmp_path / "ledger", *options)
         assert result["exit_code"] == exit_code, result
 
 
