@@ -28,8 +28,6 @@ from pginterleave.steps import Outcome
 IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
 DONE, FAILED = "done", "failed"
 
-JOIN_TIMEOUT = 0.1  # seconds for each thread to end, within Control.close_timeout for all
-
 
 class Process:
     """A thread with a database session, which takes one step whenever it is told to."""
@@ -231,9 +229,6 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
     def pids(of: list[Process]) -> list[int]:
         return [pid for process in of for pid in (*process.pids(), *process.session.copies)]
 
-    def alive() -> list[Process]:
-        return [process for process in processes if process.thread.is_alive()]
-
     limit = time.monotonic() + control.close_timeout
     hanging = [process for process in processes if process.state == RUNNING]
     for process in processes:
@@ -244,15 +239,9 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
             process.interrupt()
     for process in processes:
         if process.thread.ident:
-            process.thread.join(max(0.01, min(JOIN_TIMEOUT, limit - time.monotonic())))
-    left = alive()
+            process.thread.join(max(0.01, limit - time.monotonic()))
+    left = [process for process in processes if process.thread.is_alive()]
     control.terminate(pids(left))
-    while left and time.monotonic() < limit:
-        # A bare `except:` swallows this, unless it comes between two iterations of its loop.
-        for process in left:
-            process.interrupt()
-        left[0].thread.join(0.001)
-        left = alive()
     control.restore()
     open_ = True
     with contextlib.suppress(control.database.Error):
