@@ -18,7 +18,7 @@ class Bar(NamedTuple):
 
 class Tick(NamedTuple):
     label: str
-    place: float  # in percent from the left or the top
+    position: float  # in percent from the left or the top
     minor: bool = False  # hidden in a narrow window
 
 

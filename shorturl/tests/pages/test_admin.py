@@ -99,8 +99,8 @@ def test_only_the_target_can_be_edited(admin_client: Client, link: ShortUrl) -> 
 
 
 def test_title_and_tags_and_an_invalid_target(admin_client: Client, link: ShortUrl) -> None:
-    said = text(admin_client.post(page(link), {"target_url": "https://testserver/x"}))
-    assert "is an address of this service" in said
+    page_text = text(admin_client.post(page(link), {"target_url": "https://testserver/x"}))
+    assert "is an address of this service" in page_text
     assert ShortUrl.objects.get().target_url == TARGET
     sent = {"target_url": "example.org/x", "title": "A", "tags": "b, C"}
     assert admin_client.post(page(link), sent).status_code == 302

@@ -289,7 +289,7 @@ def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, lab
     ticks = drawn.ticks
     assert 1 <= len(ticks) <= 13
     assert "|".join(tick.label for tick in ticks[:3]) == labels
-    positions = [tick.place for tick in ticks if not tick.minor]
+    positions = [tick.position for tick in ticks if not tick.minor]
     assert all(later - sooner > 12 for sooner, later in pairwise(positions))
     assert drawn.top == 2
 
@@ -299,7 +299,7 @@ def test_the_chart_has_round_numbers_at_its_side() -> None:
     for most in (0, 1, 2, 7, 99, 12_345, 10**15):
         lines = Chart([Bar(now, most, 0), Bar(now + timedelta(hours=1))]).lines
         assert 2 <= len(lines) <= 6
-        assert (lines[0].place, lines[-1].place) == (100, 0)
+        assert (lines[0].position, lines[-1].position) == (100, 0)
     assert list(map(line_step, (0, 5, 6, 51, 501))) == [1, 1, 2, 20, 200]
 
 
