@@ -54,8 +54,6 @@ def admin(path: str, **fields: Any) -> Callable[[], int]:
 
 remove_account = command("remove_account", "user0")
 
-# --- Accounts ------------------------------------------------------------------------------------
-
 
 def test_an_account_is_removed_beside_a_create(interleave: Interleave) -> None:
     owner = user()
@@ -81,9 +79,6 @@ def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interle
     interleave(remove_account, admin("shorturl/apitoken/add/", **fields))
 
 
-# --- Tokens --------------------------------------------------------------------------------------
-
-
 def test_a_token_is_revoked_twice(interleave: Interleave) -> None:
     bearer("backup")
     interleave(command("token", "revoke", "backup"), expected=CommandError)
@@ -101,19 +96,6 @@ def test_a_token_is_changed_and_revoked_in_the_admin(interleave: Interleave) -> 
 def test_two_add_a_token_of_the_same_name_in_the_admin(interleave: Interleave) -> None:
     one, other = (admin("shorturl/apitoken/add/", name="backup") for _ in range(2))
     interleave(one, other, try_again=lambda outcome: outcome.returned == HTTPStatus.BAD_REQUEST)
-
-
-# --- Links in the admin --------------------------------------------------------------------------
-
-
-@pytest.mark.exhaustive
-def test_two_delete_the_same_link_in_the_admin(interleave: Interleave) -> None:
-    link = operations.create(TARGET, key="a")
-    fields = {"action": "delete_selected", "_selected_action": link.pk, "post": "yes"}
-    interleave(*(admin("shorturl/shorturl/", **fields) for _ in range(2)))
-
-
-# --- Links of an owner ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("beside", ["delete", "follow"])
@@ -134,9 +116,6 @@ def test_an_owner_deletes_several_links(beside: str, interleave: Interleave) -> 
     interleave(delete("a", "b"), others[beside])
 
 
-# --- Receivers of events -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("beside", ["subscribe", "unsubscribe", "create"])
 def test_a_receiver_is_added(beside: str, interleave: Interleave) -> None:
     def add() -> None:
@@ -152,9 +131,6 @@ def test_a_receiver_is_added(beside: str, interleave: Interleave) -> None:
         interleave(add, others[beside], setup=partial(unsubscribe, RECEIVER))
     finally:
         unsubscribe(RECEIVER)
-
-
-# --- Commands ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("other", [("b.example", "a.example"), ("a.example", "--lift")])

@@ -13,8 +13,8 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models.functions import Now
 from django.test import Client, RequestFactory
 from pytest_django import Settings
+from pytest_django.asserts import assertContains
 
-from shorturl import operations
 from shorturl.exceptions import KeyTaken
 from shorturl.limits import quotas
 from shorturl.limits.quotas import DAY
@@ -74,19 +74,10 @@ def test_the_form_keeps_what_was_typed_and_says_when(client: Client) -> None:
     for _ in range(2):
         assert client.post("/", {"target_url": TARGET}).status_code == 303
     response = client.post("/", {"target_url": TARGET, "key": "mine"})
-    page = response.content.decode()
-    assert response.status_code == 429
-    assert int(response["Retry-After"]) <= 86_400
+    message = "The quota of 2 links a day from one network is used up. Try again in"
+    assertContains(response, message, status_code=429)
+    assertContains(response, 'value="mine"', status_code=429)
     assert response["RateLimit-Policy"] == '"day";q=2;w=86400'
-    assert "The quota of 2 links a day from one network is used up. Try again in" in page
-    assert 'value="mine"' in page
-
-
-def test_a_create_that_fails_costs_nothing(client: Client, headers: dict[str, str]) -> None:
-    for expected in (201, 409, 409, 409):
-        response = create(client, {"target_url": TARGET, "key": "mine"}, headers=headers)
-        assert response.status_code == expected
-    assert spent() == [1]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -151,23 +142,13 @@ def test_a_spent_quota_lets_the_form_reuse(client: Client, settings: Settings) -
     assert ShortUrl.objects.count() == 1
 
 
-def test_a_link_that_was_created_concurrently_is_given_back(
-    client: Client, own_links: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The query before the lock finds no link, and the query under the lock does."""
-    assert reuse(client, own_links) == 201
-    monkeypatch.setattr(operations, "reusable", lambda target_url, owner_id: None)
-    assert reuse(client, own_links) == 200
-    assert spent() == [1]
-
-
 def test_the_quota_bounds_the_answers_that_are_kept(
     client: Client, own_links: dict[str, str]
 ) -> None:
     """An answer that reuses a link costs one link, because it is kept. Repeating it is free."""
     keys = ["a", "b", "c", "c", "d", "e"]
-    found = [reuse(client, {**own_links, "Idempotency-Key": key}) for key in keys]
-    assert found == [201, 200, 200, 200, 429, 429]
+    statuses = [reuse(client, {**own_links, "Idempotency-Key": key}) for key in keys]
+    assert statuses == [201, 200, 200, 200, 429, 429]
     assert spent() == [3] == [IdempotencyRecord.objects.count()]
     assert ShortUrl.objects.count() == 1
 
@@ -214,11 +195,11 @@ def test_addresses_of_one_network_spend_together(
         request = RequestFactory().post("/", REMOTE_ADDR=remote)
         return quotas.spender_of(AnonymousUser(), request)
 
-    found = spender(address)
-    assert (found == spender(other)) is same
-    assert len(found) <= 100
+    name = spender(address)
+    assert (name == spender(other)) is same
+    assert len(name) <= 100
     settings.SECRET_KEY = "another"
-    assert spender(address) != found
+    assert spender(address) != name
 
 
 def test_counters_are_kept_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,25 +130,6 @@ def test_a_day_has_at_most_500_values_of_a_dimension(monkeypatch: pytest.MonkeyP
     assert_each_visit_is_counted_once()
 
 
-def test_it_goes_on_until_a_batch_is_not_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "BATCH", 2)
-    for _ in range(5):
-        add_recent(NEWS)
-    assert roll_up_visits() == 5
-    assert hours() == [(TODAY, 0, 5, 0)]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_second_roll_up_leaves_the_visits_to_the_first(elsewhere: CursorWrapper) -> None:
-    add_recent(NEWS)
-    elsewhere.execute("BEGIN")
-    elsewhere.execute(batches.TRY_LOCK)
-    assert roll_up_visits() == 0
-    elsewhere.execute("ROLLBACK")
-    assert roll_up_visits() == 1
-    assert_each_visit_is_counted_once()
-
-
 @pytest.mark.django_db(transaction=True)
 def test_a_roll_up_that_is_killed_has_moved_whole_batches(
     monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
@@ -209,15 +190,6 @@ def test_each_key_of_a_statement_has_its_own_visits() -> None:
     with_cursor(combined.count, {"b": [BOT], "none": [BOT], "a": [NEWS, BOT, NEWS]})
     roll_up_visits()
     assert [visits[2:] for visits in hours("a") + hours("b")] == [(2, 1), (0, 1)]
-
-
-def test_erased_links_leave_no_visits() -> None:
-    add_recent(NEWS)
-    roll_up_visits()
-    add_recent(NEWS)
-    ShortUrl.objects.all().erase()
-    for model in (RecentVisits, HourlyVisits, DailyVisits):
-        assert not model._base_manager.exists()
 
 
 @pytest.mark.django_db(transaction=True)
