@@ -57,8 +57,14 @@ def create(
     validate_target_url(target_url)
     if key is not None:
         keys.validate_custom_key(key)
-    values: dict[str, Any] = {"owner_id": owner_id, "max_hits": max_hits, "expires_at": expires_at}
-    values |= {"title": title, "tags": tags, "forward_query": forward_query}
+    values: dict[str, Any] = {
+        "owner_id": owner_id,
+        "max_hits": max_hits,
+        "expires_at": expires_at,
+        "title": title,
+        "tags": tags,
+        "forward_query": forward_query,
+    }
     with in_transaction():
         bans.refuse_banned([target_url])
         if key is None:
@@ -68,7 +74,7 @@ def create(
         try:
             return on_conflict.create(target_url, keys=[key], **values)
         except KeySpaceExhausted as error:
-            raise KeyTaken(key, deleted=bool(deleted([key]))) from error
+            raise KeyTaken(key, deleted=bool(deleted_keys([key]))) from error
 
 
 def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> list[ShortUrl]:
@@ -94,9 +100,9 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
             return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
     except LinksRefused as refused:
         taken = [error for error in refused.errors.values() if isinstance(error, KeyTaken)]
-        gone = deleted(error.key for error in taken)
+        deleted = deleted_keys(error.key for error in taken)
         for error in taken:
-            error.deleted = error.key in gone
+            error.deleted = error.key in deleted
         raise
 
 
@@ -117,8 +123,8 @@ def in_transaction() -> AbstractContextManager[None]:
     return nullcontext() if connection.in_atomic_block else transaction.atomic()
 
 
-def deleted(taken: Iterable[str]) -> set[str]:
-    links = ShortUrl.objects.filter(key__in=list(taken), deleted_at__isnull=False)
+def deleted_keys(keys_in_use: Iterable[str]) -> set[str]:
+    links = ShortUrl.objects.filter(key__in=list(keys_in_use), deleted_at__isnull=False)
     return set(links.values_list("key", flat=True))
 
 

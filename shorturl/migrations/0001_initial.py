@@ -294,7 +294,10 @@ class Migration(migrations.Migration):
                 (
                     "subscription",
                     models.ForeignKey(
-                        "shorturl.Subscription", models.CASCADE, db_index=False, related_name="+"
+                        "shorturl.Subscription",
+                        models.CASCADE,
+                        db_index=False,
+                        related_name="events",
                     ),
                 ),
                 ("key", models.CharField(max_length=64)),

@@ -39,7 +39,7 @@ class LinkEvent(models.Model):
     transaction holds the link's row lock, so the ids of one link are committed in their order.
     """
 
-    subscription = models.ForeignKey(Subscription, models.CASCADE, "+", db_index=False)
+    subscription = models.ForeignKey(Subscription, models.CASCADE, "events", db_index=False)
     key = models.CharField(max_length=keys.MAX_LENGTH)
     type = models.CharField(max_length=20)  # such as link.created
     at = models.DateTimeField(db_default=Now())

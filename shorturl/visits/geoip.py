@@ -3,6 +3,7 @@
 No database is included. Addresses are not stored.
 """
 
+import re
 from functools import cache
 from typing import Any
 
@@ -18,7 +19,7 @@ def problem() -> str:
     if not settings.SHORTURL_GEOIP:
         return ""
     try:
-        kind = opened(settings.SHORTURL_GEOIP).metadata().database_type
+        kind = open_database(settings.SHORTURL_GEOIP).metadata().database_type
     except OSError as error:
         return str(error.strerror)
     except (ValueError, maxminddb.InvalidDatabaseError) as error:
@@ -31,14 +32,13 @@ def country_of(address: str | None) -> str:
     if address is None:
         return ""
     try:
-        found: Any = opened(settings.SHORTURL_GEOIP).get(address.partition("%")[0])
-        country = found["country"]["iso_code"]
+        row: Any = open_database(settings.SHORTURL_GEOIP).get(address.partition("%")[0])
+        country = row["country"]["iso_code"]
     except (OSError, ValueError, LookupError, TypeError, maxminddb.InvalidDatabaseError):
         return ""
-    known = isinstance(country, str) and len(country) == 2 and country.isascii()
-    return country if known and country.isalpha() else ""
+    return country if re.fullmatch("[A-Za-z]{2}", str(country)) else ""
 
 
 @cache  # for all threads; a new file is read after a restart
-def opened(path: str) -> maxminddb.Reader:
+def open_database(path: str) -> maxminddb.Reader:
     return maxminddb.open_database(path)

@@ -21,9 +21,9 @@ class Command(DatabaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("domains", nargs="*", metavar="DOMAIN", help="such as example.com")
-        does = parser.add_mutually_exclusive_group()
-        does.add_argument("--lift", action="store_true", help="lift the bans of these domains")
-        does.add_argument("--list", action="store_true", help="list the banned domains")
+        action = parser.add_mutually_exclusive_group()
+        action.add_argument("--lift", action="store_true", help="lift the bans of these domains")
+        action.add_argument("--list", action="store_true", help="list the banned domains")
 
     def handle(self, *args: Any, domains: list[str], lift: bool, **options: Any) -> None:
         if bool(domains) == options["list"]:

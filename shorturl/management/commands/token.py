@@ -20,30 +20,22 @@ class Command(BaseCommand):
     help = "Create, list and revoke the tokens that programs use for the API."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        does = parser.add_subparsers(required=True, metavar="create | list | revoke")
-        create = does.add_parser("create", help="create a token and print it, once")
-        create.add_argument("name", metavar="NAME", help="the program or person, such as backup")
-        create.add_argument(
-            "--user", metavar="USERNAME", help="the owner of the links; default: all links"
-        )
-        create.add_argument(
-            "--scopes",
-            nargs="+",
-            choices=ApiToken.SCOPES,
-            default=ApiToken.SCOPES,
-            help="what the token may do; default: everything",
-        )
-        create.set_defaults(do=self.create)
-        show = does.add_parser(
-            "list", help="list the tokens: name, prefix, when created, when revoked"
-        )
-        show.set_defaults(do=self.list)
-        revoke = does.add_parser("revoke", help="refuse a token from the next call on")
-        revoke.add_argument("which", metavar="PREFIX|NAME", help="prefix or name of the token")
-        revoke.set_defaults(do=self.revoke)
+        actions = parser.add_subparsers(required=True, metavar="create | list | revoke")
+        create = actions.add_parser("create", help="create a token and print it, once")
+        create.add_argument("name", metavar="NAME", help="who or what uses it, such as backup")
+        create.add_argument("--user", metavar="USERNAME", help="limits it to this user's links")
+        scopes = ApiToken.SCOPES
+        may = "what it may do, by default everything"
+        create.add_argument("--scopes", nargs="+", choices=scopes, default=scopes, help=may)
+        create.set_defaults(action=self.create)
+        list_all = actions.add_parser("list", help="list the tokens: name, prefix, times, scopes")
+        list_all.set_defaults(action=self.list)
+        revoke = actions.add_parser("revoke", help="refuse a token from the next call on")
+        revoke.add_argument("which", metavar="PREFIX|NAME", help="its prefix or its name")
+        revoke.set_defaults(action=self.revoke)
 
-    def handle(self, *args: Any, do: Any, **options: Any) -> None:
-        do(**options)
+    def handle(self, *args: Any, action: Any, **options: Any) -> None:
+        action(**options)
 
     def create(self, name: str, user: str | None, scopes: Sequence[str], **options: Any) -> None:
         may = {f"can_{scope}": scope in scopes for scope in ApiToken.SCOPES}
@@ -53,12 +45,11 @@ class Command(BaseCommand):
             token.full_clean()
             token.save()
         except ValidationError as error:
-            raise CommandError(
-                f"{name!r} is not a valid name: {' '.join(error.messages)}"
-            ) from error
+            reasons = " ".join(error.messages)
+            raise CommandError(f"{name!r} is not a valid name: {reasons}") from error
         except IntegrityError as error:  # by another process, since full_clean()
-            why = "the name was just taken, or the account removed"
-            raise CommandError(f"{name!r} is not created: {why}.") from error
+            reason = "the name was just taken, or the account removed"
+            raise CommandError(f"{name!r} is not created: {reason}.") from error
         self.stdout.write(token.text)
         self.stderr.write(
             f"This is the token of {token.name!r}. Keep it now: it is not stored, "
@@ -70,22 +61,21 @@ class Command(BaseCommand):
         width = max((len(token.name) for token in tokens), default=0)
         for token in tokens:
             state = f"revoked {token.revoked_at:%Y-%m-%d %H:%M}" if token.revoked_at else "valid"
-            made = f"{token.created_at:%Y-%m-%d %H:%M}"
-            whose = f"of {token.user}" if token.user else "of all users"
+            owner = f"of {token.user}" if token.user else "of all users"
             self.stdout.write(
-                f"{token.name:{width}}  {token.prefix}…  created {made}  {state}  "
-                f"{','.join(token.scopes) or 'nothing'} {whose}"
+                f"{token.name:{width}}  {token.prefix}…  created {token.created_at:%Y-%m-%d %H:%M}"
+                f"  {state}  {','.join(token.scopes) or 'nothing'} {owner}"
             )
         if not tokens:
             self.stderr.write("There are no tokens: create one with `token create NAME`.")
 
     def revoke(self, which: str, **options: Any) -> None:
-        found = ApiToken.objects.none()
+        tokens = ApiToken.objects.none()
         if which.isprintable():  # all names are printable, and PostgreSQL refuses a NUL
-            found = ApiToken.objects.filter(Q(name=which) | Q(prefix=which.rstrip("…")))
-        if len(found) != 1:
-            how_many = "Several tokens are" if found else "No token is"
+            tokens = ApiToken.objects.filter(Q(name=which) | Q(prefix=which.rstrip("…")))
+        if len(tokens) != 1:
+            how_many = "Several tokens are" if tokens else "No token is"
             raise CommandError(f"{how_many} called {which!r}: see `token list`.")
-        if not found.filter(revoked_at=None).update(revoked_at=Now()):
+        if not tokens.filter(revoked_at=None).update(revoked_at=Now()):
             raise CommandError(f"The token {which!r} is revoked already.")
         self.stderr.write(f"The token {which!r} is revoked.")

@@ -5,11 +5,11 @@ from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
-from django.db.models import Count, OuterRef, Subquery
+from django.db.models import Count
 
 from shorturl.events.subscribing import subscribe, unsubscribe
 from shorturl.management.database_command import DatabaseCommand
-from shorturl.models import LinkEvent, Subscription
+from shorturl.models import Subscription
 
 
 class Command(DatabaseCommand):
@@ -19,20 +19,18 @@ class Command(DatabaseCommand):
     what_now = "Nothing was changed: try again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        does = parser.add_subparsers(required=True, metavar="add | list | remove")
-        for do, what in (
-            (self.add, "send this address every later change, and print its secret"),
-            (self.remove, "send it nothing more, and delete its waiting events"),
-        ):
-            one = does.add_parser(do.__name__, help=what)
-            one.add_argument("url", metavar="URL", help="for example https://example.com/hook")
-            one.set_defaults(do=do)
-        does.add_parser("list", help="list the receivers and how many events wait").set_defaults(
-            do=self.list
-        )
+        actions = parser.add_subparsers(required=True, metavar="add | list | remove")
+        add = actions.add_parser("add", help="send it every later change, and print its secret")
+        remove = actions.add_parser("remove", help="send nothing more; delete its waiting events")
+        for action in (add, remove):
+            action.add_argument("url", metavar="URL", help="such as https://example.com/hook")
+        add.set_defaults(action=self.add)
+        remove.set_defaults(action=self.remove)
+        list_all = actions.add_parser("list", help="list the receivers and how many events wait")
+        list_all.set_defaults(action=self.list)
 
-    def handle(self, *args: Any, do: Any, **options: Any) -> None:
-        do(**options)
+    def handle(self, *args: Any, action: Any, **options: Any) -> None:
+        action(**options)
 
     def add(self, url: str, **options: Any) -> None:
         try:
@@ -46,9 +44,6 @@ class Command(DatabaseCommand):
             raise CommandError(f"No receiver is {url!r}: see `webhook list`.")
 
     def list(self, **options: Any) -> None:
-        events = (
-            LinkEvent.objects.filter(subscription=OuterRef("pk")).order_by().values("subscription")
-        )
-        waiting = Subquery(events.annotate(number=Count("pk")).values("number"))
-        for each in Subscription.objects.annotate(waiting=waiting).order_by("id"):
-            self.stdout.write(f"{each.url}  {each.waiting or 0:,} events wait")
+        receivers = Subscription.objects.annotate(waiting=Count("events")).order_by("id")
+        for receiver in receivers:
+            self.stdout.write(f"{receiver.url}  {receiver.waiting:,} events wait")

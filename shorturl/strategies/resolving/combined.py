@@ -39,7 +39,7 @@ SEVERAL = sql.SQL("""
 
 
 def resolve(key: str) -> ShortUrl:
-    """Count a hit as the service does, which runs on count_one() and count() for several hits.
+    """Count a hit by the statement that counts several; the service's also records visits.
 
     Why nothing can go wrong: as in `update_returning`. The statement counts all of its hits or
     none.

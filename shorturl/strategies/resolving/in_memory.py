@@ -59,9 +59,10 @@ def resolve(key: str) -> ShortUrl:
 def write() -> None:
     """Add the hits in memory to the links."""
     with HITS.lock:
-        taken, HITS.waiting = HITS.waiting, Counter()
+        hits_of_links = HITS.waiting
+        HITS.waiting = Counter()
     try:
-        for pk, hits in taken.items():
+        for pk, hits in hits_of_links.items():
             ShortUrl.objects.filter(pk=pk).update(hits=F("hits") + hits)
     finally:
         connection.close()  # of this thread

@@ -23,5 +23,5 @@ def reuse(
     When to use it: never.
     """
     links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
-    found = links.order_by("id").first()
-    return (found, False) if found else (create(), True)
+    link = links.order_by("id").first()
+    return (link, False) if link else (create(), True)

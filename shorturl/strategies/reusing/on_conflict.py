@@ -49,5 +49,5 @@ def reuse(
         with connection.cursor() as cursor:
             cursor.execute(CLAIM, [sha256(f"{owner_id} {target_url}".encode()).digest()])
         links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
-        found = links.order_by("id").first()
-        return (found, False) if found else (create(), True)
+        link = links.order_by("id").first()
+        return (link, False) if link else (create(), True)

@@ -46,8 +46,8 @@ def reuse(
                 with connection.cursor() as cursor:
                     cursor.execute("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
                 links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
-                found = links.order_by("id").first()
-                return (found, False) if found else (create(), True)
+                link = links.order_by("id").first()
+                return (link, False) if link else (create(), True)
         except OperationalError as error:
             if not isinstance(error.__cause__, errors.SerializationFailure):
                 raise

@@ -170,6 +170,7 @@ def test_a_visitor_who_creates_a_link_is_told_its_address(
     assertContains(response, 'href="http://testserver/spring"')
 
 
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("act", ["change", "delete"])
 def test_a_former_owner_changes_nothing(interleave: Interleave, act: str) -> None:
     """The statement itself asks for the owner.

@@ -77,6 +77,7 @@ def test_list() -> None:
     assert not any(text in lines for text in texts)
 
 
+@pytest.mark.django_db(transaction=True)
 def test_two_make_a_token_of_the_same_name(interleave: Interleave) -> None:
     """Process 1 looks, and process 2 makes the token. The constraint refuses that of process 1."""
 
