@@ -1,4 +1,4 @@
-"""Models of three other projects, each with a table for partial counts."""
+"""Models of two other projects, each with a table for partial counts."""
 
 import uuid
 from typing import Any
@@ -16,8 +16,7 @@ CLOCK: models.Func = models.Func(
 LINK_LIVE = sql.SQL("""deleted_at IS NULL
     AND (expires_at IS NULL OR expires_at > statement_timestamp())
     AND (max_hits IS NULL OR hits < max_hits)""")
-BOOKMARK_LIVE = sql.SQL("TRUE")
-PAGE_LIVE = sql.SQL("deleted_at IS NULL")
+BOOKMARK_LIVE = sql.SQL("deleted_at IS NULL")
 
 
 class KeySpaceExhausted(Exception):
@@ -57,25 +56,16 @@ class Link(models.Model):
 
 
 class Bookmark(models.Model):
-    """Other names, a UUID as primary key, and defaults in Python only."""
+    """Other names, a UUID as primary key, defaults in Python only, and soft delete.
+
+    A key is free again when its bookmark is deleted.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
-    slug = models.SlugField(unique=True)
+    slug = models.SlugField()
     url = models.URLField()
     clicks = models.PositiveIntegerField(default=0)
     added = models.DateTimeField(auto_now_add=True)
-
-    LIVE = Q()
-    objects = Rows.as_manager()
-
-
-class Page(models.Model):
-    """Soft delete: a key is free again when its page is deleted."""
-
-    key = models.CharField(max_length=20)
-    target_url = models.CharField(max_length=2000)
-    hits = models.PositiveIntegerField(default=0)
-    created_at = models.DateTimeField(auto_now_add=True)
     deleted_at = models.DateTimeField(null=True)
 
     LIVE = Q(deleted_at=None)
@@ -84,7 +74,7 @@ class Page(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["key"], condition=Q(deleted_at=None), name="links_page_live_key_uk"
+                fields=["slug"], condition=Q(deleted_at=None), name="links_bookmark_live_slug_uk"
             )
         ]
 
@@ -103,20 +93,11 @@ class LinkCount(models.Model):
 
 
 class BookmarkCount(models.Model):
-    short_url = models.ForeignKey(Bookmark, to_field="slug", db_column="slug", **UNCHECKED)
+    """Partial counts of a bookmark, by its id, because another bookmark may get its key."""
+
+    short_url = models.ForeignKey(Bookmark, **UNCHECKED)
     slot = models.PositiveSmallIntegerField(null=True)
     clicks = models.PositiveBigIntegerField()
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="markcount_uk")]
-
-
-class PageCount(models.Model):
-    """Partial counts of a Page, by its id, because another Page may get its key."""
-
-    short_url = models.ForeignKey(Page, **UNCHECKED)
-    slot = models.PositiveSmallIntegerField(null=True)
-    hits = models.PositiveBigIntegerField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["short_url", "slot"], name="pagecount_uk")]
