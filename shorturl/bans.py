@@ -17,7 +17,7 @@ from shorturl.exceptions import TargetBanned
 from shorturl.links.validators import shortened, target_host, validate_url
 from shorturl.models import CLOCK, BannedDomain, ShortUrl
 
-LINKS_AT_A_TIME = 10_000  # that a ban looks at
+BATCH_SIZE = 10_000  # links that a statement reads
 # A hit compares the expiry with the time at which its statement began. This may be before the ban's
 # UPDATE, which may still get the row first. No statement takes so long: see statement_timeout.
 BEFORE_HITS_UNDER_WAY = timedelta(minutes=1)
@@ -62,7 +62,7 @@ def expire_links(domains: frozenset[str]) -> int:
     expired, last = 0, 0
     while True:
         rows = links.filter(id__gt=last).order_by("id").values_list("id", "target_url")
-        batch = list(rows[:LINKS_AT_A_TIME])
+        batch = list(rows[:BATCH_SIZE])
         if not batch:
             return expired
         last, _ = batch[-1]

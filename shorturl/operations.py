@@ -174,7 +174,7 @@ def answer(
     Raises InFlight while the first request with this key is in progress, and
     KeyReused if the first request with this key was a different one.
     """
-    kept = idempotency.answer(caller, key, fingerprint, work=work)
-    if kept.fingerprint != fingerprint:
+    record = idempotency.answer(caller, key, fingerprint, work=work)
+    if record.fingerprint != fingerprint:
         raise KeyReused(key)
-    return kept
+    return record

@@ -18,12 +18,10 @@ from shorturl.models.short_url import BannedDomain as BannedDomain
 from shorturl.models.short_url import LinkState as LinkState
 from shorturl.models.short_url import ShortUrl as ShortUrl
 from shorturl.models.short_url import ShortUrlQuerySet as ShortUrlQuerySet
-from shorturl.models.visits import DAILY_YEARS as DAILY_YEARS
 from shorturl.models.visits import HOURLY_DAYS as HOURLY_DAYS
 from shorturl.models.visits import MAX_VALUES as MAX_VALUES
 from shorturl.models.visits import OTHER as OTHER
 from shorturl.models.visits import RECENT_BY_DIMENSION as RECENT_BY_DIMENSION
-from shorturl.models.visits import Counted as Counted
 from shorturl.models.visits import DailyVisits as DailyVisits
 from shorturl.models.visits import Dimension as Dimension
 from shorturl.models.visits import HourlyVisits as HourlyVisits

@@ -17,8 +17,6 @@ DAILY_YEARS = 2
 OTHER = "other"  # a value that is not listed, or beyond MAX_VALUES
 MAX_VALUES = 500  # of a dimension of a link on a day
 
-Counted = tuple[int, str, str, int]  # id, key, target_url, hits: of a link after its counted hits
-
 
 class Visit(NamedTuple):
     """What is kept of a visit; visits/classification.py has the values."""

@@ -20,9 +20,9 @@ OTHER_FAMILY = "Other"  # a family that is on no list
 
 MAX_USER_AGENT = 512  # characters; browsers send at most some 300
 # The sizes of the caches of each process.
-CACHED_USER_AGENTS = 2_000
-CACHED_HOSTS = 2_000
-CACHED_VISITS = 4_000
+MAX_CACHED_USER_AGENTS = 2_000
+MAX_CACHED_HOSTS = 2_000
+MAX_CACHED_VISITS = 4_000
 
 # By ua-parser's names of families (https://github.com/ua-parser/uap-core, regexes.yaml).
 # fmt: off
@@ -48,7 +48,7 @@ BOTS = {
     "Slackbot-LinkExpanding": "Slackbot",
 }
 # How the User-Agent of a browser begins; a few old ones do without "Mozilla/".
-BROWSERS_BEGIN = (
+BROWSER_PREFIXES = (
     "Mozilla/", "Opera/", "UCWEB/", "Nokia", "BlackBerry", "SonyEricsson", "SAMSUNG-", "LG-",
     "Lynx/", "Links (", "ELinks/", "w3m/", "Dillo/", "NetSurf/",
 )
@@ -85,7 +85,7 @@ def classify_visit(environ: Mapping[str, Any], *, with_country: bool) -> Visit:
     return build_visit(referrer, user_agent, country)
 
 
-@lru_cache(CACHED_VISITS)
+@lru_cache(MAX_CACHED_VISITS)
 def build_visit(referrer: str, user_agent: str, country: str) -> Visit:
     """Return the visit by its referrer's host, user-agent and country."""
     browser, system, device, is_bot = classify_user_agent(user_agent)
@@ -100,14 +100,14 @@ def referrer_host(header: str) -> str:
     return valid_host(origin[1]) if origin else OTHER
 
 
-@lru_cache(CACHED_HOSTS)
+@lru_cache(MAX_CACHED_HOSTS)
 def valid_host(text: str) -> str:
     """Return the host of a referrer in lower case; OTHER if it is no host."""
     host = text.lower().removesuffix(".")
     return host if len(host) <= MAX_HOST and HOST.fullmatch(host) else OTHER
 
 
-@lru_cache(CACHED_USER_AGENTS)
+@lru_cache(MAX_CACHED_USER_AGENTS)
 def classify_user_agent(user_agent: str) -> tuple[str, str, str, bool]:
     """Return the browser, the system and the device of a user-agent, and whether it is a bot.
 
@@ -122,7 +122,7 @@ def classify_user_agent(user_agent: str) -> tuple[str, str, str, bool]:
     is_bot = (
         family in BOTS
         or device == "Spider"
-        or not user_agent.startswith(BROWSERS_BEGIN)
+        or not user_agent.startswith(BROWSER_PREFIXES)
         or any(name in user_agent for name in UNLISTED_BOTS)
         or is_crawler(user_agent)  # the last one, as it takes a third of a millisecond
     )

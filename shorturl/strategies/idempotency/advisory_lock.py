@@ -42,7 +42,7 @@ def answer(
             (locked,) = cursor.fetchone()
         if not locked:
             raise InFlight(key)
-        kept = IdempotencyRecord.objects.filter(caller=caller, key=key).first()
-        return kept or IdempotencyRecord.objects.create(
+        record = IdempotencyRecord.objects.filter(caller=caller, key=key).first()
+        return record or IdempotencyRecord.objects.create(
             caller=caller, key=key, fingerprint=fingerprint, **work()
         )

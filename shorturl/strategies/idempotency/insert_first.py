@@ -41,7 +41,7 @@ def answer(
     """
     with transaction.atomic():
         try:
-            kept, is_new = IdempotencyRecord.objects.get_or_create(
+            record, is_new = IdempotencyRecord.objects.get_or_create(
                 caller=caller, key=key, defaults={"fingerprint": fingerprint, "status": 0}
             )
         except OperationalError as error:
@@ -50,6 +50,6 @@ def answer(
             raise InFlight(key) from error
         if is_new:
             for name, value in work().items():
-                setattr(kept, name, value)
-            kept.save()
-        return kept
+                setattr(record, name, value)
+            record.save()
+        return record

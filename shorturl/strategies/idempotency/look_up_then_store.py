@@ -26,7 +26,7 @@ def answer(
 
     When to use it: never.
     """
-    kept = IdempotencyRecord.objects.filter(caller=caller, key=key).first()
-    return kept or IdempotencyRecord.objects.create(
+    record = IdempotencyRecord.objects.filter(caller=caller, key=key).first()
+    return record or IdempotencyRecord.objects.create(
         caller=caller, key=key, fingerprint=fingerprint, **work()
     )

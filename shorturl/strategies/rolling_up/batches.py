@@ -113,10 +113,10 @@ def move_values() -> dict[str, Any]:
     """Return the values of MOVE."""
     today = timezone.now().date()
     # A day later than they are no longer shown, for machines whose clocks differ.
-    kept = datetime.combine(hourly_since(today) - timedelta(days=1), time.min, UTC)
+    first_hour = datetime.combine(hourly_since(today) - timedelta(days=1), time.min, UTC)
     return {
         "batch": BATCH,
-        "hourly_since": kept,
+        "hourly_since": first_hour,
         "daily_since": daily_since(today),
         "max_values": MAX_VALUES,
         "other": OTHER,

@@ -99,7 +99,7 @@ def test_a_banned_target_is_refused_everywhere(
 def test_links_to_a_banned_domain_expire_and_stay_so(
     client: Client, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bans, "LINKS_AT_A_TIME", 2)
+    monkeypatch.setattr(bans, "BATCH_SIZE", 2)
     for number in range(5):
         operations.create(BANNED, key=f"k{number}")
     operations.create(TARGET, key="other")
