@@ -38,11 +38,11 @@ class Command(BaseCommand):
             name: partial(self.remove_rows, name) for name in OLD_ROWS
         }
         for name in COMMANDS:
-            # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
             steps[name] = partial(call_command, name, stdout=self.stdout, stderr=self.stderr)
         failures = []
         for name, take_step in steps.items():
             try:
+                # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
                 take_step()
             except CommandError as error:
                 failures.append(f"{name}: {error}")
