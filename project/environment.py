@@ -88,26 +88,29 @@ def number(name: str, *, default: int, minimum: int = 0, maximum: int = MAX_SECO
 
 def url(name: str) -> str:
     """Return the web address `name`, or ""; raise ImproperlyConfigured for anything else."""
-    return "".join(valid_urls(name, [value] if (value := text(name)) else []))
+    value = text(name)
+    if value:
+        check_urls(name, [value])
+    return value
 
 
-def links(name: str) -> dict[str, str]:
-    """Return the URLs of the variable `name` by their texts; raise ImproperlyConfigured."""
+def named_urls(name: str) -> dict[str, str]:
+    """Return the list TEXT=URL of the variable `name` as a dict; raise ImproperlyConfigured."""
     try:
         parsed: dict[str, str] = Env.parse_value(text(name), dict)
     except ValueError as error:
         raise invalid(name, " is not a list of TEXT=URL") from error
-    valid_urls(name, [link for link in parsed.values() if not link.startswith("mailto:")])
+    check_urls(name, [value for value in parsed.values() if not value.startswith("mailto:")])
     return parsed
 
 
-def valid_urls(name: str, urls: list[str]) -> list[str]:
+def check_urls(name: str, urls: list[str]) -> None:
+    """Raise ImproperlyConfigured, which names the first URL that is neither https: nor http:."""
     try:
         for value in urls:
             URLValidator(schemes=["http", "https"])(value)
     except ValidationError as error:
         raise invalid(name, f" has {value!r}, which is not a URL with https: or http:") from error
-    return urls
 
 
 def hosts(name: str, listed: str, *, any_host: bool) -> list[str]:

@@ -21,8 +21,8 @@ from project.environment import (
     flag,
     hosts,
     invalid,
-    links,
     local_secret_key,
+    named_urls,
     number,
     read_env_file,
     required,
@@ -89,7 +89,7 @@ if len(SHORTURL_NAME) > MAX_NAME_LENGTH:
     raise invalid("SHORTURL_NAME", f" is longer than {MAX_NAME_LENGTH} characters", "links")
 SHORTURL_LOGO = text("SHORTURL_LOGO")
 SHORTURL_HOME_REDIRECT = url("SHORTURL_HOME_REDIRECT")
-SHORTURL_FOOTER_LINKS = links("SHORTURL_FOOTER_LINKS")
+SHORTURL_FOOTER_LINKS = named_urls("SHORTURL_FOOTER_LINKS")
 # A production has the lab off, and may not have it installed. A checkout has a folder pginterleave,
 # too: without an origin, it is not the package.
 LAB_INSTALLED = all((spec := find_spec(name)) and spec.origin for name in ("lab", "pginterleave"))

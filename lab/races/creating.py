@@ -35,7 +35,8 @@ def create_with_a_custom_key(strategy: Strategy, process: int) -> object:
     return strategy.function(target(process), keys=["wanted"])
 
 
-def no_links(strategy: Strategy) -> None:
+def delete_all_links(strategy: Strategy) -> None:
+    """Empty the tables, so that every schedule begins without links and notifications."""
     erase(ShortUrl.objects.all())
     Notification.objects.all().delete()
     set_next_id(1)
@@ -50,23 +51,24 @@ def set_next_id(number: int, model: type[Model] = ShortUrl) -> None:
 
 def first_key_taken(strategy: Strategy) -> None:
     """Create the link of another process, 9, with the key that `strategy` will try first."""
-    no_links(strategy)
+    delete_all_links(strategy)
     link = strategy.function(target(9), keys=["same"])
     # An id that the sequence does not reach; permuted_sequence makes keys from it.
     ShortUrl.objects.filter(pk=link.pk).update(id=10**12)
     set_next_id(link.pk)
 
 
-def own_links(outcomes: list[Outcome], others: int = 0) -> str:
-    """Check that each process has its own link, besides the links of `others`."""
+def check_own_links(outcomes: list[Outcome], already_there: int = 0) -> str:
+    """Check that each process has made one link, besides the links that were already there."""
     for process, outcome in enumerate(outcomes, 1):
-        if violation := own_link(process, outcome.returned):
+        if violation := check_own_link(process, outcome.returned):
             return violation
-    count, due = ShortUrl.objects.count(), len(outcomes) + others
+    count, due = ShortUrl.objects.count(), len(outcomes) + already_there
     return "" if count == due else f"there are {count} links, not {due}"
 
 
-def own_link(process: int, returned: object) -> str:
+def check_own_link(process: int, returned: object) -> str:
+    """Check that a process has got a link that leads to its own target."""
     if not isinstance(returned, ShortUrl):
         return f"process {process} is returned {returned!r}, which is not a ShortUrl"
     if returned.target_url != target(process):
@@ -85,11 +87,11 @@ def no_stolen_key(outcomes: list[Outcome]) -> str:
         return "the link that had the key is deleted"
     if taken.target_url != target(9):
         return f"{taken.key} now leads to {taken.target_url}"
-    return own_links(outcomes, others=1)
+    return check_own_links(outcomes, already_there=1)
 
 
 def own_links_and_notifications(outcomes: list[Outcome]) -> str:
-    violation = own_links(outcomes)
+    violation = check_own_links(outcomes)
     written = Notification.objects.count()
     if not violation and written != len(outcomes):
         return f"{len(outcomes)} links and {written} notifications"
@@ -100,7 +102,7 @@ def one_owner(outcomes: list[Outcome]) -> str:
     owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
     if len(owners) != 1:
         return f"processes {owners} are told that the key is theirs"
-    return own_link(owners[0], outcomes[owners[0] - 1].returned)
+    return check_own_link(owners[0], outcomes[owners[0] - 1].returned)
 
 
 def links() -> str:
@@ -113,9 +115,9 @@ _race = partial(
     operation="creating",
     counts=(2, 3),
     strategies=STRATEGIES["creating"],
-    setup=no_links,
+    setup=delete_all_links,
     process=create,
-    check=own_links,
+    check=check_own_links,
     rows=links,
 )
 # A key made of the time is free, unless two processes read the clock at once.

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from lab.races.creating import links, no_links, target
+from lab.races.creating import delete_all_links, links, target
 from lab.races.race import AGAIN, Race
 from pginterleave import Outcome
 from shorturl.exceptions import InFlight
@@ -42,7 +42,7 @@ def send_and_be_killed_first(strategy: Strategy, process: int) -> object:
 
 
 def no_links_and_no_answers(strategy: Strategy) -> None:
-    no_links(strategy)
+    delete_all_links(strategy)
     IdempotencyRecord.objects.all().delete()
 
 

@@ -5,7 +5,7 @@ from functools import partial
 from django.db import transaction
 
 from lab.models import Notification
-from lab.races.creating import links, no_links, target
+from lab.races.creating import delete_all_links, links, target
 from lab.races.race import Race
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
@@ -34,7 +34,7 @@ def ask_in_a_transaction(strategy: Strategy, process: int) -> tuple[ShortUrl, bo
 
 
 def no_links_and_no_claims(strategy: Strategy) -> None:
-    no_links(strategy)
+    delete_all_links(strategy)
     ReuseClaim.objects.all().delete()
 
 

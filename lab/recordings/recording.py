@@ -72,7 +72,7 @@ class RecordedSchedule:
 
     @property
     def steps(self) -> list[Step]:
-        """The steps without those of second tries."""
+        """The steps up to the one at which the first process tries again after all have ended."""
         return list(takewhile(lambda step: "alone" not in step, self.whole))
 
 

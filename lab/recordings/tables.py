@@ -1,8 +1,8 @@
 """Tables of the counts in the recordings, with a row for each strategy."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lab.races import OPERATIONS
 from lab.races.race import Race
@@ -65,7 +65,10 @@ def _column(race: Race, processes: int, level: str = LEVELS[0]) -> Column:
     return {cell.strategy.name: CountedCell(cell, counts.get(cell.key)) for cell in cells}
 
 
-def _table(title: str, strategies: Any, titles: Sequence[str], columns: list[Column]) -> Table:
+def _table(
+    title: str, strategies: Iterable[Strategy], titles: Sequence[str], columns: list[Column]
+) -> Table:
+    """Return a table of the columns, without the strategies that no column has."""
     rows = [
         (strategy, [column.get(strategy.name) for column in columns])
         for strategy in strategies

@@ -100,7 +100,7 @@ class NodeSessions:
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
         """Count the visits to a key as the statement of `combined` does."""
-        values = [len(visits), key, combined.uses_of(visits)]
+        values = [len(visits), key, combined.count_uses(visits)]
         try:
             rows = await self.count(COUNT_KEY, values, {key: visits})
         except psycopg2.Error as error:
@@ -112,7 +112,7 @@ class NodeSessions:
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
         """Count the visits to several keys of one shard as the statement of `combined` does."""
         hits = {key: len(of_key) for key, of_key in visits.items()}
-        uses = {key: combined.uses_of(of_key) for key, of_key in visits.items()}
+        uses = {key: combined.count_uses(of_key) for key, of_key in visits.items()}
         values = {"keys": tuple(hits), "hits": json.dumps(hits), "uses": json.dumps(uses)}
         try:
             return {row[1]: row for row in await self.count(COUNT_KEYS, values, visits)}

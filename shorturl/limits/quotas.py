@@ -77,8 +77,9 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Return the owner's live link to `target_url`, or a new one, and whether it is new.
 
-    An existing link costs nothing, unless the answer `is_kept` in an idempotency record, which is a
-    row too. Raises the errors of spend() and operations.reuse().
+    An existing link costs nothing. A call whose answer is stored (`is_kept`) always costs one,
+    because its idempotency record is a new row. Raises the errors of spend() and of
+    operations.reuse().
     """
     if not is_kept and (link := operations.reusable(target_url, owner_id=owner_id)):
         return link, False

@@ -135,10 +135,9 @@ def classify_user_agent(user_agent: str) -> tuple[str, str, str, bool]:
 def classify_device(user_agent: str, system: str, device: str) -> str:
     """Return PHONE, TABLET, COMPUTER or OTHER_FAMILY for the user-agent of a browser.
 
-    User-agents of phones contain "Mobi", by which MDN recommends to recognise them
-    (https://developer.mozilla.org/en-US/docs/Web/HTTP/Browser_detection_using_the_user_agent).
-    Those of old phones contain "MIDP", those of Android tablets neither, and those of an iPad
-    "Mobi" and "iPad".
+    The user-agent of a phone contains "Mobi"
+    (https://developer.mozilla.org/en-US/docs/Web/HTTP/Browser_detection_using_the_user_agent), and
+    that of an old phone "MIDP". An iPad sends "Mobi", too, and an Android tablet neither of them.
     """
     if device == "iPad" or "Tablet" in user_agent:
         return TABLET

@@ -41,8 +41,9 @@ class Range(NamedTuple):
         return days * 24 if unit == Bucket.HOUR else days
 
     def buckets(self, unit: Bucket) -> list[datetime]:
+        """Return when each hour, day or month of the range begins."""
         if unit == Bucket.MONTH:
-            first = self.first.year * 12 + self.first.month - 1
+            first = self.first.year * 12 + self.first.month - 1  # months since the year 0
             months = range(first, first + self.number(unit))
             return [datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC) for month in months]
         step = timedelta(hours=1) if unit == Bucket.HOUR else timedelta(days=1)

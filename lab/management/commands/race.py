@@ -97,14 +97,17 @@ class Command(BaseCommand):
         self, *, race: Race, strategy: str, processes: str, schedule: str | None, **options: Any
     ) -> None:
         chosen, number = race.strategy(strategy), race.number_of_processes(processes)
-        title = f"schedule {schedule}"
         with test_database():
-            if schedule is None:
+            if schedule is not None:
+                title = f"schedule {schedule}"
+            else:
                 result = race.explore(chosen, number, max_schedules=MAX_SCHEDULES)
-                worst = result.counterexample
-                schedule = worst.order if worst else result.orders[0]
-                which = "one of them" if worst else "the first"
-                title = f"{_in_words(result)}; {which}: {schedule}"
+                if result.counterexample:
+                    schedule = result.counterexample.order
+                    title = f"{_in_words(result)}; one of them: {schedule}"
+                else:
+                    schedule = result.orders[0]
+                    title = f"{_in_words(result)}; the first: {schedule}"
             shown = race.run(chosen, number, schedule)
         # On a terminal the drawing fits its width, down to 24 columns a lane.
         lane = get_terminal_size().columns // (number + 1) - 3 if self.stdout.isatty() else 40

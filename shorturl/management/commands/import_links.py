@@ -75,6 +75,7 @@ class Command(BaseCommand):
         self.insert(batch)
 
     def insert(self, batch: Batch) -> None:
+        """Insert the links of a batch, and count or refuse those whose key exists."""
         with transaction.atomic():
             banned = bans.banned_targets({row["target_url"] for _, row in batch.values()})
             for key, (position, row) in list(batch.items()):

@@ -120,18 +120,21 @@ def count(
 
 def key_values(key: str, visits: Sequence[Visit], *, keep: bool = True) -> list[Any]:
     """Return the values of COUNT_KEY."""
-    return [len(visits), key, uses_of(visits), as_json(visits) if keep else None]
+    return [len(visits), key, count_uses(visits), as_json(visits) if keep else None]
 
 
 def keys_values(visits: Mapping[str, Sequence[Visit]], *, keep: bool = True) -> list[Any]:
     """Return the values of COUNT_KEYS."""
     kinds = f"[{','.join(map(as_json, visits.values()))}]" if keep else None
-    numbers, uses = map(len, visits.values()), map(uses_of, visits.values())
+    numbers, uses = map(len, visits.values()), map(count_uses, visits.values())
     return [kinds, list(visits), as_array(numbers), as_array(uses)]
 
 
-def uses_of(visits: Sequence[Visit]) -> int | None:
-    """Return how many uses of a link with a limit the visits take; None if it is not for them."""
+def count_uses(visits: Sequence[Visit]) -> int | None:
+    """Return how many uses the visits take of a link with a limit.
+
+    None stands for visits of bots, which are not redirected by such a link.
+    """
     return None if any(visit.is_bot for visit in visits) else len(visits)
 
 

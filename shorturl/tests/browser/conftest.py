@@ -145,12 +145,13 @@ def log_in(page: Page, client: Client, live_server: LiveServer, settings: Settin
     return log_in
 
 
-def fits(page: Page, width: int) -> None:
+def check_width(page: Page, width: int) -> None:
+    """Check that nothing on the page is wider than a window of this width."""
     page.set_viewport_size({"width": width, "height": 640})
     assert page.evaluate("document.documentElement.scrollWidth") == width, page.url
 
 
-def barriers(page: Page, **options: Any) -> list[str]:
+def find_barriers(page: Page, **options: Any) -> list[str]:
     """Return what axe-core finds that keeps people from using the page."""
     page.evaluate(AXE)
     violations: list[str] = page.evaluate(

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from shorturl import operations
 from shorturl.management.commands import demo
 from shorturl.models import RecentVisits, ShortUrl
-from shorturl.tests.browser.conftest import LogIn, NewPage, barriers, fits
+from shorturl.tests.browser.conftest import LogIn, NewPage, check_width, find_barriers
 from shorturl.tests.callers import bearer
 from shorturl.visits.roll_up import roll_up_visits
 
@@ -29,14 +29,14 @@ def brightness(page: Page) -> int:
 def look_at(page: Page, paths: list[str]) -> None:
     for path in paths:
         page.goto(path)
-        fits(page, 1200)
+        check_width(page, 1200)
         page.emulate_media(color_scheme="light")
         assert brightness(page) > 3 * 200
-        assert barriers(page) == []
+        assert find_barriers(page) == []
         page.emulate_media(color_scheme="dark")
         assert brightness(page) < 3 * 55
-        assert barriers(page, runOnly=["color-contrast"]) == []
-        fits(page, 320)
+        assert find_barriers(page, runOnly=["color-contrast"]) == []
+        check_width(page, 320)
 
 
 def test_wide_and_narrow_light_and_dark(new_page: NewPage) -> None:
@@ -48,7 +48,7 @@ def test_wide_and_narrow_light_and_dark(new_page: NewPage) -> None:
     page.get_by_label("Custom key").fill("?" * 300)
     page.get_by_role("button", name="Shorten").click()
     expect(page.locator(".errorlist")).to_have_count(2)
-    fits(page, 320)
+    check_width(page, 320)
 
 
 def test_the_pages_of_a_user(page: Page, log_in: LogIn, short_url: ShortUrl) -> None:

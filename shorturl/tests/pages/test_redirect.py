@@ -68,21 +68,21 @@ def test_unknown(client: Client, short_url: ShortUrl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "state", "heading"),
+    ("values", "state", "reason"),
     [
-        ({"expires_at": CLOCK}, "expired", "This short URL has expired"),
-        ({"hits": 1, "max_hits": 1}, "used up", "This short URL is used up"),
+        ({"expires_at": CLOCK}, "expired", "has expired"),
+        ({"hits": 1, "max_hits": 1}, "used up", "is used up"),
         # For a link that is both, more uses would not help, so the expiry is named.
         ({"expires_at": CLOCK, "hits": 1, "max_hits": 1}, "expired", "has expired"),
     ],
 )
-def test_gone(client: Client, values: dict[str, Any], state: str, heading: str) -> None:
+def test_gone(client: Client, values: dict[str, Any], state: str, reason: str) -> None:
     ShortUrl.objects.create(key="past", target_url=TARGET_URL, **values)
     hits = values.get("hits", 0)
-    assertContains(client.get("/past"), heading, status_code=410)
+    assertContains(client.get("/past"), f"This short URL {reason}", status_code=410)
     response = client.get("/past", headers={"accept": "application/json"})
     assert (response.status_code, response.json()["state"]) == (410, state)
-    assert f"'past' {'has' if state == 'expired' else 'is'} {state}" in response.json()["detail"]
+    assert f"'past' {reason}" in response.json()["detail"]
     assert ShortUrl.objects.get().hits == hits
 
 

@@ -140,7 +140,7 @@ def test_a_roll_up_that_is_killed_has_moved_whole_batches(
         add_recent(NEWS, BOT)
     moved = []
 
-    def kill(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
+    def kill_at_second_move(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
         result = execute(sql, *rest)
         if sql is batches.MOVE:
             moved.append(sql)
@@ -150,7 +150,7 @@ def test_a_roll_up_that_is_killed_has_moved_whole_batches(
                     elsewhere.execute("SELECT pg_terminate_backend(%s)", cursor.fetchone())
         return result
 
-    with pytest.raises(OperationalError), connection.execute_wrapper(kill):
+    with pytest.raises(OperationalError), connection.execute_wrapper(kill_at_second_move):
         roll_up_visits()
     connection.close()
     assert RecentVisits.objects.count() == 3

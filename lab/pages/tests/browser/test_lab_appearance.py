@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from shorturl.tests.browser.conftest import barriers, fits
+from shorturl.tests.browser.conftest import check_width, find_barriers
 
 EXPLORATION = "/lab/races/lost_update/{}/2/"
 PATHS = [
@@ -24,12 +24,12 @@ PATHS = [
 ]
 
 
-def readable(page: Page) -> None:
+def check_readable(page: Page) -> None:
     """Check a page in light and dark mode, with its content security policy."""
     page.emulate_media(color_scheme="light", reduced_motion="reduce")  # no colour in transition
-    assert barriers(page) == []
+    assert find_barriers(page) == []
     page.emulate_media(color_scheme="dark")
-    assert barriers(page, runOnly=["color-contrast"]) == []
+    assert find_barriers(page, runOnly=["color-contrast"]) == []
 
 
 @pytest.mark.exhaustive
@@ -38,7 +38,7 @@ def test_axe_finds_nothing_serious(page: Page) -> None:
         response = page.goto(path)
         assert response
         assert response.status == 200
-        readable(page)
+        check_readable(page)
 
 
 @pytest.mark.exhaustive
@@ -46,13 +46,13 @@ def test_stepping_is_readable_and_nothing_is_wider_than_the_window(page: Page) -
     page.goto(EXPLORATION.format("naive") + "#step-3")
     expect(page.locator("[aria-current=step]")).to_have_id("step-3")
     page.get_by_text("as a table").click()
-    readable(page)
+    check_readable(page)
     page.evaluate("document.querySelector('h1').style.color = '#222'")
-    assert barriers(page, runOnly=["color-contrast"])  # the check finds a violation
+    assert find_barriers(page, runOnly=["color-contrast"])  # the check finds a violation
     for path in PATHS:
         page.goto(path)
-        fits(page, 1200)
-        fits(page, 320)
+        check_width(page, 1200)
+        check_width(page, 320)
 
 
 def test_nothing_of_the_source_is_cut_off_on_paper(page: Page) -> None:
