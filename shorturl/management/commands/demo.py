@@ -73,6 +73,7 @@ def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
     columns |= {"hits": sum(map(len, visits.values())), "created_at": now - timedelta(days=DAYS)}
     rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
     if bulk.insert([{"key": key, **columns}]):
+        # pginterleave: alone - the transaction has inserted the link
         RecentVisits.objects.bulk_create(rows)
 
 
