@@ -57,7 +57,7 @@ ROLE_SETTINGS = {
 }
 # The roll-up inserts into the shards themselves, which do not have the default of a sequence.
 RANDOM_ID = "ALTER TABLE {0} ALTER id SET DEFAULT hashtextextended(gen_random_uuid()::text, 0)"
-# Includes all tables tied to it by foreign keys, so a later table may be a plain one by then.
+# Foreign keys take further tables with it, so a later table may be a plain one by then.
 UNDISTRIBUTE = """SELECT undistribute_table('{0}', cascade_via_foreign_keys => true)
     WHERE EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = '{0}'::regclass)"""
 INSTALLED = "SELECT FROM pg_extension WHERE extname = 'citus'"
@@ -83,6 +83,7 @@ def list_statements(*, undo: bool) -> list[str]:
 
 
 def distribute(models: Sequence[type[Model]]) -> Iterator[str]:
+    """Return the statements that distribute the tables of the models."""
     # While all are plain tables: Citus supports fewer kinds of ALTER TABLE.
     for model in models:
         if field := model._meta.auto_field:
@@ -103,6 +104,7 @@ def distribute(models: Sequence[type[Model]]) -> Iterator[str]:
 
 
 def undistribute(models: Sequence[type[Model]]) -> Iterator[str]:
+    """Return the statements that make plain tables of them again."""
     for model in reversed(models):
         yield UNDISTRIBUTE.format(model._meta.db_table)
         if model in BY_KEY:

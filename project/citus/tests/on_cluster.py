@@ -23,7 +23,7 @@ from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, V
 
 TARGET = "https://example.com/"
 PERSON = Visit(browser="Firefox", is_bot=False)
-THREADS, TURNS = 4, 10
+THREADS, CREATES = 4, 10
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +82,12 @@ def test_rows_are_kept_and_a_second_run_has_nothing_to_do() -> None:
     assert output.getvalue().strip() == "Nothing to do."
 
 
+def test_migrate_is_refused() -> None:
+    with pytest.raises(CommandError, match="distribute --undo"):
+        call_command("migrate", "shorturl", "zero", verbosity=0)
+    assert ShortUrl.objects.filter(key="before").exists()
+
+
 def test_the_shard_of_a_key_is_that_of_the_server() -> None:
     keys = ["é", "a-key-of-more-than-24-characters", *(f"k{n}" for n in range(100))]
     with connection.cursor() as cursor:
@@ -103,10 +109,10 @@ def test_hits_are_counted_on_the_node_of_their_key() -> None:
     async def follow(counter: ClusterHitCounter) -> None:
         hits = [counter.count(key, PERSON) for _ in range(40) for key in keys]
         assert None not in await asyncio.gather(*hits)
-        places = counter.map.nodes
-        (one, other, *_) = sorted({*places.values()})
-        swapped = {one: other, other: one}
-        counter.map.nodes = {shard: swapped.get(node, node) for shard, node in places.items()}
+        nodes = counter.map.nodes
+        (first, second, *_) = sorted({*nodes.values()})
+        swapped = {first: second, second: first}
+        counter.map.nodes = {shard: swapped.get(node, node) for shard, node in nodes.items()}
         assert None not in await asyncio.gather(*[counter.count(key, PERSON) for key in keys])
 
     count_in_process(follow)
@@ -240,11 +246,11 @@ def test_a_shard_does_not_move_while_it_is_rolled_up() -> None:
 def test_creates_in_threads_share_no_key() -> None:
     def create(_: int) -> list[str]:
         try:
-            return [operations.create(TARGET).key for _ in range(TURNS)]
+            return [operations.create(TARGET).key for _ in range(CREATES)]
         finally:
             connection.close()
 
     with ThreadPoolExecutor(THREADS) as pool:
         keys = [key for some in pool.map(create, range(THREADS)) for key in some]
-    assert len({*keys}) == THREADS * TURNS
-    assert ShortUrl.objects.filter(key__in=keys).count() == THREADS * TURNS
+    assert len({*keys}) == THREADS * CREATES
+    assert ShortUrl.objects.filter(key__in=keys).count() == THREADS * CREATES

@@ -30,10 +30,10 @@ LIST_SHARDS = """
     GROUP BY nodename, nodeport, groupid, shardminvalue ORDER BY 1, 2
 """
 FIND_KEY = sql.SQL("SELECT key FROM {} UNION ALL SELECT key FROM {} LIMIT 1")
-# It deletes nothing. As a statement of Citus it waits while the shard of the key moves, and lets it
-# not move before the COMMIT: a row that is written in a shard's own table then would be lost.
+# This DELETE finds no row. As Citus runs it, the shard of the key does not move before the COMMIT.
+# What is written in the shard's own tables would be lost in a move.
 HOLD_SHARD = sql.SQL("DELETE FROM {} WHERE key = %s AND id IS NULL").format(sql.Identifier(RECENT))
-# Another roll-up of the shard does nothing. The lock is one of this node.
+# Another roll-up of the shard leaves it alone. The lock is one of this node.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('roll up visits', %s))"
 
 
