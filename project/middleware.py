@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
+from django.http.request import split_domain_port, validate_host
 from django.urls import resolve
 
 from project.unavailable import unavailable
@@ -82,12 +83,19 @@ def no_store(get_response: View) -> View:
     return middleware
 
 
-def host_limit(get_response: View) -> View:
-    """Refuse a Host header that is longer than a name and a port."""
+def is_allowed(host: str) -> bool:
+    """Return whether a Host header is of ALLOWED_HOSTS, and no longer than a name and a port."""
+    domain, _ = split_domain_port(host[: MAX_HOST_LENGTH + 1])
+    is_short = len(host) <= MAX_HOST_LENGTH
+    return is_short and bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+def allowed_hosts(get_response: View) -> View:
+    """Refuse a Host header that is_allowed() refuses, for static files, too."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if len(request.META.get("HTTP_HOST", "")) > MAX_HOST_LENGTH:
-            raise DisallowedHost("The Host header is too long.")
+        if "HTTP_HOST" in request.META and not is_allowed(request.META["HTTP_HOST"]):
+            raise DisallowedHost("The Host header is not of ALLOWED_HOSTS.")
         return get_response(request)
 
     return middleware

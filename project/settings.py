@@ -191,17 +191,15 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    *(["project.observability.metrics.count_responses"] if SHORTURL_METRICS_TOKEN else []),
-    "project.observability.request_id.echo_request_id",
     "project.unavailable.DatabaseUnavailableMiddleware",
     "project.middleware.head",
     "project.middleware.bare_redirects",
     "project.observability.health.probes",
     "django.middleware.security.SecurityMiddleware",
     "project.middleware.content_security_policy",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
     "project.middleware.no_store",
-    "project.middleware.host_limit",
+    "project.middleware.allowed_hosts",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "shorturl.api.error_responses.methods_in_json",

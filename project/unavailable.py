@@ -1,4 +1,4 @@
-"""The response while the database is down or overloaded: a 503 with Retry-After."""
+"""The responses while the database or the service is down or overloaded: 503 with Retry-After."""
 
 import logging
 import sys
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
+from csp.utils import build_policy
 from django.conf import settings
 from django.db import connections
 from django.http import HttpRequest, HttpResponse
@@ -17,6 +18,7 @@ from shorturl.error_response import error_response
 from shorturl.outages import is_busy, is_outage
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
+RETRY_AFTER_LOAD = 1  # seconds
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +72,24 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return unavailable(request, error)
     detail = "An internal error occurred; it has been logged."
     return error_response(request, HTTPStatus.INTERNAL_SERVER_ERROR, detail)
+
+
+def refusal(method: str, path: str, status: HTTPStatus, detail: str) -> HttpResponse:
+    """Return the response to a request that passes no middleware: a page, or JSON under /api."""
+    request = HttpRequest()
+    request.path_info = path
+    busy = status == HTTPStatus.SERVICE_UNAVAILABLE
+    response = error_response(request, status, detail, busy=busy)
+    response["Cache-Control"] = "no-store"
+    response["Content-Security-Policy"] = build_policy()
+    response["Content-Length"] = str(len(response.content))
+    if busy:
+        response["Retry-After"] = str(RETRY_AFTER_LOAD)
+    if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+        response["Connection"] = "close"
+    if method == "HEAD":
+        response.content = b""
+    return response
 
 
 def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:

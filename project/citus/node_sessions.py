@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db.backends.postgresql.psycopg_any import sql
 
 from project.citus.shard_map import LINKS, READ_MAP, Node, ShardMap
-from project.serving.connection import Session, Statement, connect
+from project.serving.connection import Session, connect
 from project.serving.hit_counter import MAX_KEY_STATEMENTS, Row
 from project.serving.redirects import fetch
 from shorturl.exceptions import RowLocked
@@ -69,9 +69,7 @@ class NodeSessions:
         self.free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
         for _ in range(MAX_SESSIONS):
             session = Session(
-                (),
                 timeout=settings.DATABASE_REQUEST_TIMEOUT,
-                prepares=False,
                 connect=lambda seconds: connect(seconds, node.open_database()),
                 threads=threads,
             )
@@ -93,7 +91,7 @@ class NodeSessions:
         Raises OperationalError if it knows none.
         """
         async with self.take_session() as session:
-            rows = await send(session, sql.SQL(READ_MAP), [LINKS])
+            rows = await fetch(session, sql.SQL(READ_MAP), [LINKS])
         if not rows:
             raise psycopg2.OperationalError(f"The links are not distributed, says {self.node}")
         return ShardMap(rows)
@@ -124,15 +122,11 @@ class NodeSessions:
     ) -> list[Row]:
         """Count hits and record their visits in one transaction; return the rows of the links."""
         async with self.take_session() as session:
-            rows: list[Row] = await send(session, update, values)
+            rows: list[Row] = await fetch(session, update, values)
             end, recorded = COMMIT, list[Any]()
             if rows and settings.SHORTURL_VISITS:
                 end = INSERT_VISITS.format(**NAMES, rows=COMMA.join([VISITS_OF_KEY] * len(rows)))
                 for key in sorted(row[1] for row in rows):
                     recorded += key, combined.as_json(visits[key])
-            await send(session, end, recorded)
+            await fetch(session, end, recorded)
             return rows
-
-
-def send(session: Session, statement: Any, values: Any) -> Any:
-    return fetch(session, Statement("", statement, ()), values)

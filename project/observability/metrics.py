@@ -8,13 +8,12 @@ label values, so clients cannot add any.
 import time
 from collections.abc import Awaitable, Callable
 from secrets import compare_digest
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg2
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
@@ -40,24 +39,12 @@ STATEMENT_SECONDS = Histogram(
     ["outcome"],
     buckets=BUCKETS,
 )
-View = Callable[[HttpRequest], HttpResponse]
+T = TypeVar("T")
 
 
-def count_responses(get_response: View) -> View:
-    """Count the responses of Django, and the statements on its connections."""
-    connection_created.connect(watch_connection, dispatch_uid="project.observability.metrics")
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        response = get_response(request)
-        count_response(request.path_info, str(response.status_code))
-        return response
-
-    return middleware
-
-
-def count_response(path: str, status: str) -> None:
+def count_response(path: str, status: int) -> None:
     to = "redirect" if key_of(path) else "api" if is_api(path) else "page"
-    RESPONSES.labels(to, status).inc()
+    RESPONSES.labels(to, str(status)).inc()
 
 
 def watch_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
@@ -78,17 +65,17 @@ def time_statement(execute: Callable[..., Any], *arguments: Any) -> Any:
         STATEMENT_SECONDS.labels(outcome).observe(time.perf_counter() - began)
 
 
-async def time_fetch(fetch: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-    """Fetch the rows of a statement on the event loop, and observe as time_statement() does."""
+async def time_fetch(rows: Awaitable[T]) -> T:
+    """Return the rows of a statement of the event loop, and observe as time_statement() does."""
     began, outcome = time.perf_counter(), "lost"
     try:
-        rows = await fetch(*arguments)
+        fetched = await rows
         outcome = "ok"
     except psycopg2.Error as error:
         outcome = error.pgcode or outcome
         raise
     else:
-        return rows
+        return fetched
     finally:
         STATEMENT_SECONDS.labels(outcome).observe(time.perf_counter() - began)
 

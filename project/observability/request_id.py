@@ -2,28 +2,17 @@
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
-
-HEADER = "X-Request-Id"
-VALID_ID = re.compile("[!-~]{1,128}")
+HEADER = b"x-request-id"
+VALID_ID = re.compile(b"[!-~]{1,128}")
 
 
-def echo_request_id(
-    get_response: Callable[[HttpRequest], HttpResponse],
-) -> Callable[[HttpRequest], HttpResponse]:
-    """Add the id that came with a request to its response."""
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        response = get_response(request)
-        sent = request.headers.get(HEADER, "")
-        if VALID_ID.fullmatch(sent):
-            response[HEADER] = sent
-        return response
-
-    return middleware
+def echo(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the header for the response to a request with these headers, if it came with an id."""
+    sent = dict(headers).get(HEADER, b"")
+    return [(HEADER, sent)] if VALID_ID.fullmatch(sent) else []
 
 
 class RequestIdFilter(logging.Filter):
@@ -31,5 +20,6 @@ class RequestIdFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         request: Any = getattr(record, "request", None)  # Django's records have it
-        record.request_id = request.headers.get(HEADER, "") if hasattr(request, "headers") else ""
+        headers = getattr(request, "headers", {})
+        record.request_id = headers.get(HEADER.decode(), "")
         return True

@@ -5,20 +5,18 @@ slow client occupies a thread. A request is refused when no thread becomes free 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any, NamedTuple
 
 from a2wsgi.wsgi import build_environ
-from csp.utils import build_policy
 from django.conf import settings
-from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 
-from shorturl.error_response import error_response
+from project.unavailable import refusal
 
-MAX_WAITING_REQUESTS = 8  # for each thread
 MAX_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 MAX_BODIES_BYTES = 64 * 1024 * 1024  # of all bodies that a worker has at a time
 BODY_TIMEOUT = 5.0  # seconds for a body to arrive
@@ -26,7 +24,8 @@ BODY_TIMEOUT = 5.0  # seconds for a body to arrive
 # progress, but not while the client goes on sending requests.
 SEND_TIMEOUT = 10.0
 PART_BYTES = 64 * 1024
-RETRY_AFTER = "1"  # seconds
+TOO_LONG = f"The body is too large: send at most {MAX_BODY_BYTES:,} bytes."
+TOO_SLOW = f"The body did not arrive within {BODY_TIMEOUT:.0f} seconds."
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -37,143 +36,108 @@ class Response(NamedTuple):
     """A response in the types of ASGI."""
 
     status: int
-    headers: Sequence[tuple[bytes, bytes]]
+    headers: list[tuple[bytes, bytes]]
     body: bytes = b""
 
 
 class Refused(Exception):
-    """The request is not passed to Django. The arguments are the status and the detail."""
+    """A request that Django does not get. The detail is a sentence for people."""
 
+    def __init__(
+        self,
+        detail: str = "Too many requests at the moment.",
+        status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE,
+    ) -> None:
+        self.detail, self.status = detail, status
 
-class ClientGone(Exception):
-    """The client has closed the connection before its whole request arrived."""
-
-
-BUSY = HTTPStatus.SERVICE_UNAVAILABLE, "Too many requests at the moment."
-NO_HOST = HTTPStatus.BAD_REQUEST, "Send the Host header, which HTTP/1.1 requires."
-TOO_LONG = (
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    f"The body is too large: send at most {MAX_BODY_BYTES:,} bytes.",
-)
-TOO_SLOW = (
-    HTTPStatus.REQUEST_TIMEOUT,
-    f"The body did not arrive within {BODY_TIMEOUT:.0f} seconds.",
-)
+    def response(self, scope: Message) -> Response:
+        """Return the answer to the request."""
+        return to_asgi(refusal(scope["method"], scope["path"], self.status, self.detail))
 
 
 class Bridge:
-    """Has a WSGI application answer in `threads` threads.
+    """Has Django answer in `threads` threads, by its WSGI application."""
 
-    A request waits at most `queue_timeout` seconds for a thread.
-    """
-
-    def __init__(self, application: Any, *, threads: int, queue_timeout: float) -> None:
-        self.application, self.queue_timeout = application, queue_timeout
+    def __init__(self, django: Any, *, threads: int) -> None:
+        self.django = django
         self.threads = ThreadPoolExecutor(threads, "django")
         self.free_threads = asyncio.Semaphore(threads)
-        self.free_places = threads * MAX_WAITING_REQUESTS  # for requests that wait for a thread
         self.bodies_bytes = 0
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
-        """Return the application's response to a request; raise Refused or ClientGone."""
+        """Return Django's response to a request; raise Refused."""
         environ: Any = build_environ(scope, None)  # type: ignore[arg-type]
-        del environ["asgi.scope"]
-        if scope["http_version"] == "1.1" and "HTTP_HOST" not in environ:
-            raise Refused(*NO_HOST)
+        environ.setdefault("HTTP_HOST", "")  # which Django refuses
         body = bytearray()
         try:
-            await self.receive_body(body, environ, receive)
-            if environ.pop("HTTP_TRANSFER_ENCODING", None):
-                environ["CONTENT_LENGTH"] = str(len(body))
+            await self.receive_body(body, receive)
+            environ["CONTENT_LENGTH"] = str(len(body))
             environ["wsgi.input"] = BytesIO(body)
             return await self.run(environ)
         finally:
             self.bodies_bytes -= len(body)
 
-    async def receive_body(
-        self, body: bytearray, environ: dict[str, Any], receive: Receive
-    ) -> None:
+    async def receive_body(self, body: bytearray, receive: Receive) -> None:
         """Add the body of a request to `body`, until all of it has arrived.
 
         A body that is refused is received, too: the kernel resets a connection that is closed
         before all is read, and the client may lose the answer.
         """
-        length = int(environ.get("CONTENT_LENGTH") or 0)
-        refusal = TOO_LONG if length > MAX_BODY_BYTES else None
-        more = "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ
+        refused, more = None, True
         try:
             async with asyncio.timeout(BODY_TIMEOUT):
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise ClientGone
+                        raise TimeoutError
                     part, more = message.get("body", b""), message.get("more_body", False)
                     if len(body) + len(part) > MAX_BODY_BYTES:
-                        refusal = TOO_LONG
+                        refused = Refused(TOO_LONG, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
                     elif self.bodies_bytes + len(part) > MAX_BODIES_BYTES:
-                        refusal = BUSY
-                    elif refusal is None:
+                        refused = Refused()
+                    elif refused is None:
                         body += part
                         self.bodies_bytes += len(part)
         except TimeoutError as error:
-            raise Refused(*(refusal or TOO_SLOW)) from error
-        if refusal:
-            raise Refused(*refusal)
+            raise refused or Refused(TOO_SLOW, HTTPStatus.REQUEST_TIMEOUT) from error
+        if refused:
+            raise refused
 
     async def run(self, environ: dict[str, Any]) -> Response:
-        """Return the application's response in a thread; raise Refused without a free one."""
-        if not self.free_places:
-            raise Refused(*BUSY)
-        self.free_places -= 1
+        """Return Django's response in a thread; raise Refused without a free one."""
         try:
-            async with asyncio.timeout(self.queue_timeout):
+            async with asyncio.timeout(settings.QUEUE_TIMEOUT):
                 await self.free_threads.acquire()
         except TimeoutError as error:
-            raise Refused(*BUSY) from error
-        finally:
-            self.free_places += 1
+            raise Refused from error
         loop = asyncio.get_running_loop()
-        answer = loop.run_in_executor(self.threads, call, self.application, environ)
+        response = loop.run_in_executor(self.threads, respond, self.django, environ)
         # The client may go, but the thread becomes free only when it is done.
-        answer.add_done_callback(lambda _: self.free_threads.release())
-        return await asyncio.shield(answer)
+        response.add_done_callback(lambda _: self.free_threads.release())
+        return await asyncio.shield(response)
 
 
-def call(application: Callable[..., Iterable[bytes]], environ: dict[str, Any]) -> Response:
-    """Return the response of a WSGI application."""
-    status, headers = 0, list[tuple[bytes, bytes]]()
+def respond(django: Any, environ: dict[str, Any]) -> Response:
+    """Return the response of Django's WSGI application, which has the type of a view's."""
+    return to_asgi(django(environ, lambda *_: None))
 
-    def start_response(line: str, named: list[tuple[str, str]], *_: Any) -> None:
-        nonlocal status
-        status = int(line[:3])
-        headers.extend((name.lower().encode(), value.encode("latin-1")) for name, value in named)
 
-    response: Any = application(environ, start_response)
+def to_asgi(response: HttpResponseBase) -> Response:
+    """Return a response of Django in the types of ASGI, and close it."""
+    headers = encode_headers(response.items())
+    for cookie in response.cookies.values():
+        headers.append((b"set-cookie", cookie.OutputString().encode()))
     try:
         body = b"".join(response)
     finally:
         response.close()
-    if body and b"content-length" not in dict(headers):
+    if body and not response.has_header("Content-Length"):
         headers.append((b"content-length", b"%d" % len(body)))
-    return Response(status, headers, body)
+    return Response(response.status_code, headers, body)
 
 
-def refusal(scope: Message, status: HTTPStatus, detail: str) -> Response:
-    """Return the answer to a request that Django does not get: a page, or JSON under /api."""
-    request = HttpRequest()
-    request.path_info = scope["path"]
-    response = error_response(
-        request, status, detail, busy=status == HTTPStatus.SERVICE_UNAVAILABLE
-    )
-    response["Cache-Control"] = "no-store"
-    response["Content-Security-Policy"] = build_policy()
-    response["Content-Length"] = str(len(response.content))
-    if status == HTTPStatus.SERVICE_UNAVAILABLE:
-        response["Retry-After"] = RETRY_AFTER
-    if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
-        response["Connection"] = "close"
-    headers = [(name.lower().encode(), value.encode()) for name, value in response.items()]
-    return Response(status, headers, b"" if scope["method"] == "HEAD" else response.content)
+def encode_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
 
 
 async def send_response(response: Response, send: Send) -> None:
@@ -183,10 +147,9 @@ async def send_response(response: Response, send: Send) -> None:
     """
     start = {"status": response.status, "headers": response.headers}
     await send({"type": "http.response.start", **start})
-    body = response.body
-    for begin in range(0, len(body), PART_BYTES):
+    for begin in range(0, len(response.body), PART_BYTES):
+        part = response.body[begin : begin + PART_BYTES]
         async with asyncio.timeout(SEND_TIMEOUT):
-            part = {"body": body[begin : begin + PART_BYTES], "more_body": True}
-            await send({"type": "http.response.body", **part})
+            await send({"type": "http.response.body", "body": part, "more_body": True})
     # It waits only for a client that reads nothing, whose connection the kernel ends.
     await send({"type": "http.response.body"})

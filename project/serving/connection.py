@@ -4,11 +4,11 @@ https://www.psycopg.org/docs/advanced.html#asynchronous-support
 """
 
 import asyncio
-import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Any, NamedTuple
+from typing import Any
 
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg2 import extensions
@@ -18,24 +18,6 @@ from project.database import deadlines
 # By default PostgreSQL plans a statement five times in a session before it keeps a plan. These
 # statements have one good plan for all values: by a unique key.
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
-
-
-class Statement(NamedTuple):
-    """A statement that every session prepares, with the types of its values."""
-
-    name: str
-    sql: Any  # of psycopg2.sql, with %s for each value
-    types: Sequence[str]
-
-    def prepare(self, connection: Any) -> str:
-        """Return the PREPARE."""
-        places = tuple(f"${number}" for number in range(1, len(self.types) + 1))
-        text = self.sql.as_string(connection) % places
-        return f"PREPARE {self.name} ({', '.join(self.types)}) AS {text}"
-
-    def execute(self) -> str:
-        """Return the EXECUTE, with %s for each value."""
-        return f"EXECUTE {self.name} ({', '.join(['%s'] * len(self.types))})"
 
 
 def connect(seconds: float, database: BaseDatabaseWrapper | None = None) -> Any:
@@ -57,27 +39,27 @@ class Session:
 
     def __init__(
         self,
-        statements: Iterable[Statement],
         *,
         timeout: float,
-        prepares: bool = True,
         connect: Callable[[float], Any] = connect,
         threads: Executor | None = None,
     ) -> None:
-        """Prepare the statements unless a pooler gives each transaction another session.
+        """Connect for the first statement.
 
         `timeout` is in seconds, for a statement and for connecting; 0 is no limit. `connect` is
         called in one of the `threads`, by default of the event loop.
         """
-        self.statements, self.prepares, self.connect = statements, prepares, connect
-        self.timeout, self.threads = timeout, threads
+        self.timeout, self.connect, self.threads = timeout, connect, threads
         self.connection: Any = None
         self.cursor: Any = None
-        self.is_waiting = False  # for the answer to a statement
+        self.prepared: set[str] = set()
 
-    async def fetch(self, statement: Statement, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement.
+    async def fetch(
+        self, sql: Any, values: Sequence[Any], *, name: str = ""
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement of psycopg2.sql.
 
+        With a `name` the session prepares it, unless a pooler gives each transaction another one.
         Raises psycopg2.Error and TimeoutError. Then the session is closed, because a late answer
         would be taken for that of the next statement.
         """
@@ -87,7 +69,8 @@ class Session:
                     self.close()
                 if self.connection is None:
                     await self.open()
-                sql = statement.execute() if self.prepares else statement.sql
+                if name and settings.DATABASE_POOLER == "none":
+                    sql = await self.prepare(name, sql, len(values))
                 await self.run(sql, values)
                 has_rows = self.cursor.description is not None
                 rows: list[tuple[Any, ...]] = self.cursor.fetchall() if has_rows else []
@@ -97,56 +80,41 @@ class Session:
             raise
 
     async def open(self) -> None:
-        """Connect, and prepare the statements."""
-        self.loop = asyncio.get_running_loop()
-        self.connection = await self.loop.run_in_executor(self.threads, self.connect, self.timeout)
-        # A copy of the file descriptor: psycopg2 may close its own one at any time, and the number
-        # could then belong to another socket.
-        self.socket = os.dup(self.connection.fileno())
-        self.loop.add_reader(self.socket, self.on_readable)
+        loop = asyncio.get_running_loop()
+        self.connection = await loop.run_in_executor(self.threads, self.connect, self.timeout)
         self.cursor = self.connection.cursor()
-        if self.prepares:
+
+    async def prepare(self, name: str, sql: Any, number: int) -> str:
+        """Return the EXECUTE of a statement with a number of values; prepare it once."""
+        if name not in self.prepared:
+            parameters = tuple(f"${index}" for index in range(1, number + 1))
             await self.run(PLAN_ONCE)
-            for statement in self.statements:
-                await self.run(statement.prepare(self.connection))
+            await self.run(f"PREPARE {name} AS {sql.as_string(self.connection) % parameters}")
+            self.prepared.add(name)
+        return f"EXECUTE {name} ({', '.join(['%s'] * number)})"
 
     async def run(self, sql: Any, values: Sequence[Any] | None = None) -> None:
         """Run a statement, and wait on the event loop until it is answered."""
         # pginterleave: alone - the races explore the same statements with Django's cursor
         self.cursor.execute(sql, values)
         while (state := self.connection.poll()) != extensions.POLL_OK:
-            self.ready = self.loop.create_future()
-            if state == extensions.POLL_WRITE:
-                self.loop.add_writer(self.socket, set_ready, self.ready)
-            elif self.is_waiting:
-                # The first wait was not enough, and uvloop stops watching after an error.
-                self.loop.remove_reader(self.socket)
-                self.loop.add_reader(self.socket, self.on_readable)
-            self.is_waiting = True
-            await self.ready
-            if state == extensions.POLL_WRITE:
-                self.loop.remove_writer(self.socket)
-        self.is_waiting = False
-
-    def on_readable(self) -> None:
-        """Resume the statement; without one, close a session that PostgreSQL has closed.
-
-        The socket is watched all the time: starting and stopping takes several system calls.
-        """
-        if self.is_waiting:
-            set_ready(self.ready)
-        elif deadlines.is_closed(self.connection):
-            self.close()
+            await wait_for_socket(self.connection.fileno(), state)
 
     def close(self) -> None:
         if self.connection is not None:
-            self.loop.remove_reader(self.socket)
-            self.loop.remove_writer(self.socket)
-            os.close(self.socket)
             self.connection.close()
-        self.connection, self.is_waiting = None, False
+        self.connection = None
+        self.prepared.clear()
 
 
-def set_ready(ready: "asyncio.Future[None]") -> None:
-    if not ready.done():
-        ready.set_result(None)
+async def wait_for_socket(socket: int, state: int) -> None:
+    """Wait until the socket can be read or written, which poll() of psycopg2 says."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    watch, unwatch = loop.add_reader, loop.remove_reader
+    if state == extensions.POLL_WRITE:
+        watch, unwatch = loop.add_writer, loop.remove_writer
+    watch(socket, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        unwatch(socket)

@@ -5,8 +5,10 @@ locked has statements of its own, and delays no other key.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from shorturl.exceptions import RowLocked
 
@@ -23,18 +25,12 @@ MAX_FAILURES, FAILURE_SECONDS = 3, 5.0
 Row = Any  # what a statement returns of a counted link
 
 
-class Hit:
-    """A hit; its result is done if it is not to be sent: it is refused, or its client has left."""
+class Hit(NamedTuple):
+    """A hit that waits until the timeout, which ends when a statement with it is sent."""
 
-    __slots__ = ("refusal", "result", "visit")
-
-    def __init__(self, visit: Any, result: "asyncio.Future[Row | None]") -> None:
-        self.visit, self.result = visit, result
-
-    def refuse_after(self, seconds: float) -> None:
-        """Refuse the hit, unless `refusal` is cancelled before. asyncio.timeout() takes longer."""
-        loop = self.result.get_loop()
-        self.refusal = loop.call_later(seconds, set_error, self, TimeoutError())
+    visit: Any
+    result: "asyncio.Future[Row | None]"
+    timeout: asyncio.Timeout
 
 
 class HitCounter:
@@ -61,17 +57,15 @@ class HitCounter:
         self.count_keys, self.count_key = count_keys, count_key
         self.queue_timeout = queue_timeout
         self.failures, self.failed_at = 0, 0.0  # statements that failed in a row, and the last one
-        self.loop = asyncio.get_running_loop()
         self.waiting: dict[str, list[Hit]] = {}
         self.single: dict[str, list[Hit]] = {}  # of each key that has statements of its own
         self.free_statements = asyncio.Semaphore(MAX_KEY_STATEMENTS)
         self.tasks: dict[str, asyncio.Task[None]] = {}  # of these keys; "" is that of all others
-        self.missing = 0  # hits that the next statement waits for, until `gathered`
-        self.gathered: asyncio.Future[None] = self.loop.create_future()
+        self.missing, self.gathered = 0, asyncio.Event()  # hits that the next statement waits for
 
     def is_failing(self) -> bool:
         """Return whether redirects fail, also where the database answers, as with a full disk."""
-        recently = self.loop.time() < self.failed_at + FAILURE_SECONDS
+        recently = time.monotonic() < self.failed_at + FAILURE_SECONDS
         return self.failures >= MAX_FAILURES and recently
 
     async def count(self, key: str, visit: Any) -> Row | None:
@@ -79,54 +73,52 @@ class HitCounter:
 
         Raises the error of the statement, or TimeoutError for a refused hit.
         """
-        hit = Hit(visit, self.loop.create_future())
-        hit.refuse_after(self.queue_timeout)
-        self.waiting.setdefault(key, []).append(hit)
-        self.missing -= 1
-        if self.missing == 0:
-            end_wait(self.gathered)
-        if "" not in self.tasks:
-            self.tasks[""] = self.loop.create_task(self.count_waiting())
-        try:
+        async with asyncio.timeout(self.queue_timeout) as timeout:
+            hit = Hit(visit, asyncio.get_running_loop().create_future(), timeout)
+            self.waiting.setdefault(key, []).append(hit)
+            self.missing -= 1
+            if self.missing == 0:
+                self.gathered.set()
+            if "" not in self.tasks:
+                self.tasks[""] = asyncio.create_task(self.count_waiting())
             return await hit.result
-        finally:
-            hit.refusal.cancel()
 
     async def count_waiting(self) -> None:
         """Count the waiting hits, and those that come meanwhile."""
         while self.waiting:
-            keys = list(self.waiting)[:MAX_KEYS]
-            batch = {key: take_wanted(self.waiting.pop(key)) for key in keys}
-            batch = {key: hits for key, hits in batch.items() if hits}
+            batch = {}
+            for key in list(self.waiting)[:MAX_KEYS]:
+                if hits := take_wanted(self.waiting.pop(key)):
+                    batch[key] = hits
+            counted = 0
             if len(batch) == 1 and not self.free_statements.locked():
                 counted = await self.count_lone_key(*batch.popitem())
-            else:
+            elif batch:
                 counted = await self.count_batch(batch)
             self.missing = counted - sum(map(len, self.waiting.values()))
             if self.missing > 0:
-                self.gathered = self.loop.create_future()
-                timer = self.loop.call_later(GATHER_SECONDS, end_wait, self.gathered)
-                await self.gathered
-                timer.cancel()
+                self.gathered.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(GATHER_SECONDS):
+                        await self.gathered.wait()
         del self.tasks[""]
 
     async def count_batch(self, batch: Mapping[str, list[Hit]]) -> int:
         """Count the hits of several keys by one statement; return how many it has counted."""
-        if not batch:
-            return 0
-        counted = 0
         try:
             rows = await self.count_keys({key: visits_of(hits) for key, hits in batch.items()})
         except Exception as error:
-            self.note_failure([hit for hits in batch.values() for hit in hits], error)
+            self.set_errors([hit for hits in batch.values() for hit in hits], error)
             return 0
+        counted = 0
+        refused_at = asyncio.get_running_loop().time() + self.queue_timeout
         for key, hits in batch.items():
             if key in rows:
                 counted += len(hits)
-                self.note_success(hits, rows[key])
+                self.failures = 0
+                set_results(hits, rows[key])
             else:  # its row may be locked
-                for hit in hits:
-                    hit.refuse_after(self.queue_timeout)
+                set_timeouts(hits, refused_at)
                 self.count_singly(key, hits)
         return counted
 
@@ -141,11 +133,10 @@ class HitCounter:
 
     def count_singly(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
         """Count the hits of a key by statements of its own, in the task that is returned."""
-        if key in self.single:
-            self.single[key] += hits
-        else:
-            self.single[key] = hits
-            self.tasks[key] = self.loop.create_task(self.count_single(key))
+        if key not in self.single:
+            self.single[key] = []
+            self.tasks[key] = asyncio.create_task(self.count_single(key))
+        self.single[key] += hits
         return self.tasks[key]
 
     async def count_single(self, key: str) -> None:
@@ -162,44 +153,38 @@ class HitCounter:
                 for hit in hits:
                     if not hit.visit.is_bot and not await self.count_together(key, [hit]):
                         break  # no use is left
+            set_results(hits, None)
         except Exception as error:
-            self.note_failure(hits, error)
-        set_results(hits, None)
+            self.set_errors(hits, error)
 
     async def count_together(self, key: str, hits: Sequence[Hit]) -> bool:
         """Return whether a statement has counted the hits; it counts all or none."""
         row = await self.count_key(key, visits_of(hits))
         if row is not None:
-            self.note_success(hits, row)
+            self.failures = 0
+            set_results(hits, row)
         return row is not None
 
-    def note_success(self, hits: Sequence[Hit], row: Row) -> None:
-        self.failures = 0
-        set_results(hits, row)
-
-    def note_failure(self, hits: Sequence[Hit], error: Exception) -> None:
+    def set_errors(self, hits: Sequence[Hit], error: Exception) -> None:
         if not isinstance(error, RowLocked):
             self.failures += 1
-            self.failed_at = self.loop.time()
+            self.failed_at = time.monotonic()
         for hit in hits:
-            set_error(hit, error)
+            if not hit.result.done():
+                hit.result.set_exception(error)
 
 
 def take_wanted(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits to send, which are not refused any more."""
+    """Return the hits to send, and end their timeout; others are refused, or have no client."""
     wanted = [hit for hit in hits if not hit.result.done()]
-    for hit in wanted:
-        hit.refusal.cancel()
+    set_timeouts(wanted, None)
     return wanted
 
 
-def visits_of(hits: Sequence[Hit]) -> list[Any]:
-    return [hit.visit for hit in hits]
-
-
-def set_error(hit: Hit, error: Exception) -> None:
-    if not hit.result.done():
-        hit.result.set_exception(error)
+def set_timeouts(hits: Sequence[Hit], refused_at: float | None) -> None:
+    for hit in hits:
+        if not hit.result.done():
+            hit.timeout.reschedule(refused_at)
 
 
 def set_results(hits: Sequence[Hit], row: Row | None) -> None:
@@ -208,6 +193,5 @@ def set_results(hits: Sequence[Hit], row: Row | None) -> None:
             hit.result.set_result(row)
 
 
-def end_wait(gathered: "asyncio.Future[None]") -> None:
-    if not gathered.done():
-        gathered.set_result(None)
+def visits_of(hits: Sequence[Hit]) -> list[Any]:
+    return [hit.visit for hit in hits]

@@ -19,7 +19,7 @@ __all__ = ["postgres"]  # a fixture
 
 LIMIT = 3  # links a day, from one address
 ENVIRONMENT = {"BEHIND_PROXY": "on", "SHORTURL_PUBLIC_LINKS_PER_DAY": str(LIMIT)}
-REFUSALS = {400, 404, 405, 413, 414, 431, 501}  # not 429, by which a create would be one
+REFUSALS = {400, 404, 405, 408, 413, 414, 431, 501}  # not 429, by which a create would be one
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 LENGTH, CHUNKED, CLOSE = sized(NEW), b"Transfer-Encoding: chunked", b"Connection: close"
 HIDDEN = create(LENGTH, CLOSE)

@@ -1,8 +1,8 @@
 """A session on the event loop: prepared statements, its time limit, and its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import closing
 from typing import Any
 
 import psycopg2
@@ -10,37 +10,29 @@ import pytest
 import uvloop
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
+from pytest_django import Settings
 
-from project.serving.connection import Session, Statement
+from project.serving.connection import Session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG = 30.0  # seconds, many times the longest test
-SLEEP = Statement("sleep", sql.SQL("SELECT pg_backend_pid(), pg_sleep(%s)"), ["float8"])
-TEXT = Statement("text", sql.SQL("SELECT repeat(%s, %s)"), ["text", "integer"])
-PLANS = Statement(
-    "plans",
-    sql.SQL("SELECT name, generic_plans, custom_plans FROM pg_prepared_statements WHERE name = %s"),
-    ["text"],
-)
-STATEMENTS = [SLEEP, TEXT, PLANS]
-
-
-@asynccontextmanager
-async def session(**options: Any) -> AsyncIterator[Session]:
-    opened = Session(STATEMENTS, **{"timeout": LONG, **options})
-    try:
-        yield opened
-    finally:
-        opened.close()
+SLEEP = sql.SQL("SELECT pg_backend_pid(), pg_sleep(%s)")
+REPEAT = sql.SQL("SELECT repeat(%s, %s)")
+PLANS = sql.SQL("SELECT name, generic_plans, custom_plans FROM pg_prepared_statements")
+Test = Callable[[Session], Coroutine[Any, Any, None]]
 
 
 @pytest.fixture(params=[asyncio.run, uvloop.run])
 def run(request: pytest.FixtureRequest) -> Any:
-    """Run a test on asyncio's event loop, and on that of the service."""
+    """Run a test with a session, on asyncio's event loop and on that of the service."""
 
-    def start(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        request.param(asyncio.wait_for(test(), LONG))
+    async def with_session(test: Test) -> None:
+        with closing(Session(timeout=LONG)) as session:
+            await test(session)
+
+    def start(test: Test) -> None:
+        request.param(asyncio.wait_for(with_session(test), LONG))
 
     return start
 
@@ -51,33 +43,28 @@ def terminate(pid: int) -> None:
     connection.close()
 
 
-def test_statements_are_planned_once_in_a_session(run: Any) -> None:
-    async def test() -> None:
-        async with session() as one:
-            for _ in range(3):
-                await one.fetch(SLEEP, [0])
-            assert await one.fetch(PLANS, ["sleep"]) == [("sleep", 3, 0)]
+@pytest.mark.parametrize(("pooler", "plans"), [("none", [("sleep", 3, 0)]), ("transaction", [])])
+def test_statements_are_planned_once_in_a_session_and_not_prepared_behind_a_pooler(
+    run: Any, settings: Settings, pooler: str, plans: list[Any]
+) -> None:
+    settings.DATABASE_POOLER = pooler
 
-    run(test)
-
-
-def test_behind_a_pooler_nothing_is_prepared(run: Any) -> None:
-    async def test() -> None:
-        async with session(prepares=False) as one:
-            await one.fetch(SLEEP, [0])
-            assert await one.fetch(PLANS, ["sleep"]) == []
+    async def test(session: Session) -> None:
+        for _ in range(3):
+            await session.fetch(SLEEP, [0], name="sleep")
+        assert await session.fetch(PLANS, []) == plans
 
     run(test)
 
 
 def test_sessions_wait_at_the_same_time(run: Any) -> None:
-    async def test() -> None:
-        async with session() as one, session() as other:
-            slow = asyncio.create_task(one.fetch(SLEEP, [LONG]))
+    async def test(session: Session) -> None:
+        slow = asyncio.create_task(session.fetch(SLEEP, [LONG]))
+        with closing(Session(timeout=LONG)) as other:
             assert await other.fetch(SLEEP, [0])
-            assert not slow.done()
-            slow.cancel()
-            await asyncio.wait([slow])
+        assert not slow.done()
+        slow.cancel()
+        await asyncio.wait([slow])
 
     run(test)
 
@@ -85,52 +72,38 @@ def test_sessions_wait_at_the_same_time(run: Any) -> None:
 def test_long_statements_and_answers_arrive(run: Any) -> None:
     """They take several waits for the socket, to write and to read."""
 
-    async def test() -> None:
-        async with session(prepares=False) as one:
-            ((text,),) = await one.fetch(TEXT, ["é" * 4_000_000, 4])
-            assert text == "é" * 16_000_000
+    async def test(session: Session) -> None:
+        ((text,),) = await session.fetch(REPEAT, ["é" * 4_000_000, 4])
+        assert text == "é" * 16_000_000
 
     run(test)
 
 
 def test_a_statement_ends_at_its_time_limit_and_with_it_the_session(run: Any) -> None:
-    async def test() -> None:
-        async with session() as one:
-            ((first, _),) = await one.fetch(SLEEP, [0])
-            one.timeout = 0.05
-            with pytest.raises(TimeoutError):
-                await one.fetch(SLEEP, [LONG])
-            one.timeout = LONG
-            ((second, _),) = await one.fetch(SLEEP, [0])
-            assert second != first  # or the answer could be that of the statement before
+    """Otherwise the next answer could be that of the statement before."""
+
+    async def test(session: Session) -> None:
+        ((first, _),) = await session.fetch(SLEEP, [0])
+        session.timeout = 0.05
+        with pytest.raises(TimeoutError):
+            await session.fetch(SLEEP, [LONG])
+        session.timeout = LONG
+        ((second, _),) = await session.fetch(SLEEP, [0])
+        assert second != first
 
     run(test)
 
 
-def test_an_error_ends_the_session(run: Any) -> None:
-    async def test() -> None:
-        async with session() as one:
-            with pytest.raises(psycopg2.Error, match="invalid input syntax"):
-                await one.fetch(SLEEP, ["x"])
-            assert one.connection is None
-            assert await one.fetch(SLEEP, [0])
-
-    run(test)
-
-
-@pytest.mark.parametrize("is_watched", [True, False])
-def test_a_session_that_postgresql_has_closed_is_opened_again(run: Any, is_watched: bool) -> None:
+def test_after_an_error_or_an_end_by_postgresql_the_next_statement_connects(run: Any) -> None:
     """Otherwise the first hits after a restart would be refused."""
 
-    async def test() -> None:
-        async with session() as one:
-            ((first, _),) = await one.fetch(SLEEP, [0])
-            if not is_watched:  # uvloop stops watching after an error
-                one.loop.remove_reader(one.socket)
-            await asyncio.to_thread(terminate, first)
-            while is_watched and one.connection is not None:
-                await asyncio.sleep(0)
-            ((second, _),) = await one.fetch(SLEEP, [0])
-            assert second != first
+    async def test(session: Session) -> None:
+        ((first, _),) = await session.fetch(SLEEP, [0], name="sleep")
+        with pytest.raises(psycopg2.Error, match="invalid input syntax"):
+            await session.fetch(SLEEP, ["x"], name="sleep")
+        ((second, _),) = await session.fetch(SLEEP, [0], name="sleep")
+        await asyncio.to_thread(terminate, second)
+        ((third, _),) = await session.fetch(SLEEP, [0], name="sleep")
+        assert len({first, second, third}) == 3
 
     run(test)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from project.serving import hit_counter
-from project.serving.hit_counter import MAX_FAILURES, MAX_KEY_STATEMENTS, HitCounter
+from project.serving.hit_counter import MAX_KEY_STATEMENTS, HitCounter
 from shorturl.exceptions import RowLocked
 
 LONG = 10.0  # seconds, many times the longest test
@@ -50,10 +50,10 @@ class Statements:
         self.under_way.append(asyncio.get_running_loop().create_future())
         await self.under_way[-1]
 
-    async def add(self, *keys: str, bots: bool = False) -> "list[asyncio.Task[Any]]":
+    async def add(self, *keys: str) -> "list[asyncio.Task[Any]]":
         """Add a hit of each key, and wait until all possible statements are sent."""
         tasks = [
-            asyncio.create_task(self.counter.count(key, Visit(number, bots)))
+            asyncio.create_task(self.counter.count(key, Visit(number)))
             for number, key in enumerate(keys)
         ]
         await self.rounds()
@@ -91,7 +91,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
         await test(statements)
         counter = statements.counter
         while counter.tasks:  # until the run's time limit
-            hit_counter.end_wait(counter.gathered)
+            counter.gathered.set()
             await asyncio.sleep(0)
         assert not statements.under_way
         assert not counter.waiting | counter.single
@@ -106,17 +106,27 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     return run_test
 
 
-def test_the_next_statement_counts_all_hits_that_came_meanwhile(run: Any) -> None:
+@pytest.mark.parametrize(
+    ("first", "rest", "sent"),
+    [
+        ("ad", "abacb", [{"a": [0], "d": [1]}, {"a": [0, 2], "b": [1, 4], "c": [3]}]),
+        ("aa", "a", [("a", [0, 1]), ("a", [0])]),  # a key that waits alone has a cheaper statement
+        ("abcde", "", [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]),  # MAX_KEYS
+    ],
+)
+def test_the_next_statement_counts_all_hits_that_came_meanwhile(
+    run: Any, monkeypatch: pytest.MonkeyPatch, first: str, rest: str, sent: list[Any]
+) -> None:
     async def test(statements: Statements) -> None:
-        first = await statements.add("a", "d")
-        rest = await statements.add("a", "b", "a", "c", "b")
+        tasks = await statements.add(*first)
+        tasks += await statements.add(*rest)
+        assert statements.sent == sent[:1]
         await statements.end()
-        assert await asyncio.gather(*first) == ["a", "d"]
-        assert not any(task.done() for task in rest)
+        assert statements.sent == sent
         await statements.end()
-        assert await asyncio.gather(*rest) == ["a", "b", "a", "c", "b"]
-        assert statements.sent == [{"a": [0], "d": [1]}, {"a": [0, 2], "b": [1, 4], "c": [3]}]
+        assert await asyncio.gather(*tasks) == [*first, *rest]
 
+    monkeypatch.setattr(hit_counter, "MAX_KEYS", 3)
     run(test)
 
 
@@ -148,19 +158,7 @@ def test_but_not_longer_than_some_milliseconds(run: Any) -> None:
     run(test, gather=0.01)
 
 
-def test_a_key_that_waits_alone_has_a_cheaper_statement(run: Any) -> None:
-    async def test(statements: Statements) -> None:
-        tasks = await statements.add("a", "a")
-        tasks += await statements.add("a")
-        await statements.end()
-        assert statements.sent == [("a", [0, 1]), ("a", [0])]
-        await statements.end()
-        assert await asyncio.gather(*tasks) == ["a", "a", "a"]
-
-    run(test)
-
-
-def test_others_wait_for_it_for_some_milliseconds(run: Any) -> None:
+def test_others_wait_for_the_statement_of_one_key_for_some_milliseconds(run: Any) -> None:
     """Its row may be locked."""
 
     async def test(statements: Statements) -> None:
@@ -179,20 +177,6 @@ def test_others_wait_for_it_for_some_milliseconds(run: Any) -> None:
     run(test, key_statement=0.01)
 
 
-def test_a_statement_has_a_limited_number_of_keys(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def test(statements: Statements) -> None:
-        tasks = await statements.add("a", "b", "c", "d", "e")
-        await statements.end()
-        await statements.end()
-        assert statements.sent == [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]
-        await asyncio.gather(*tasks)
-
-    monkeypatch.setattr(hit_counter, "MAX_KEYS", 3)
-    run(test)
-
-
 def test_a_locked_row_delays_no_other_key(run: Any) -> None:
     async def test(statements: Statements) -> None:
         statements.locked = {"a"}
@@ -204,7 +188,7 @@ def test_a_locked_row_delays_no_other_key(run: Any) -> None:
         assert statements.sent[2:] == [{"a": [0], "c": [1]}]
         await statements.end(2)
         await statements.end()
-        assert [await task for task in (locked, other, behind)] == ["a", "c", "a"]
+        assert await asyncio.gather(*[locked, other, behind]) == ["a", "c", "a"]
 
     run(test)
 
@@ -224,28 +208,30 @@ def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("bots", "sent"), [(False, [[0, 1, 2], [0], [1], [2]]), (True, [[0, 1]])])
-def test_hits_beyond_the_last_use_are_not_counted(run: Any, bots: bool, sent: list[Any]) -> None:
-    """Bots use nothing: they are not counted, and people one by one."""
-
+@pytest.mark.parametrize(
+    ("hits", "sent", "counted"),
+    [
+        ("ppp", [[0, 1, 2], [0], [1], [2]], 2),
+        ("pppp", [[0, 1, 2, 3], [0], [1], [2]], 2),  # no use is left for the last one
+        ("bb", [[0, 1]], 0),
+        ("bp", [[0, 1], [1]], 1),
+    ],
+)
+def test_people_get_the_uses_that_are_left_one_by_one_and_bots_none(
+    run: Any, hits: str, sent: list[Any], counted: int
+) -> None:
     async def test(statements: Statements) -> None:
         statements.uses = {"a": 2}
-        tasks = await statements.add(*"aaa"[: len(sent[0])], bots=bots)
+        results = [
+            asyncio.create_task(statements.counter.count("a", Visit(number, hit == "b")))
+            for number, hit in enumerate(hits)
+        ]
+        await statements.rounds()
         await statements.end_all()
-        counted = [] if bots else ["a", "a"]
-        assert await asyncio.gather(*tasks) == (counted + [None] * 3)[: len(tasks)]
-        assert statements.sent == [("a", each) for each in sent]
-
-    run(test)
-
-
-def test_a_bot_among_people_uses_nothing_up(run: Any) -> None:
-    async def test(statements: Statements) -> None:
-        statements.uses = {"a": 2}
-        first = await statements.add("a")
-        tasks = await statements.add("a", bots=True) + await statements.add("a")
-        await statements.end_all()
-        assert await asyncio.gather(*first, *tasks) == ["a", None, "a"]
+        rows = await asyncio.gather(*results)
+        assert rows.count("a") == counted
+        assert all(row is None for row, hit in zip(rows, hits, strict=True) if hit == "b")
+        assert statements.sent == [("a", numbers) for numbers in sent]
 
     run(test)
 
@@ -277,7 +263,6 @@ def test_an_error_is_set_for_all_hits_of_the_statement(
             tasks = await statements.add(*keys)
             await statements.end(error=error)
             assert {*await asyncio.gather(*tasks, return_exceptions=True)} == {error}
-        assert MAX_FAILURES == 3
         assert statements.counter.is_failing() is fails
         (again,) = await statements.add("a")
         await statements.end()
@@ -287,29 +272,23 @@ def test_an_error_is_set_for_all_hits_of_the_statement(
     run(test)
 
 
-def test_a_hit_that_waits_for_too_long_is_refused_and_not_sent(run: Any) -> None:
-    async def test(statements: Statements) -> None:
-        sent = await statements.add("a", "b")
-        for task in await statements.add("a", "c"):
-            with pytest.raises(TimeoutError):
-                await task
-        await statements.end()
-        assert await asyncio.gather(*sent) == ["a", "b"]  # what was sent is waited for
-        assert statements.sent == [{"a": [0], "b": [1]}]
+@pytest.mark.parametrize("all_locked", [False, True])
+def test_a_hit_that_waits_for_too_long_is_refused_and_not_sent(run: Any, all_locked: bool) -> None:
+    """What was sent is waited for. With all rows locked the last one waits for a statement."""
 
-    run(test, queue_timeout=0.01)
-
-
-def test_a_hit_of_a_locked_row_is_refused_too_when_no_statement_is_free(run: Any) -> None:
     async def test(statements: Statements) -> None:
         keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS + 1)]
-        statements.locked = {*keys}
-        *sent, last = await statements.add(*keys)
-        await statements.end()
-        with pytest.raises(TimeoutError):
-            await last
-        await statements.end(MAX_KEY_STATEMENTS)
-        assert await asyncio.gather(*sent) == keys[:-1]
+        statements.locked = {*keys} if all_locked else set()
+        sent = await statements.add(*keys)
+        refused = [sent.pop()] if all_locked else await statements.add("k0", "c")
+        await statements.end(1 if all_locked else 0)
+        for task in refused:
+            with pytest.raises(TimeoutError):
+                await task
+        number = len(statements.sent)
+        await statements.end_all()
+        assert await asyncio.gather(*sent) == keys[: len(sent)]
+        assert len(statements.sent) == number
 
     run(test, queue_timeout=0.01)
 
@@ -322,7 +301,7 @@ def test_a_hit_whose_client_has_left_is_not_sent(run: Any) -> None:
             task.cancel()
         await statements.end()
         await statements.end()
-        assert [await other, await stays] == ["c", "b"]
+        assert await asyncio.gather(*[other, stays]) == ["c", "b"]
         assert statements.sent == [{"a": [0], "c": [1]}, ("b", [2])]
 
     run(test)
