@@ -13,15 +13,12 @@ from subprocess import PIPE
 from urllib.request import urlopen
 
 import pytest
-from django.conf import settings
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from loadtests.servers import wait_for_address
 from project.static_files import Finder
 from project.tests.conftest import GUNICORN, ROOT, database, image_sources, run_in
-
-# --- Packages ------------------------------------------------------------------------------------
 
 
 def pins(name: str) -> dict[str, str]:
@@ -46,9 +43,6 @@ def test_the_lock_has_the_requirements_and_their_dependencies(group: str) -> Non
                 requirement = Requirement(line)
                 if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                     assert canonicalize_name(requirement.name) in locked, f"{name} needs it"
-
-
-# --- Settings and static files -------------------------------------------------------------------
 
 
 CHECK_AND_GET_PAGES = """
@@ -86,15 +80,6 @@ def test_files_that_no_page_uses_are_not_published(production_copy: Path) -> Non
     for names in (published, in_a_local_run):
         assert any("swagger-ui-bundle" in name for name in names)
         assert not [name for name in names if ".map" in name or "redoc" in name]
-
-
-def test_the_documented_nginx_passes_the_longest_body() -> None:
-    block = (ROOT / "docs" / "deploying.md").read_text()
-    (megabytes,) = re.findall(r"^client_max_body_size (\d+)m;", block, re.MULTILINE)
-    assert int(megabytes) * 1024 * 1024 >= settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-
-
-# --- Containers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,6 +1,5 @@
 """The commands that a Django developer types by habit do what is expected, or say what does."""
 
-import re
 import socket
 import subprocess
 import sys
@@ -23,14 +22,6 @@ def test_manage_test_says_what_runs_the_tests() -> None:
     assert ended.returncode == 1
     assert "make test" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
-
-
-def test_pytest_names_what_is_missing() -> None:
-    """Without the packages of the tests, as after `make run`."""
-    run = "import sys, pytest; sys.modules['playwright'] = None; sys.exit(pytest.main([]))"
-    ended = run_in(ROOT, "-c", run, **LOCAL)
-    assert ended.returncode == pytest.ExitCode.USAGE_ERROR
-    assert re.fullmatch("ERROR: .+make test.+\n+", ended.stderr)
 
 
 def test_the_tests_take_no_notice_of_a_productions_env(tmp_path: Path) -> None:
@@ -73,18 +64,6 @@ def test_runserver_serves() -> None:
         started("manage.py", "runserver", "--noreload", str(port), DATABASE_URL=url, **LOCAL),
     ):
         wait_until(answers, "runserver does not answer", TIMEOUT)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_gunicorn_serves_the_wsgi_application() -> None:
-    arguments = ("-m", "gunicorn", "project.wsgi", "--bind=127.0.0.1:0", "--no-control-socket")
-    with (
-        database("shorturl_wsgi") as url,
-        started(*arguments, DATABASE_URL=url, **LOCAL) as process,
-    ):
-        said = (re.search(r"Listening at: (\S+)", line) for line in process.stderr or ())
-        listening = next(filter(None, said))
-        assert urlopen(f"{listening[1]}/healthz").status == 200
 
 
 @pytest.mark.parametrize("command", ["migrate", "tidy"])

@@ -18,6 +18,8 @@ from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 HOSTS = ["example.com", "www.example.com", ".example.org", "127.0.0.1", "[::1]"]
 DOLLAR = "$HOME" + "0123456789" * 5  # it is not expanded
 MAIL = {"EMAIL_URL": "smtp+tls://me%40example.org:p%40ss@mail.example.com:587"}
+FOOTER_LINKS = {"Imprint": "https://a.example/?b=c", "Abuse": "mailto:a@b.c"}
+PROXY_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
 
 
@@ -28,42 +30,25 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         ({}, {"LOCAL": True, "DEBUG": False, "ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}),
         ({}, {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}),
         ({}, {"SHORTURL_ORIGIN": "http://127.0.0.1:8000"}),
-        ({"PORT": "9000"}, {"SHORTURL_ORIGIN": "http://127.0.0.1:9000"}),
-        ({"ALLOWED_HOSTS": "*"}, {"ALLOWED_HOSTS": ["*"]}),
         # A production is closed, and by HTTPS.
         (PRODUCTION, dict.fromkeys(["LOCAL", "DEBUG", "SHORTURL_LAB", "SHORTURL_LAB_LOAD"], False)),
         (PRODUCTION, {"SHORTURL_PUBLIC_CREATE": False, "SHORTURL_PUBLIC_STATS": False}),
         (PRODUCTION, {"SECURE_SSL_REDIRECT": True, "SESSION_COOKIE_SECURE": True, "EMAIL_URL": ""}),
         (PRODUCTION, {"EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend"}),
-        (PRODUCTION, {"SHORTURL_ORIGIN": "https://example.com", "BEHIND_PROXY": False}),
-        (PRODUCTION | {"SHORTURL_LAB": "on"}, {"SHORTURL_LAB_LOAD": False}),
+        (PRODUCTION, {"SHORTURL_ORIGIN": "https://example.com", "SECURE_PROXY_SSL_HEADER": None}),
         (PRODUCTION | {"SECRET_KEY": DOLLAR}, {"SECRET_KEY": DOLLAR}),
         (PRODUCTION | {"ALLOWED_HOSTS": ", ".join(HOSTS)}, {"ALLOWED_HOSTS": HOSTS}),
-        (
-            PRODUCTION | {"BEHIND_PROXY": "on"},
-            {"SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https")},
-        ),
-        (
-            PRODUCTION | MAIL,
-            {"EMAIL_HOST": "mail.example.com", "EMAIL_PORT": 587, "EMAIL_USE_TLS": True},
-        ),
-        (
-            PRODUCTION | MAIL,
-            {"EMAIL_HOST_PASSWORD": "p@ss", "DEFAULT_FROM_EMAIL": "me@example.org"},
-        ),
+        (PRODUCTION | {"BEHIND_PROXY": "on"}, {"SECURE_PROXY_SSL_HEADER": PROXY_HEADER}),
+        (PRODUCTION | MAIL, {"EMAIL_HOST": "mail.example.com", "EMAIL_PORT": 587}),
+        (PRODUCTION | MAIL, {"EMAIL_USE_TLS": True, "EMAIL_HOST_PASSWORD": "p@ss"}),
+        (PRODUCTION | MAIL, {"DEFAULT_FROM_EMAIL": "me@example.org"}),
         (PRODUCTION | PLAIN_MAIL, {"EMAIL_PORT": 25, "DEFAULT_FROM_EMAIL": "shorturl@example.com"}),
         (
-            {"SHORTURL_FOOTER_LINKS": "Imprint=https://a.example/?b=c,Report abuse=mailto:a@b.c"},
-            {
-                "SHORTURL_FOOTER_LINKS": {
-                    "Imprint": "https://a.example/?b=c",
-                    "Report abuse": "mailto:a@b.c",
-                }
-            },
+            {"SHORTURL_FOOTER_LINKS": "Imprint=https://a.example/?b=c,Abuse=mailto:a@b.c"},
+            {"SHORTURL_FOOTER_LINKS": FOOTER_LINKS},
         ),
         # A request may wait longer than a statement may take.
         ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
-        ({"DATABASE_STATEMENT_TIMEOUT": "30"}, {"DATABASE_REQUEST_TIMEOUT": 32}),
         ({"DATABASE_STATEMENT_TIMEOUT": "0"}, {"DATABASE_REQUEST_TIMEOUT": 0}),
     ],
 )
@@ -71,11 +56,7 @@ def test_what_the_variables_do(
     load: Load, variables: dict[str, str], expected: dict[str, Any]
 ) -> None:
     settings = load(**variables)
-    assert {name: settings[name] for name in expected} == expected
-
-
-def test_a_proxy_is_trusted_only_where_it_is_set(load: Load) -> None:
-    assert "SECURE_PROXY_SSL_HEADER" not in load(**PRODUCTION)
+    assert {name: settings.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -85,25 +66,19 @@ def test_a_proxy_is_trusted_only_where_it_is_set(load: Load) -> None:
         ("SECRET_KEY", "abcd" * 20, "is too easy to guess"),
         ("ALLOWED_HOSTS", "  ", "is not set"),
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
-        ("ALLOWED_HOSTS", "example.com,,www.example.com", "has '', which"),
         ("ALLOWED_HOSTS", "*", r"has '\*', which"),
         ("DEBUG", "on", "is on, and error pages would show the settings"),
         ("DATABASE_URL", "", "is not set"),
         ("DATABASE_URL", "sqlite:///shorturl", "is not the address of a PostgreSQL"),
-        ("DATABASE_URL", "postgres://user@host", "is not the address"),
         ("DATABASE_URL", "postgres://user@host:99999/shorturl", "is not the address"),
         ("DATABASE_POOLER", "session", "='session' is not none or transaction"),
-        ("EMAIL_URL", "mail.example.com", "is not the address of a mail server"),
         ("EMAIL_URL", "smtp://host:port", "is not the address of a mail server"),
         ("SHORTURL_NAME", "x" * 41, "is longer than 40 characters"),
         ("SHORTURL_HOME_REDIRECT", "example.com", "'example.com', which is not a URL with https:"),
-        ("SHORTURL_HOME_REDIRECT", "mailto:us@example.com", "is not a URL"),
         ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
         ("SHORTURL_FOOTER_LINKS", "https://example.com/", "is not a list of TEXT=URL"),
-        ("SHORTURL_FOOTER_LINKS", "Imprint=https:imprint", "is not a URL"),
         ("SHORTURL_FOOTER_LINKS", "Abuse=javascript:x", "is not a URL with https: or http:"),
-        ("SHORTURL_KEY_LENGTH", "0", "is not a whole number from 1 to 20"),
-        ("SHORTURL_KEY_LENGTH", "21", "is not"),
+        ("SHORTURL_KEY_LENGTH", "21", "is not a whole number from 1 to 20"),
         ("SHORTURL_KEY_LENGTH", "7" * 5000, "is not"),
     ],
 )
@@ -148,7 +123,6 @@ def test_no_message_holds_the_password(load: Load) -> None:
             {"connect_timeout": 3},
         ),
         ("postgres:///shorturl?host=/tmp&port=5433&user=me", {"PORT": 5433, "USER": "me"}, {}),
-        ("postgres://user@example.com/shorturl?CONN_MAX_AGE=1", {"CONN_MAX_AGE": 1}, {}),
         (
             "postgres://host/shorturl?sslmode=verify-full&connect_timeout=7&assume_role=owner",
             {"HOST": "host"},
@@ -181,22 +155,24 @@ def test_env_is_honoured_the_environment_wins_and_empty_is_unset(
 ) -> None:
     (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nWORKERS=4\nDEBUG=\n")
     settings = load(WORKERS="3")
-    assert settings["SHORTURL_KEY_LENGTH"] == 9
-    assert settings["WORKERS"] == 3
-    assert settings["DEBUG"] is False
+    shown = settings["SHORTURL_KEY_LENGTH"], settings["WORKERS"], settings["DEBUG"]
+    assert shown == (9, 3, False)
 
 
-def test_an_env_that_cannot_be_read_stops_the_start(load: Load, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("DEBUG=on\n".encode("utf-16"), r"\.env cannot be read"),
+        (b"# A comment\n\n  export DEBUG=on\nSECRET_KEY: abc\n", r"\.env: line 4 is neither"),
+        (None, r"\.env cannot be read: .*directory"),  # Docker makes it if no file is mounted
+    ],
+)
+def test_an_env_that_cannot_be_read_stops_the_start(
+    load: Load, tmp_path: Path, content: bytes | None, problem: str
+) -> None:
     env = tmp_path / ".env"
-    env.write_bytes("DEBUG=on\n".encode("utf-16"))
-    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read"):
-        load()
-    env.write_text("# A comment\n\n  export DEBUG=on\nSECRET_KEY: abc\n")
-    with pytest.raises(ImproperlyConfigured, match=r"\.env: line 4 is neither NAME=value"):
-        load()
-    env.unlink()
-    env.mkdir()  # Docker makes a directory if the file to mount is missing
-    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read: .*directory"):
+    env.mkdir() if content is None else env.write_bytes(content)
+    with pytest.raises(ImproperlyConfigured, match=problem):
         load()
 
 
@@ -206,13 +182,11 @@ def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> No
     assert load()["SECRET_KEY"] == key
     (made,) = (tmp_path / ".local").iterdir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
-
-
-def test_a_read_only_checkout_gets_a_message(load: Load, tmp_path: Path) -> None:
-    (tmp_path / ".local").write_text("where the directory should be")
+    made.unlink()
+    (tmp_path / ".local").rmdir()
+    (tmp_path / ".local").write_text("as in a read-only checkout")
     with pytest.raises(ImproperlyConfigured, match=r"\.local.*for example SECRET_KEY="):
         load()
-    assert load(SECRET_KEY="given")["SECRET_KEY"] == "given"
 
 
 # --- .env.example --------------------------------------------------------------------------------

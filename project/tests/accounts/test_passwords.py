@@ -1,7 +1,6 @@
 """Passwords that users choose: after a login, by an e-mailed link, or by an invitation."""
 
 import re
-import runpy
 from io import StringIO
 from urllib.parse import urlsplit
 
@@ -13,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from pytest_django import Settings
 
-from project.accounts import login, reset, urls
+from project.accounts import login, reset
 from shorturl.tests.callers import text
 
 pytestmark = pytest.mark.django_db
@@ -131,10 +130,3 @@ def test_an_email_that_fails_does_not_tell_either(
 def test_e_mails_take_no_more_threads_than_log_ins() -> None:
     with login.limited(), login.limited():
         assert Client().post(RESET, {"email": "ann@example.com"}).status_code == 503
-
-
-def test_without_a_mail_server_the_page_says_so(settings: Settings) -> None:
-    settings.EMAIL_URL = ""
-    patterns = runpy.run_path(urls.__file__)["urlpatterns"]
-    (path,) = [pattern for pattern in patterns if str(pattern.pattern) == RESET.removeprefix("/")]
-    assert path.callback.view_initkwargs == {"template_name": "registration/no_reset.html"}

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from http.client import HTTPConnection
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
-import psycopg2
 import pytest
 
 from loadtests.servers import NO_REFUSALS, own_postgres, serving
@@ -24,7 +23,16 @@ LINKS = """
            ('some', 'https://example.com/secret', 0, 99, NULL, false),
            ('fw', 'https://example.com/?a=1#there', 0, NULL, NULL, true)
 """
+COUNTS = """
+    SELECT (SELECT sum(hits) FROM shorturl_shorturl),
+           (SELECT coalesce(sum(jsonb_array_length(kinds)), 0) FROM shorturl_recentvisits)
+"""
 PERSON = {"user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}
+REDIRECT = {
+    "cache-control": "private, no-store",
+    "referrer-policy": "same-origin",
+    "strict-transport-security": "max-age=31536000",
+}
 BOT, NOBODY = {"user-agent": "WhatsApp/2.23.20.0"}, {"user-agent": ""}
 EVIL, LONG = {"host": "example.net"}, {"host": f"localhost:{'1' * 5000}"}
 HTTP = {"x-forwarded-proto": "http"}
@@ -34,23 +42,17 @@ CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
     ("GET", "/spring", PERSON, 302, TO, 1),
     ("GET", "/spring?utm_source=a", BOT, 302, TO, 1),
     ("GET", "/%73pring", NOBODY, 302, TO, 1),
-    ("HEAD", "/spring", PERSON, 302, TO, 0),
     ("POST", "/spring", PERSON, 405, None, 0),
-    ("OPTIONS", "/spring", PERSON, 405, None, 0),
     ("GET", "/spring", EVIL, 400, None, 0),
     ("GET", "/spring", LONG, 400, None, 0),
     ("GET", "/spring/qr.svg", LONG, 400, None, 0),
     ("GET", "/spring", {"sec-purpose": "prefetch;prerender"}, 503, None, 0),
     ("GET", "/some", {"purpose": "prefetch"}, 503, None, 0),
-    ("GET", "/spring", {"purpose": "other"}, 302, TO, 1),
     ("GET", "/spring", HTTP, 301, "https://localhost/spring", 0),
-    ("GET", "/spring", {"x-forwarded-proto": "https, http"}, 302, TO, 1),
     ("GET", "/spring+", PERSON, 200, None, 0),
     ("GET", "/spring%E2%80%9D).?a=b", PERSON, 302, "/spring?a=b", 0),
     ("GET", "/idn", PERSON, 302, "https://xn--r8jz45g.jp/%E3%83%91%E3%82%B9?q=%C3%BC#%C3%A9", 1),
-    ("GET", "/fw", PERSON, 302, f"{TO}?a=1#there", 1),
-    ("GET", "/fw?b=%C3%BC&c", PERSON, 302, f"{TO}?a=1&b=%C3%BC&c#there", 1),
-    ("GET", "/fw?p=a\\b", PERSON, 302, f"{TO}?a=1&p=a%5Cb#there", 1),
+    ("GET", "/fw?p=a\\b&%C3%BC", PERSON, 302, f"{TO}?a=1&p=a%5Cb&%C3%BC#there", 1),
     ("HEAD", "/fw?b", PERSON, 302, f"{TO}?a=1&b#there", 0),
     ("GET", f"/fw?{'b' * 2_000}", PERSON, 302, f"{TO}?a=1#there", 1),  # it would be too long
     ("GET", "/script", PERSON, 400, None, 1),
@@ -60,29 +62,11 @@ CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
     ("GET", "/some", NOBODY, 200, None, 0),
     ("HEAD", "/some", PERSON, 302, None, 0),
     ("GET", "/used", PERSON, 410, None, 0),
-    ("GET", "/used", BOT, 410, None, 0),
     ("GET", "/used", {"accept": "application/json"}, 410, None, 0),
     ("GET", "/over", PERSON, 410, None, 0),
     ("GET", "/unknown", PERSON, 404, None, 0),
-    ("GET", "/Admin", PERSON, 404, None, 0),
     ("GET", "/healthz", EVIL | HTTP, 200, None, 0),
-    ("HEAD", "/readyz", EVIL | HTTP, 200, None, 0),
 ]
-
-
-class Both(NamedTuple):
-    """Two services on one database: on the event loop, and Django alone."""
-
-    urls: list[str]
-    database: Any
-
-    def hits(self) -> tuple[int, int]:
-        """Return the hits of all links, and the visits that were recorded."""
-        with self.database.cursor() as cursor:
-            cursor.execute("SELECT sum(hits) FROM shorturl_shorturl")
-            (hits,) = cursor.fetchone()
-            cursor.execute("SELECT sum(jsonb_array_length(kinds)) FROM shorturl_recentvisits")
-            return int(hits), int(cursor.fetchone()[0] or 0)
 
 
 def ask(url: str, method: str, path: str, headers: dict[str, str]) -> tuple[int, Any, bytes]:
@@ -90,38 +74,47 @@ def ask(url: str, method: str, path: str, headers: dict[str, str]) -> tuple[int,
     with closing(HTTPConnection(urlsplit(url).netloc, timeout=60)) as client:
         client.request(method, path, headers=headers)
         answer = client.getresponse()
-        sent = {name.lower(): value for name, value in answer.getheaders()}
-        policy = sent.pop("content-security-policy", "")  # its directives have no order
+        sent: dict[str, Any] = {name.lower(): value for name, value in answer.getheaders()}
+        if policy := sent.get("content-security-policy"):  # its directives have no order
+            sent["content-security-policy"] = sorted(policy.split("; "))
         kept = {name: value for name, value in sent.items() if name not in OF_THE_SERVER}
-        return answer.status, {**kept, "policy": sorted(policy.split("; "))}, answer.read()
+        return answer.status, kept, answer.read()
 
 
 @pytest.fixture(scope="module")
-def both() -> Iterator[Both]:
+def both() -> Iterator[tuple[list[str], Any]]:
+    """The addresses of both services, and a cursor of their database."""
     with ExitStack() as stack:
         postgres = stack.enter_context(own_postgres())
         settings = {"DATABASE_URL": postgres.url, "WORKERS": "1", **NO_REFUSALS}
         settings |= {"HTTPS": "on", "BEHIND_PROXY": "on", "ALLOWED_HOSTS": "localhost,127.0.0.1"}
-        loop = stack.enter_context(serving(**settings)).url
-        plain = stack.enter_context(serving(*PLAIN, **settings)).url
-        database = stack.enter_context(closing(psycopg2.connect(postgres.url)))
+        urls = [stack.enter_context(serving(*way, **settings)).url for way in ((), PLAIN)]
+        database = stack.enter_context(closing(postgres.connect()))
         database.autocommit = True
-        with database.cursor() as cursor:
-            cursor.execute(LINKS)
-        yield Both([loop, plain], database)
+        cursor = database.cursor()
+        cursor.execute(LINKS)
+        yield urls, cursor
+
+
+def counts(cursor: Any) -> tuple[int, ...]:
+    """Return the hits of all links, and the visits that were recorded."""
+    cursor.execute(COUNTS)
+    return tuple(map(int, cursor.fetchone()))
 
 
 @pytest.mark.parametrize(("method", "path", "headers", "status", "location", "counted"), CASES)
 def test_both_answer_alike(
-    both: Both, method: str, path: str, headers: Any, status: int, location: Any, counted: int
+    both: Any, method: str, path: str, headers: Any, status: int, location: Any, counted: int
 ) -> None:
+    urls, cursor = both
     sent = {"host": "localhost", "x-forwarded-proto": "https", **headers}
     answers = []
-    for url in both.urls:
-        hits, visits = both.hits()
+    for url in urls:
+        hits, visits = counts(cursor)
         answers.append(ask(url, method, path, sent))
-        assert both.hits() == (hits + counted, visits + counted)
+        assert counts(cursor) == (hits + counted, visits + counted)
         assert (answers[-1][0], answers[-1][1].get("location")) == (status, location)
         assert b"secret" not in answers[-1][2]
+        assert status != 302 or not counted or answers[-1][1] == {**REDIRECT, "location": location}
     if path not in NO_TARGETS:  # these answers have fewer headers on the loop
         assert answers[0] == answers[1]

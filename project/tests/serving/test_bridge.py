@@ -115,29 +115,6 @@ def test_a_body_that_is_too_long_is_received_and_refused(header: tuple[bytes, by
     run(test)
 
 
-@pytest.mark.parametrize(("part", "status"), [(b"1", 408), (b"1234567890", 413)])
-def test_a_body_that_does_not_arrive_in_time_is_refused(
-    monkeypatch: pytest.MonkeyPatch, part: bytes, status: int
-) -> None:
-    monkeypatch.setattr(bridge, "BODY_TIMEOUT", 0.01)
-
-    async def test(way: Bridge) -> None:
-        with pytest.raises(Refused) as refused:
-            await way.answer(scope(sized(99)), sends(part, ends=False))
-        assert refused.value.status == status
-
-    run(test)
-
-
-def test_an_error_before_the_thread_occupies_none() -> None:
-    async def test(way: Bridge) -> None:
-        with pytest.raises(UnicodeDecodeError):
-            await way.answer({**scope(), "query_string": b"\xe9"}, sends())
-        assert (await way.answer(scope(), sends(b""))).status == 200
-
-    run(test)
-
-
 @pytest.mark.parametrize(("reads", "complete"), [(9, True), (3, False)])
 def test_an_answer_whose_client_stops_reading_is_given_up(
     monkeypatch: pytest.MonkeyPatch, reads: int, *, complete: bool

@@ -146,18 +146,6 @@ def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(run: Any, k
     run(test, gather=LONG)
 
 
-def test_but_not_longer_than_some_milliseconds(run: Any) -> None:
-    async def test(statements: Statements) -> None:
-        await statements.add("a", "b")
-        await statements.end()
-        await statements.add("a")
-        while len(statements.sent) == 1:  # until the run's time limit
-            await asyncio.sleep(0)
-        await statements.end()
-
-    run(test, gather=0.01)
-
-
 def test_others_wait_for_the_statement_of_one_key_for_some_milliseconds(run: Any) -> None:
     """Its row may be locked."""
 

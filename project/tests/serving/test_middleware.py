@@ -1,12 +1,10 @@
-"""Which responses may be stored, the answer to HEAD, and the middleware of API calls."""
+"""Which responses may be stored and the answer to HEAD."""
 
 from typing import Any
 
 import pytest
 from django.core.handlers.wsgi import WSGIHandler
-from django.http import HttpRequest
 from django.test import Client, RequestFactory
-from django.utils.module_loading import import_string
 from pytest_django import Settings
 
 pytestmark = pytest.mark.django_db
@@ -52,24 +50,3 @@ def ask(method: str, path: str) -> tuple[str, str | None, bytes]:
     environ = RequestFactory().generic(method, path, headers={"host": "localhost"}).environ
     body = b"".join(WSGIHandler()(environ, start_response))
     return status, length, body
-
-
-def test_only_a_call_with_a_session_passes_the_middleware_of_pages(
-    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
-) -> None:
-    passed: list[str] = []
-    last = settings.MIDDLEWARE.index("project.middleware.redirects_and_calls")
-    for name in ("csp.middleware.CSPMiddleware", *settings.MIDDLEWARE[last + 1 :]):
-        middleware = import_string(name)
-        call = middleware.__call__
-
-        def noted(self: Any, request: HttpRequest, call: Any = call) -> Any:
-            passed.append(request.path)
-            return call(self, request)
-
-        monkeypatch.setattr(middleware, "__call__", noted)
-    for path in ("/api/links", "/api/links/known", "/api/links/known/visits", "/api/docs", "/"):
-        client.get(path)
-    client.cookies[settings.SESSION_COOKIE_NAME] = "0" * 32
-    client.get("/api/links/known")
-    assert list(dict.fromkeys(passed)) == ["/api/docs", "/", "/api/links/known"]

@@ -20,19 +20,28 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from loadtests.servers import NO_REFUSALS, OwnPostgres, RunningService, own_postgres, serving
+from loadtests.servers import (
+    NO_REFUSALS,
+    OwnPostgres,
+    RunningService,
+    own_postgres,
+    serving,
+    wait_until,
+)
 from project.serving.bridge import BODY_TIMEOUT
 from project.serving.hit_counter import MAX_FAILURES
-from project.tests.serving.test_unavailable import TIMEOUT, workers
 
 THREADS = 2
 FOLLOWERS = 8
+TIMEOUT = 60  # seconds
 QUEUE_TIMEOUT = 3  # seconds: long enough on a busy machine
 # A statement may wait for the table as long as a test needs.
 PATIENT = {"PGOPTIONS": "-c lock_timeout=60s", "DATABASE_STATEMENT_TIMEOUT": "60"}
+TARGET = "https://a.example/"
 NEW = b'{"target_url": "https://a.example/"}'
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PAGE = HEALTHZ.replace(b"healthz", b"")
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 FULL_DISK = """
     CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE disk_full; END $$;
@@ -102,10 +111,6 @@ class Served(NamedTuple):
     def links(self) -> int:
         return self.scalar("SELECT count(*) FROM shorturl_shorturl")
 
-    def waiting(self) -> int:
-        """Return how many sessions wait for a lock."""
-        return self.scalar("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-
     @contextmanager
     def no_creates(self) -> Iterator[None]:
         """Have every create wait for the length of the block: it asks for banned domains."""
@@ -131,20 +136,14 @@ def sized(body: bytes) -> bytes:
 CREATE = create(sized(NEW))
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds."""
-    deadline = time.monotonic() + TIMEOUT
-    while not condition():
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(0.01)  # between two looks
+def until(condition: Callable[[], object]) -> None:
+    wait_until(condition, "the expected did not happen", TIMEOUT)
 
 
-def only_worker(served: Served) -> psutil.Process:
-    """Return the process of the worker, once it has started."""
-    workers = psutil.Process(served.service.process.pid).children
-    until(lambda: bool(workers()))
-    (worker,) = workers()
-    return worker
+def workers(served: Served, number: int = 1) -> list[psutil.Process]:
+    """Return the processes of the workers, once that many have started."""
+    until(lambda: len(served.service.workers) == number)
+    return served.service.workers
 
 
 @pytest.fixture(scope="module")
@@ -197,8 +196,8 @@ def test_half_a_body_gets_a_408_after_the_time_limit(few: Served, connect: Conne
     api, root, page = (client.answer() for client in clients)
     assert time.monotonic() - began >= BODY_TIMEOUT
     assert api.status == page.status == 408
-    said = {"detail": "The body did not arrive within 5 seconds."}
-    assert json.loads(api.body) == json.loads(root.body) == said
+    expected = {"detail": "The body did not arrive within 5 seconds."}
+    assert json.loads(api.body) == json.loads(root.body) == expected
     assert page.body.startswith(b"<!doctype html>")
     assert [client.socket.recv(1) for client in clients] == [b""] * 3
 
@@ -245,17 +244,10 @@ def test_without_a_host(few: Served, path: bytes) -> None:
         assert answer.body.startswith(b"<!doctype html>")
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        [b"X-Forwarded-Proto: https"],
-        [b"X-Forwarded-Ssl: on"],
-        [b"X-Forwarded-Protocol: ssl", b"X-Forwarded-Proto: http"],
-    ],
-)
-def test_a_forwarded_header_is_ignored(few: Served, fields: list[bytes]) -> None:
+@pytest.mark.parametrize("field", [b"-Proto: https", b"-Ssl: on", b"-Protocol: ssl"])
+def test_a_forwarded_header_is_ignored(few: Served, field: bytes) -> None:
     """Even from this machine: only BEHIND_PROXY says that there is a proxy."""
-    answer = few.ask(create(sized(NEW), *fields))
+    answer = few.ask(create(sized(NEW), b"X-Forwarded" + field))
     assert json.loads(answer.body)["short_url"].startswith("http://localhost/")
 
 
@@ -278,7 +270,7 @@ def test_there_is_no_websocket(few: Served) -> None:
 
 
 def test_the_backlog_holds_many_connections(few: Served) -> None:
-    worker = only_worker(few)
+    (worker,) = workers(few)
     address = urlsplit(few.service.url)
 
     def is_room() -> bool:
@@ -316,7 +308,7 @@ def test_what_does_not_arrive_delays_no_other_client(
 
 
 def test_a_client_that_never_reads_delays_no_other_one(few: Served, connect: Connect) -> None:
-    worker = only_worker(few)
+    (worker,) = workers(few)
     for number in range(100):
         client = connect(few, LONG_FILE * 20, narrow=True)
         assert client.file.read(15) == b"HTTP/1.1 200 OK"
@@ -329,13 +321,13 @@ def test_a_client_that_never_reads_delays_no_other_one(few: Served, connect: Con
 def occupied(few: Served, connect: Connect) -> list[Client]:
     """Return clients whose requests occupy all threads, which wait for the table."""
     clients = [connect(few, CREATE) for _ in range(THREADS)]
-    until(lambda: few.waiting() == THREADS)
+    until(lambda: few.scalar(WAITING) == THREADS)
     return clients
 
 
 def test_a_client_that_leaves_takes_no_thread(few: Served, connect: Connect) -> None:
     before = few.links()
-    worker = only_worker(few)
+    (worker,) = workers(few)
     with few.no_creates():
         gone = occupied(few, connect) + [connect(few, CREATE) for _ in range(40)]
         assert few.ask(HEALTHZ).status == 200  # now the others wait
@@ -402,23 +394,11 @@ def test_each_counted_hit_is_answered_also_when_no_thread_is_free(
 # --- PostgreSQL that refuses ----------------------------------------------------------------------
 
 
-@pytest.fixture
-def links(few: Served) -> Iterator[Any]:
-    """A cursor, with two links."""
-    with few.database.cursor() as cursor:
-        cursor.execute("DELETE FROM shorturl_shorturl")
-        cursor.execute(
-            "INSERT INTO shorturl_shorturl (key, target_url) "
-            "VALUES ('a', 'https://a.example/'), ('b', 'https://b.example/')"
-        )
-        yield cursor
-
-
 def test_a_locked_row_is_a_503_soon_and_no_other_key_waits(postgres: OwnPostgres) -> None:
     with served(postgres, PGOPTIONS="-c lock_timeout=500ms") as service:
         service.database.cursor().execute(
             "INSERT INTO shorturl_shorturl (key, target_url) "
-            "VALUES ('locked', 'https://a.example/'), ('free', 'https://b.example/')"
+            f"VALUES ('locked', '{TARGET}'), ('free', '{TARGET}')"
         )
         with closing(postgres.connect()) as other, other.cursor() as cursor:
             cursor.execute("SELECT FROM shorturl_shorturl WHERE key = 'locked' FOR UPDATE")
@@ -430,8 +410,10 @@ def test_a_locked_row_is_a_503_soon_and_no_other_key_waits(postgres: OwnPostgres
         assert service.ask(FOLLOW % b"/locked").status == 302
 
 
-def test_a_service_whose_redirects_fail_is_not_ready(few: Served, links: Any) -> None:
+def test_a_service_whose_redirects_fail_is_not_ready(few: Served) -> None:
     """A full disk fails the statements that write. After a redirect it is ready again."""
+    links = few.database.cursor()
+    links.execute(f"INSERT INTO shorturl_shorturl (key, target_url) VALUES ('a', '{TARGET}')")
     readyz = HEALTHZ.replace(b"healthz", b"readyz")
     assert few.ask(readyz).status == 200
     links.execute(FULL_DISK)
@@ -476,12 +458,12 @@ def test_no_hit_is_lost_or_invented_when_workers_end(postgres: OwnPostgres) -> N
 
     with served(postgres, WORKERS="2") as pair, ThreadPoolExecutor(FOLLOWERS) as pool:
         process = pair.service.process
-        first = workers(pair.service)
+        first = {*workers(pair, 2)}
         key = json.loads(pair.ask(CREATE).body)["key"]
         followers = [pool.submit(follow, pair.service.url, f"/{key}") for _ in range(FOLLOWERS)]
         until(lambda: statuses[302] > 10 * FOLLOWERS)
         process.send_signal(signal.SIGHUP)
-        until(lambda: not first & workers(pair.service))
+        until(lambda: not first & {*workers(pair, 2)})
         process.terminate()
         assert process.wait(TIMEOUT) == 0
         for follower in followers:

@@ -1,6 +1,5 @@
 """Outages of the database: a 503 with Retry-After, and recovery without a restart."""
 
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -8,6 +7,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import psutil
@@ -16,10 +16,11 @@ from django.db import connection, transaction
 from django.http import HttpResponse
 from django.test import Client
 
-from loadtests.servers import RunningService, serving
+from loadtests.servers import RunningService, serving, wait_until
 from project import unavailable
 from shorturl import following
 from shorturl.api import links
+from shorturl.exceptions import RowLocked
 
 # No request is refused because other work keeps the machine busy.
 PATIENT = {
@@ -48,15 +49,10 @@ def raising(message: str, code: str) -> Callable[..., HttpResponse]:
 
 too_slow = failing("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
 stopping = raising("stopping", "57P01")
-wrong = failing("SELECT no_such_column")
 
 
 def too_slow_middleware(_: object) -> Callable[..., HttpResponse]:
     return too_slow
-
-
-def wrong_middleware(_: object) -> Callable[..., HttpResponse]:
-    return wrong
 
 
 def assert_unavailable(response: Any) -> None:
@@ -78,41 +74,38 @@ def test_the_api_answers_with_json_and_others_with_a_page(
 ) -> None:
     """A slow database is busy, and not down."""
     monkeypatch.setattr(following, "follow", trouble)
-    with transaction.atomic():
-        response = client.get("/spring")
-        transaction.set_rollback(True)
-    assert_unavailable(response)
-    assert response["Content-Type"].startswith("text/html")
-    assert f"<h1>{heading}</h1>\n<p>{detail} Try" in response.content.decode()
-    assert "Content-Security-Policy" in response
     monkeypatch.setattr(links, "existing", trouble)
-    response = client.get("/api/links/spring")
-    assert_unavailable(response)
-    assert response.json() == {"detail": detail}
+    page, call = get_all(client, "/spring", "/api/links/spring")
+    assert page["Content-Type"].startswith("text/html")
+    assert f"<h1>{heading}" in page.content.decode()
+    assert f"<p>{detail} Try" in page.content.decode()
+    assert "Content-Security-Policy" in page
+    assert call.json() == {"detail": detail}
+
+
+@pytest.mark.django_db
+def test_a_locked_row_is_busy(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "follow", Mock(side_effect=RowLocked("spring")))
+    response = client.get("/spring")
+    assert (response.status_code, response["Retry-After"]) == (503, "1")
+    assert "Too many requests follow this short URL" in response.content.decode()
+
+
+def get_all(client: Client, *paths: str) -> list[Any]:
+    """Return the responses to requests during an outage."""
+    responses = []
+    for path in paths:
+        with transaction.atomic():
+            responses.append(client.get(path))
+            transaction.set_rollback(True)
+        assert_unavailable(responses[-1])
+    return responses
 
 
 @pytest.mark.django_db
 def test_an_outage_in_a_middleware_is_a_503(settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.too_slow_middleware"]
     assert_unavailable(Client(raise_request_exception=False).get("/account/login/"))
-
-
-@pytest.mark.django_db
-def test_a_bug_outside_of_a_view_is_json_for_the_api(settings: Any) -> None:
-    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.wrong_middleware"]
-    client = Client(raise_request_exception=False)
-    client.cookies[settings.SESSION_COOKIE_NAME] = "x"  # so that the request passes all middleware
-    response = client.get("/api/links")
-    assert response.status_code == 500
-    assert response.json() == {"detail": "An internal error occurred; it has been logged."}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_open_connection_is_used_again(client: Client) -> None:
-    client.get("/readyz")
-    before = connection.connection
-    client.get("/readyz")
-    assert connection.connection is before
 
 
 # --- gunicorn, and a PostgreSQL that stops -------------------------------------------------------
@@ -132,26 +125,15 @@ def statuses(service: RunningService, path: str, count: int = 32) -> set[int]:
         return {status for status, _ in pool.map(get, [service] * count, [path] * count)}
 
 
-def workers(service: RunningService) -> set[int]:
-    """Return the process ids of the two workers, once both have started."""
-    deadline = time.monotonic() + TIMEOUT
-    while len(children := psutil.Process(service.process.pid).children()) < 2:
-        assert time.monotonic() < deadline, "the workers do not start"
-        time.sleep(0.05)  # between two looks
-    return {child.pid for child in children}
-
-
 def running_url(running: Any) -> str:
     """Return the address of an embedded server."""
     return f"postgres://postgres@/shorturl?host={running.socket_directory}&port={running.port}"
 
 
-def said_by_readyz(service: RunningService, status: int) -> str:
-    """Return the body of /readyz once it has this status: its result may be a second old."""
-    deadline = time.monotonic() + TIMEOUT
-    while (said := get(service, "/readyz"))[0] != status:
-        assert time.monotonic() < deadline, said
-    return said[1]
+def readyz(service: RunningService, status: int) -> str:
+    """Return the body of /readyz once it has this status."""
+    wait_until(lambda: get(service, "/readyz")[0] == status, f"no {status}", TIMEOUT)
+    return get(service, "/readyz")[1]
 
 
 @pytest.mark.exhaustive
@@ -171,20 +153,21 @@ def test_the_service_outlives_its_database() -> None:
         stack.callback(postgres.leave)
         url = running_url(postgres.use("shorturl"))
         service = stack.enter_context(serving(DATABASE_URL=url, **PATIENT))
-        before = workers(service)
+        wait_until(lambda: len(service.workers) == 2, "the workers do not start", TIMEOUT)
+        before = service.workers
         assert statuses(service, "/readyz") == {200}
         assert statuses(service, "/nosuchkey") == {404}
 
         postgres.leave()  # the only user leaves, which stops it
         assert get(service, "/healthz")[0] == 200
-        body = said_by_readyz(service, 503)
+        body = readyz(service, 503)
         assert "the database does not answer" in body
         assert str(postgres.directory) not in body
         assert statuses(service, "/nosuchkey/stats", 1) == {503}
         assert statuses(service, "/nosuchkey", 8) == {503}
 
         assert running_url(postgres.use("shorturl")) == url
-        said_by_readyz(service, 200)
+        readyz(service, 200)
         assert statuses(service, "/nosuchkey") == {404}
 
         # Again, without a request while it is down.
@@ -204,4 +187,4 @@ def test_the_service_outlives_its_database() -> None:
             for process in frozen:
                 process.resume()
         assert statuses(service, "/nosuchkey") == {404}
-        assert workers(service) == before
+        assert service.workers == before
