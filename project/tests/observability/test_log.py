@@ -59,7 +59,7 @@ def test_an_outage_of_the_database_is_one_line(
     def away(*_: object, **__: object) -> None:
         raise OperationalError("refused")
 
-    monkeypatch.setattr("shorturl.api.links.existing", away)
+    monkeypatch.setattr("shorturl.api.links.find_link", away)
     monkeypatch.setattr("project.observability.health.missing_migrations", away)
     assert client.get(path).status_code == 503
     (line,) = lines()
@@ -75,7 +75,7 @@ def test_a_bug_is_logged_once_with_its_traceback(
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr("shorturl.api.links.existing", fail)
+    monkeypatch.setattr("shorturl.api.links.find_link", fail)
     client.raise_request_exception = False
     assert client.get("/api/links/spring").status_code == 500
     written = "\n".join(lines())

@@ -74,7 +74,7 @@ def test_the_api_answers_with_json_and_others_with_a_page(
 ) -> None:
     """A slow database is busy, and not down."""
     monkeypatch.setattr(following, "follow", trouble)
-    monkeypatch.setattr(links, "existing", trouble)
+    monkeypatch.setattr(links, "find_link", trouble)
     page, call = get_all(client, "/spring", "/api/links/spring")
     assert page["Content-Type"].startswith("text/html")
     assert f"<h1>{heading}" in page.content.decode()
