@@ -22,6 +22,6 @@ class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]
     """Stores files under names with hashes; the names of source maps in a file stay as they are."""
 
     patterns = tuple(
-        (extension, tuple(each for each in found if "sourceMappingURL" not in str(each)))
-        for extension, found in CompressedManifestStaticFilesStorage.patterns
+        (extension, tuple(rule for rule in rules if "sourceMappingURL" not in str(rule)))
+        for extension, rules in CompressedManifestStaticFilesStorage.patterns
     )

@@ -28,7 +28,7 @@ def asking_the_database() -> Iterator[None]:
     """Limit how long this thread waits for the database; close its dead connections."""
     with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
         # This does not connect. A connection in a transaction is that of a test.
-        used = [each for each in connections.all() if not each.in_atomic_block]
+        used = [database for database in connections.all() if not database.in_atomic_block]
         for connection in used:
             # Otherwise the first request of each thread after a restart of PostgreSQL is a 503.
             if deadlines.is_closed(connection.connection):

@@ -17,7 +17,6 @@ from django.conf import settings  # noqa: E402
 from shorturl.visits import classification  # noqa: E402 - which imports the model
 
 if settings.SHORTURL_VISITS:
-    classification.classify_user_agent(
-        "Mozilla/5.0"
-    )  # loads its data before the workers are forked
+    # This loads its data before the workers are forked.
+    classification.classify_user_agent("Mozilla/5.0")
 application: Any = django

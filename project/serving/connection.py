@@ -59,9 +59,9 @@ class Session:
     ) -> list[tuple[Any, ...]]:
         """Return the rows of a statement of psycopg2.sql.
 
-        With a `name` the session prepares it, unless a pooler gives each transaction another one.
-        Raises psycopg2.Error and TimeoutError. Then the session is closed, because a late answer
-        would be taken for that of the next statement.
+        With a `name` the session prepares it, unless a pooler gives each transaction another
+        session of PostgreSQL. After an error, which is psycopg2.Error or TimeoutError, the session
+        is closed: the next statement could take a late answer for its own.
         """
         try:
             async with asyncio.timeout(self.timeout or None):

@@ -44,7 +44,7 @@ HEADERS = {
 }
 # A request with one of these is Django's: it has a body, or a browser loads a page in advance.
 FOR_DJANGO = {name.lower().encode() for name in ("Content-Length", "Transfer-Encoding", *PREFETCH)}
-is_allowed_host = lru_cache(1_000)(is_allowed)  # for a redirect, looking up takes long
+is_allowed_host = lru_cache(1_000)(is_allowed)  # a redirect has no time to look it up
 LOCKED = "Too many requests follow this short URL at the moment."
 DOWN = "The database is not answering."
 logger = logging.getLogger(__name__)

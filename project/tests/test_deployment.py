@@ -102,9 +102,9 @@ def test_before_the_migrations_commands_and_a_service_that_starts_say_so(
             # After its worker answers: a new worker ignores SIGTERM.
             urlopen(f"{wait_for_address(process)}/healthz").close()
             process.terminate()
-            _, said = process.communicate()
-    assert "Migrations are not applied: contenttypes.0001_initial" in said
-    assert "Run manage.py migrate." in said
+            _, log = process.communicate()
+    assert "Migrations are not applied: contenttypes.0001_initial" in log
+    assert "Run manage.py migrate." in log
 
 
 def test_the_image_has_only_the_service(production_copy: Path) -> None:

@@ -61,8 +61,9 @@ def test_the_counts_of_all_workers_are_added_up() -> None:
                 return response.status, response.read().decode()
 
         def count(name: str) -> int:
-            found = re.findall(f"^{re.escape(name)} (.*)$", ask("GET", "/metrics")[1], re.MULTILINE)
-            return sum(int(float(number)) for number in found)
+            text = ask("GET", "/metrics")[1]
+            numbers = re.findall(f"^{re.escape(name)} (.*)$", text, re.MULTILINE)
+            return sum(int(float(number)) for number in numbers)
 
         statements = 'shorturl_statement_seconds_count{outcome="ok"}'
         assert ask("POST", "/api/links", link)[0] == 201

@@ -156,11 +156,11 @@ def service(request: pytest.FixtureRequest, postgres: OwnPostgres) -> Iterator[S
 def answers(service: Served, data: bytes) -> list[int]:
     """Return the statuses of all answers until the connection ends."""
     with closing(Client(service.service.url, data)) as client:
-        said = b""
+        received = b""
         with suppress(ConnectionError):
             while more := client.socket.recv(65_536):
-                said += more
-    return [int(status) for status in STATUS.findall(said)]
+                received += more
+    return [int(status) for status in STATUS.findall(received)]
 
 
 def test_the_parts_of_the_requests_are_right(service: Served) -> None:
