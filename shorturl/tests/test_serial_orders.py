@@ -98,8 +98,10 @@ def test_a_token_is_changed_and_revoked_in_the_admin(interleave: Interleave) -> 
 
 
 def test_two_add_a_token_of_the_same_name_in_the_admin(interleave: Interleave) -> None:
-    one, other = (admin("shorturl/apitoken/add/", name="backup") for _ in range(2))
-    interleave(one, other, try_again=lambda outcome: outcome.returned == HTTPStatus.BAD_REQUEST)
+    interleave(
+        *(admin("shorturl/apitoken/add/", name="backup") for _ in range(2)),
+        try_again=lambda outcome: outcome.returned == HTTPStatus.BAD_REQUEST,
+    )
 
 
 @pytest.mark.parametrize("beside", ["delete", "follow"])

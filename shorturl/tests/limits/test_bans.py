@@ -24,8 +24,8 @@ ban = partial(run, "ban")
 
 
 def test_the_command_bans_lifts_and_lists() -> None:
-    said = "Banned: banned.example, xn--bcher-kva.example. Links that expire now: 0.\n"
-    assert ban("Banned.Example.", "bücher.example") == ("", said)
+    message = "Banned: banned.example, xn--bcher-kva.example. Links that expire now: 0.\n"
+    assert ban("Banned.Example.", "bücher.example") == ("", message)
     ban("banned.example")  # once more changes nothing
     assert ban("--lift", "bücher.example") == ("", "Lifted: xn--bcher-kva.example.\n")
     (line,) = ban("--list")[0].splitlines()
@@ -33,7 +33,7 @@ def test_the_command_bans_lifts_and_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ([], "Name domains, such as example.com, or use --list alone."),
         (["banned.example", "--list"], "Name domains, such as example.com, or use --list alone."),
@@ -41,8 +41,8 @@ def test_the_command_bans_lifts_and_lists() -> None:
         (["--lift", "a.example"], "Not banned: a.example. See `manage.py ban --list`."),
     ],
 )
-def test_the_command_says_what_would_be_right(arguments: list[str], said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+def test_the_command_says_what_would_be_right(arguments: list[str], message: str) -> None:
+    with pytest.raises(CommandError, match=message):
         ban(*arguments)
 
 
@@ -106,8 +106,8 @@ def test_links_to_a_banned_domain_expire_and_stay_so(
     operations.create(BANNED, key="later", expires_at=timezone.now() + timedelta(days=1))
     operations.create(BANNED, key="gone").delete()
     used_up = ShortUrl.objects.create(key="used", target_url=BANNED, hits=1, max_hits=1)
-    _, said = ban("banned.example")
-    assert said == "Banned: banned.example. Links that expire now: 7.\n"
+    _, message = ban("banned.example")
+    assert message == "Banned: banned.example. Links that expire now: 7.\n"
     assert [link.key for link in ShortUrl.objects.live()] == ["other"]
     assertContains(client.get("/k1"), "This short URL has expired", status_code=410)
     assert client.get("/api/links/k1").json()["state"] == "expired"

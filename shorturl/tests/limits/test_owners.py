@@ -85,13 +85,13 @@ def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
         items = client.get("/api/links", headers=headers).json()["items"]
         return [item["key"] for item in items]
 
-    one, of_staff, all_ = bearer("1", user=owner), bearer("2", user=boss), bearer("3")
-    assert listed(one) == ["mine"]
+    of_owner, of_staff, of_nobody = bearer("1", user=owner), bearer("2", user=boss), bearer("3")
+    assert listed(of_owner) == ["mine"]
     assert listed(of_staff) == ["his"]
-    assert listed(all_) == ["nobodys", "his", "mine"]
+    assert listed(of_nobody) == ["nobodys", "his", "mine"]
     for after in ("his", "absent"):
-        assert client.get(f"/api/links?after={after}", headers=one).status_code == 422
-    assert change(client, "mine", {"target_url": OTHER}, headers=one).status_code == 200
+        assert client.get(f"/api/links?after={after}", headers=of_owner).status_code == 422
+    assert change(client, "mine", {"target_url": OTHER}, headers=of_owner).status_code == 200
     client.force_login(boss)
     assert listed() == ["nobodys", "his", "mine"]
     client.force_login(owner)

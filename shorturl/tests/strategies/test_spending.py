@@ -47,7 +47,7 @@ def test_spends_up_to_the_limit(strategy: Strategy) -> None:
         assert spent(spender) == 3
 
 
-@for_strategies(one for one in SPENDING.values() if one.verdict is Verdict.RIGHT)
+@for_strategies(strategy for strategy in SPENDING.values() if strategy.verdict is Verdict.RIGHT)
 def test_a_failure_is_given_back_and_the_callers_transaction_stays_usable(
     strategy: Strategy,
 ) -> None:

@@ -183,7 +183,7 @@ def test_a_create(
     create = copied("creating", name).create
     takes_values = name in ("on_conflict", "permuted_sequence")
 
-    def one(process: int) -> str:
+    def create_link(process: int) -> str:
         values = project.values(process) if takes_values else {}
         with transaction.atomic() if in_a_transaction else nullcontext():
             link = create(f"https://{process}.example/", keys=["same", f"own{process}"], **values)
@@ -195,7 +195,7 @@ def test_a_create(
         return "" if dict(rows) == has and len(rows) == 2 else f"{has}, and there are {rows}"
 
     holds(
-        [partial(one, 1), partial(one, 2)],
+        [partial(create_link, 1), partial(create_link, 2)],
         setup=partial(empty, project),
         invariant=each_has_its_own,
     )
