@@ -36,8 +36,6 @@ FILL = f"""
 COUNTED = "SELECT sum(hits)::bigint + count(*) FROM shorturl_shorturl"
 EXTRA_SECONDS = 30  # seconds in which wrk and pgbench have to end
 Load = tuple[str, int]  # what is requested, and by how many clients
-
-
 UPDATE = "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = 'k' || :n RETURNING target_url;"
 INSERT = """
     INSERT INTO shorturl_shorturl (key, target_url) VALUES ('n' || :n, 'https://example.com/')
