@@ -16,8 +16,8 @@ class Verdict(Enum):
 
     RIGHT = "right"
     WRONG = "wrong"
-    RIGHT_WITHOUT_CONDITION = "safe only for links without limit and expiry"
-    RIGHT_ALONE = "safe only outside of a transaction"
+    RIGHT_WITHOUT_CONDITION = "right, unless a link has a limit or an expiry"
+    RIGHT_ALONE = "right, unless a transaction is open"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from shorturl.exceptions import KeySpaceExhausted
 from shorturl.links.keys import is_collision
 from shorturl.models import ShortUrl
 
-VERDICT = "safe only outside of a transaction"
+VERDICT = "right, unless a transaction is open"
 STEP = "✅ 2"
 SHOWS = "retry on IntegrityError, without a savepoint"
 

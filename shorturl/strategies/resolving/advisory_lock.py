@@ -2,7 +2,7 @@ from django.db import connection, transaction
 
 from shorturl.models import ShortUrl
 
-VERDICT = "safe only for links without limit and expiry"
+VERDICT = "right, unless a link has a limit or an expiry"
 SHOWS = "lock the key by name"
 
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"

@@ -4,7 +4,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import LIVE, ShortUrl
 from shorturl.strategies.exhibits.models import PartialCount
 
-VERDICT = "safe only for links without limit and expiry"
+VERDICT = "right, unless a link has a limit or an expiry"
 SHOWS = "a row for each hit, added up later"
 
 COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields if field.attname != "hits"]

@@ -2,7 +2,7 @@ from django.db.models import F
 
 from shorturl.models import ShortUrl
 
-VERDICT = "safe only for links without limit and expiry"
+VERDICT = "right, unless a link has a limit or an expiry"
 STEP = "✅ 4"
 SHOWS = "increment in the database, save only the counter"
 

@@ -6,7 +6,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from shorturl.models import LIVE, ShortUrl
 from shorturl.strategies.exhibits.models import PartialCount
 
-VERDICT = "safe only for links without limit and expiry"
+VERDICT = "right, unless a link has a limit or an expiry"
 SHOWS = "many rows for one counter: a hit adds to a random one"
 
 SLOTS = 16  # of each link, and so the most hits of a link that can be counted at the same time
