@@ -100,13 +100,9 @@ def test_iterator_reads_all_rows_in_any_session(load: Load, pooled_url: str) -> 
 # They set a parameter of their session, keep a lock in it, or read its statistics. The next
 # statement may have another session.
 OF_A_SESSION = (
-    "test_the_database_does_not_answer_in_time",
-    "test_the_command_says_what_it_moved",
     "test_hits_are_counted_in_place",
-    "test_count_skips_a_locked_row_and_resolve_waits_for_it",
     "test_a_request_that_is_still_in_progress",
     "test_a_lock_timeout_of_the_work_is_not_a_request_in_progress",
-    "test_links_are_imported_although_analyze_fails",
 )
 
 
