@@ -154,6 +154,7 @@ class Monitor:
             process.blockers = ()
         step, process.sent = process.sent, None
         if step:
+            process.ended = step
             step.until = len(self.attempt.taken)
             if process.sqlstate == DEADLOCK_DETECTED:
                 self._check_deadlock(process, step, runner)
@@ -166,16 +167,14 @@ class Monitor:
         self, process: Process, step: SimpleNamespace, runner: Process | None
     ) -> None:
         """Discard the attempt if a deadlock's victim may be another process the next time."""
-        # A deadlock can end before its waits are seen; the error's detail names the processes.
-        first, *_ = process.detail.splitlines() or [""]
-        others = {
-            str(pid): other.number
-            for other in self.processes
-            if other != process
-            for pid in other.pids()
-        }
-        reported = (others[pid] for pid in re.findall(r"\d+", first) if pid in others)
-        step.waited_for = tuple(dict.fromkeys((*getattr(step, "waited_for", ()), *reported)))
+        # A deadlock can end before its waits are seen; the error's detail has a line for each wait.
+        numbers = {str(pid): other.number for other in self.processes for pid in other.pids()}
+        waiting = {other.number: other.sent or other.ended for other in self.processes}
+        for line in process.detail.splitlines():
+            named = [numbers[pid] for pid in re.findall(r"\d+", line) if pid in numbers]
+            waiting_step = waiting[named[0]] if named else None
+            if waiting_step and not getattr(waiting_step, "waited_for", ()):
+                waiting_step.waited_for = tuple(dict.fromkeys(named[1:]))
         pids = re.findall(r"\d+", process.detail)
         cycle = [
             other for other in self.processes if not {*map(str, other.pids())}.isdisjoint(pids)

@@ -44,6 +44,7 @@ class Process:
         self.state = IDLE
         self.step: Any = None  # the step that is next, or the last one
         self.sent: Any = None  # the step that has not returned
+        self.ended: Any = None  # the last step that has returned
         self.blockers: tuple[int, ...] = ()  # the processes that it waits for
         self.blocked_since = 0.0  # by time.monotonic()
         self.foreign_blockers: list[int] = []  # the other sessions that it waits for
