@@ -24,9 +24,7 @@ MAX_OF_MANY = 100  # of a cell with more: those with the fewest preemptions
 MAX_COUNTED = 3_000  # schedules that run to count a cell; each stands for all equivalent ones
 MAX_MESSAGE = 300  # characters
 # What the clock says: the times that races set are before 2026.
-CLOCK = re.compile(
-    r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(\+\d\d(:?\d\d)?)?"
-)
+CLOCK = re.compile(r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(\+\d\d(:?\d\d)?)?")
 NOW = "(now)"
 # So that new rows have the same ids in every schedule, whatever ran before.
 # Without those of the tables that migrations fill.
