@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from shorturl.exceptions import RowLocked
 
@@ -25,12 +25,17 @@ MAX_FAILURES, FAILURE_SECONDS = 3, 5.0
 Row = Any  # what a statement returns of a counted link
 
 
-class Hit(NamedTuple):
-    """A hit that waits until the timeout, which ends when a statement with it is sent."""
+class Hit:
+    """A hit that waits until its timer refuses it; the timer ends when a statement is sent."""
 
-    visit: Any
-    result: "asyncio.Future[Row | None]"
-    timeout: asyncio.Timeout
+    __slots__ = ("result", "timer", "visit")
+
+    def __init__(self, visit: Any, result: "asyncio.Future[Row | None]") -> None:
+        self.visit, self.result = visit, result
+
+    def refuse_at(self, time: float) -> None:
+        """Start the timer, by the clock of the event loop. asyncio.timeout() takes longer."""
+        self.timer = self.result.get_loop().call_at(time, set_error, self.result, TimeoutError())
 
 
 class HitCounter:
@@ -73,15 +78,19 @@ class HitCounter:
 
         Raises the error of the statement, or TimeoutError for a refused hit.
         """
-        async with asyncio.timeout(self.queue_timeout) as timeout:
-            hit = Hit(visit, asyncio.get_running_loop().create_future(), timeout)
-            self.waiting.setdefault(key, []).append(hit)
-            self.missing -= 1
-            if self.missing == 0:
-                self.gathered.set()
-            if "" not in self.tasks:
-                self.tasks[""] = asyncio.create_task(self.count_waiting())
+        loop = asyncio.get_running_loop()
+        hit = Hit(visit, loop.create_future())
+        hit.refuse_at(loop.time() + self.queue_timeout)
+        self.waiting.setdefault(key, []).append(hit)
+        self.missing -= 1
+        if self.missing == 0:
+            self.gathered.set()
+        if "" not in self.tasks:
+            self.tasks[""] = asyncio.create_task(self.count_waiting())
+        try:
             return await hit.result
+        finally:
+            hit.timer.cancel()
 
     async def count_waiting(self) -> None:
         """Count the waiting hits, and those that come meanwhile."""
@@ -118,7 +127,8 @@ class HitCounter:
                 self.failures = 0
                 set_results(hits, rows[key])
             else:  # its row may be locked
-                set_timeouts(hits, refused_at)
+                for hit in hits:
+                    hit.refuse_at(refused_at)
                 self.count_singly(key, hits)
         return counted
 
@@ -170,21 +180,20 @@ class HitCounter:
             self.failures += 1
             self.failed_at = time.monotonic()
         for hit in hits:
-            if not hit.result.done():
-                hit.result.set_exception(error)
+            set_error(hit.result, error)
 
 
 def take_wanted(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits to send, and end their timeout; others are refused, or have no client."""
+    """Return the hits to send, and end their timers; others are refused, or have no client."""
     wanted = [hit for hit in hits if not hit.result.done()]
-    set_timeouts(wanted, None)
+    for hit in wanted:
+        hit.timer.cancel()
     return wanted
 
 
-def set_timeouts(hits: Sequence[Hit], refused_at: float | None) -> None:
-    for hit in hits:
-        if not hit.result.done():
-            hit.timeout.reschedule(refused_at)
+def set_error(result: "asyncio.Future[Row | None]", error: Exception) -> None:
+    if not result.done():
+        result.set_exception(error)
 
 
 def set_results(hits: Sequence[Hit], row: Row | None) -> None:

@@ -77,6 +77,8 @@ def test_the_labels_of_the_chart_do_not_overlap(new_page: NewPage) -> None:
     look_at(page, ["/spring/stats"])
     for preset in ("2 days", "30 days", "90 days"):
         page.get_by_role("link", name=preset).click()
+        shown = page.get_by_role("link", name=preset)
+        expect(shown).to_have_attribute("aria-current", "true")
         for width in (360, 1200):
             page.set_viewport_size({"width": width, "height": 640})
             words = page.locator(".chart > svg > text:not(.y)")
