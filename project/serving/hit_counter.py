@@ -26,16 +26,18 @@ Row = Any  # what a statement returns of a counted link
 
 
 class Hit:
-    """A hit that waits until its timer refuses it; the timer ends when a statement is sent."""
+    """A hit that a timer refuses, unless a statement with it is sent before."""
 
-    __slots__ = ("result", "timer", "visit")
+    __slots__ = ("refused_at", "result", "timer", "visit")
 
-    def __init__(self, visit: Any, result: "asyncio.Future[Row | None]") -> None:
-        self.visit, self.result = visit, result
+    def __init__(self, visit: Any, result: "asyncio.Future[Row | None]", refused_at: float) -> None:
+        self.visit, self.result, self.refused_at = visit, result, refused_at
+        self.start_timer()
 
-    def refuse_at(self, time: float) -> None:
+    def start_timer(self) -> None:
         """Start the timer, by the clock of the event loop. asyncio.timeout() takes longer."""
-        self.timer = self.result.get_loop().call_at(time, set_error, self.result, TimeoutError())
+        loop = self.result.get_loop()
+        self.timer = loop.call_at(self.refused_at, set_error, self.result, TimeoutError())
 
 
 class HitCounter:
@@ -79,8 +81,7 @@ class HitCounter:
         Raises the error of the statement, or TimeoutError for a refused hit.
         """
         loop = asyncio.get_running_loop()
-        hit = Hit(visit, loop.create_future())
-        hit.refuse_at(loop.time() + self.queue_timeout)
+        hit = Hit(visit, loop.create_future(), loop.time() + self.queue_timeout)
         self.waiting.setdefault(key, []).append(hit)
         self.missing -= 1
         if self.missing == 0:
@@ -120,15 +121,13 @@ class HitCounter:
             self.set_errors([hit for hits in batch.values() for hit in hits], error)
             return 0
         counted = 0
-        refused_at = asyncio.get_running_loop().time() + self.queue_timeout
         for key, hits in batch.items():
             if key in rows:
                 counted += len(hits)
                 self.failures = 0
                 set_results(hits, rows[key])
             else:  # its row may be locked
-                for hit in hits:
-                    hit.refuse_at(refused_at)
+                start_timers(hits)
                 self.count_singly(key, hits)
         return counted
 
@@ -137,6 +136,7 @@ class HitCounter:
         is_under_way = key in self.single
         task = self.count_singly(key, hits)
         if is_under_way:
+            start_timers(hits)
             return 0
         await asyncio.wait([task], timeout=KEY_STATEMENT_SECONDS)
         return len(hits)
@@ -189,6 +189,11 @@ def take_wanted(hits: Sequence[Hit]) -> list[Hit]:
     for hit in wanted:
         hit.timer.cancel()
     return wanted
+
+
+def start_timers(hits: Sequence[Hit]) -> None:
+    for hit in hits:
+        hit.start_timer()
 
 
 def set_error(result: "asyncio.Future[Row | None]", error: Exception) -> None:

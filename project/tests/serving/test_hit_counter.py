@@ -281,6 +281,21 @@ def test_a_hit_that_waits_for_too_long_is_refused_and_not_sent(run: Any, all_loc
     run(test, queue_timeout=0.01)
 
 
+def test_a_hit_behind_a_locked_row_is_refused_and_not_sent(run: Any) -> None:
+    """A statement waits for the row of the only link, and a second hit waits for the statement."""
+
+    async def test(statements: Statements) -> None:
+        (sent,) = await statements.add("a")
+        (behind,) = await statements.add("a")
+        with pytest.raises(TimeoutError):
+            await behind
+        await statements.end_all()
+        assert await sent == "a"
+        assert statements.sent == [("a", [0])]
+
+    run(test, queue_timeout=0.1, key_statement=0.01)
+
+
 def test_a_hit_whose_client_has_left_is_not_sent(run: Any) -> None:
     async def test(statements: Statements) -> None:
         sent, other = await statements.add("a", "c")
