@@ -37,6 +37,8 @@ SERVED_AT = Path(__file__).parents[1] / ".local" / "served-at"  # `make run` wri
 USERS, SECONDS = 16, 8
 STOP_TIMEOUT = 5  # seconds for the requests in flight at the end of a run
 LATE_SECONDS = 1.5  # in which a strategy may count a hit after its answer
+EVENTS = ("init_command_line_parser", "init", "test_start", "test_stopping", "test_stop", "quit")
+WORKERS_EVENTS = ("report_to_master", "worker_report")  # between workers and a master
 
 # A GET of a short URL counts a hit. Locust's HTTP client would send it again when the connection is
 # lost, and one hit would be counted twice.
@@ -50,16 +52,17 @@ class Ledger:
     """
 
     def __init__(self, title: str, *, strategy: str = "") -> None:
-        self.title, self.strategy, self.problem = title, strategy, ""
+        self.title = title
+        self.strategy = strategy
+        self.problem = ""  # why the run could not begin
         self.records = Records()
-        self.sent, self.acknowledged = self.records.sent, self.records.acknowledged
-        self.refused, self.failed = self.records.refused, self.records.failed
+        self.sent = self.records.sent
+        self.acknowledged = self.records.acknowledged
+        self.refused = self.records.refused
+        self.failed = self.records.failed
         self.result: Result | None = None  # of the last run that has ended
         self.environment: Any = None
-        for name in (
-            *("init_command_line_parser", "init", "test_start", "test_stopping", "test_stop"),
-            *("report_to_master", "worker_report", "quit"),
-        ):
+        for name in EVENTS + WORKERS_EVENTS:  # Locust calls the method on_NAME at each event
             getattr(events, name).add_listener(getattr(self, f"on_{name}"))
 
     def reconcile(self, function: Callable[[Records], Verdict]) -> Callable[[Records], Verdict]:

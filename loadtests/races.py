@@ -64,16 +64,19 @@ def main() -> int:
 
 
 def plan_runs(service: RunningService, only: list[str] | None) -> list[Run]:
-    """Return the runs: the script, the strategy, and the verdict in the service's own table."""
+    """Return a run for each script and strategy, with the verdict that the lab's table expects.
+
+    For some scripts the service's own redirect is run, too, under the name `service`.
+    """
     opener = build_opener(ProxyHandler({}))  # without a proxy of the environment
     verdicts = json.load(opener.open(f"{service.url}/lab/load/lab-races"))["strategies"]
-    return [
-        {"script": script, "strategy": strategy, "verdict": verdict}
-        for script, operation in SCRIPTS.items()
-        for strategy, verdict in {"service": "right", **verdicts[operation]}.items()
-        if strategy != "service" or operation in SERVED
-        if not only or {script, strategy} & {*only}
-    ]
+    runs: list[Run] = []
+    for script, operation in SCRIPTS.items():
+        if operation in SERVED:
+            runs.append({"script": script, "strategy": "service", "verdict": "right"})
+        for strategy, verdict in verdicts[operation].items():
+            runs.append({"script": script, "strategy": strategy, "verdict": verdict})
+    return [run for run in runs if not only or {run["script"], run["strategy"]} & {*only}]
 
 
 def measure(run: Run, service: RunningService, seconds: int) -> Run:
