@@ -28,13 +28,13 @@ class KeySpace:
     name: str
 
     @property
-    def targets(self) -> str:
-        """The beginning of all target URLs."""
+    def target_prefix(self) -> str:
+        """The prefix of every target URL of this load run."""
         return f"https://{self.name}.invalid/"
 
     @property
     def links(self) -> ShortUrlQuerySet:
-        return ShortUrl.objects.filter(target_url__startswith=self.targets)
+        return ShortUrl.objects.filter(target_url__startswith=self.target_prefix)
 
     def has_key(self, key: str) -> bool:
         return key.startswith(f"{self.name}-")
@@ -46,9 +46,11 @@ class KeySpace:
         has the same number of keys.
         """
         if round_number is None:
-            drawn, prefix = keys.candidates(DEFAULT_KEY_LENGTH), self.name
+            drawn = keys.candidates(DEFAULT_KEY_LENGTH)
+            prefix = self.name
         else:
-            drawn, prefix = keys.candidates(1), f"{self.name}-{round_number}"
+            drawn = keys.candidates(1)
+            prefix = f"{self.name}-{round_number}"
         for key in drawn:
             yield f"{prefix}-{key}"
 

@@ -114,8 +114,8 @@ class Content:
     @property
     def target_url(self) -> str:
         target_url = self.values.get("target_url")
-        if not isinstance(target_url, str) or not target_url.startswith(self.space.targets):
-            raise BadRequest(f"target_url: begin it with {self.space.targets}")
+        if not isinstance(target_url, str) or not target_url.startswith(self.space.target_prefix):
+            raise BadRequest(f"target_url: begin it with {self.space.target_prefix}")
         return target_url
 
     @property

@@ -19,7 +19,7 @@ from lab.pages.schedules import (
 )
 from lab.recordings.cells import READ_COMMITTED, Cell, find_cell
 from lab.recordings.recording import Recording, read
-from lab.recordings.source import digest, parts, source
+from lab.recordings.source import digest, source, split_source
 
 
 @page
@@ -40,7 +40,7 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
         "schedule": chosen.schedule,
         "groups": group_by_outcome(recording.ends, chosen.schedule.order),
         "guess": request.GET.get("guess", "")[:100],
-        "parts": parts(cell.strategy, with_docstring=hidden_after is None),
+        "parts": split_source(cell.strategy, with_docstring=hidden_after is None),
     }
     return render(request, "lab/exploration.html", context)
 
@@ -58,7 +58,9 @@ def scheduler_context(request: HttpRequest, cell: Cell) -> dict[str, Any]:
     taken = request.GET.get("taken", "")
     chosen = choose(recording, taken, begins=True)
     context = cell_context(recording) | branch(chosen, taken) | {"schedule": chosen.schedule}
-    context["parts"] = parts(cell.strategy, with_docstring=False, at=context["lines"])
+    context["parts"] = split_source(
+        cell.strategy, with_docstring=False, processes_by_line=context["lines"]
+    )
     return context
 
 

@@ -15,7 +15,7 @@ from shorturl.strategies.resolving import in_memory, slotted_counter
 from shorturl.strategies.table import Strategy
 
 Function = Callable[[], object]
-RunAgain = Callable[[int, Function], Outcome]  # with the number of the process
+RunAgain = Callable[[int, Function], Outcome]  # runs a second try of the process with a number
 AGAIN = "has to try again"  # what a process returns that runs once more when all have ended
 
 
@@ -85,13 +85,14 @@ class Race:
     ) -> Exploration:
         """Run every schedule of a strategy.
 
-        `run_again` runs a second try; the other `arguments` are those of pginterleave.explore().
+        `run_again` runs each second try, by default in this process without its steps being seen.
+        The other `arguments` are those of pginterleave.explore().
         """
         with without_chance():
             return explore(
                 self.functions(strategy, processes),
                 setup=partial(self.setup, strategy),
-                invariant=partial(self._judge, strategy, run_again or _run_again),
+                invariant=partial(self._judge, strategy, run_again or run_second_try),
                 expected=self.expected,
                 **arguments,
             )
@@ -103,7 +104,7 @@ class Race:
                 order,
                 self.functions(strategy, processes),
                 setup=partial(self.setup, strategy),
-                invariant=partial(self._judge, strategy, _run_again),
+                invariant=partial(self._judge, strategy, run_second_try),
                 expected=self.expected,
                 options=Options(observe=self.rows),
             )
@@ -121,7 +122,11 @@ class Race:
         return self.check(final)
 
 
-def _run_again(number: int, function: Function) -> Outcome:
+def run_second_try(_number: int, function: Function) -> Outcome:
+    """Run a second try in this process, and return its outcome.
+
+    Only the recorder, which has a function of its own, needs the number.
+    """
     try:
         return Outcome(returned=function())
     except Exception as error:

@@ -69,7 +69,7 @@ class _Recorder:
             result = replace(cell.race, setup=self._setup).explore(
                 cell.strategy,
                 cell.processes,
-                run_again=self._run_again,
+                run_again=self._record_second_try,
                 isolation_level=cell.level,
                 options=Options(observe=self._observe, on_schedule=self._keep),
                 max_schedules=MAX_SCHEDULES if is_small else MAX_OF_MANY,
@@ -99,7 +99,7 @@ class _Recorder:
     def _observe(self) -> str:
         return str(self.cell.race.rows())
 
-    def _run_again(self, number: int, function: Function) -> Outcome:
+    def _record_second_try(self, number: int, function: Function) -> Outcome:
         """Run a second try as an exploration of one schedule, for its steps."""
         idle: list[Function] = [lambda: None] * (number - 1)  # the process keeps its number
         schedules: list[Schedule] = []

@@ -44,9 +44,11 @@ def source(strategy: Strategy) -> Source:
 
     The constants that say whether it is right are left out: they reveal the outcome.
     """
-    function, path = inspect.unwrap(strategy.function), file_of(strategy)
+    function = inspect.unwrap(strategy.function)
+    path = file_of(strategy)
     lines = [*enumerate(path.read_text().splitlines(), start=1)]
-    docstring, revealing = range(0), set[int]()
+    docstring = range(0)
+    revealing = set[int]()
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in REVEALING:
             revealing.update(range(node.lineno - 1, (node.end_lineno or 0) + 1))
@@ -67,20 +69,25 @@ class SourcePart(NamedTuple):
     lines: list[tuple[int, str, str]]
 
 
-def parts(
-    strategy: Strategy, *, with_docstring: bool, at: Mapping[int, str] = MappingProxyType({})
+def split_source(
+    strategy: Strategy,
+    *,
+    with_docstring: bool,
+    processes_by_line: Mapping[int, str] = MappingProxyType({}),
 ) -> list[SourcePart]:
-    """Return the source of a strategy in parts; the docstring is one, if `with_docstring`.
+    """Split a strategy's source into its docstring and the lines before and after it.
 
-    `at` maps a line to the processes at it.
+    The docstring is left out unless `with_docstring`.
     """
     whole = source(strategy)
-    grouped = itertools.groupby(whole.lines, key=lambda line: line[0] in whole.docstring)
-    return [
-        SourcePart(is_docstring, [(number, text, at.get(number, "")) for number, text in lines])
-        for is_docstring, lines in grouped
-        if with_docstring or not is_docstring
-    ]
+    parts = []
+    for is_docstring, group in itertools.groupby(
+        whole.lines, key=lambda line: line[0] in whole.docstring
+    ):
+        lines = [(number, text, processes_by_line.get(number, "")) for number, text in group]
+        if with_docstring or not is_docstring:
+            parts.append(SourcePart(is_docstring, lines))
+    return parts
 
 
 class Line(NamedTuple):
@@ -94,11 +101,13 @@ class Line(NamedTuple):
 
 def diff(left: Source, right: Source) -> list[Line]:
     """Return the diff of two sources without their docstrings."""
-    before, after = [text for _, text in left.bare], [text for _, text in right.bare]
+    before = [text for _, text in left.bare]
+    after = [text for _, text in right.bare]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     lines = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        removed, added = left.bare[start:end], right.bare[other_start:other_end]
+        removed = left.bare[start:end]
+        added = right.bare[other_start:other_end]
         if tag == "equal":
             pairs = zip(removed, added, strict=True)
             lines += [Line(" ", number, other, text) for (number, text), (other, _) in pairs]

@@ -59,7 +59,8 @@ def mended(target_url: str, keys: Iterable[str]) -> str:
     raise KeyError("no key was free")
 
 
-def no_links(strategy: Strategy) -> None:
+def make_empty_table(strategy: Strategy) -> None:
+    """Make the table of RetriedLink, which has no rows at first."""
     make_tables(RetriedLink)
 
 
@@ -77,7 +78,7 @@ EXHIBIT = Exhibit(
         wrong(as_found, "catches IntegrityError and continues in the same transaction"),
         right(mended, "the same with a savepoint round the INSERT"),
     ),
-    setup=no_links,
+    setup=make_empty_table,
     process=create_in_a_request,
     check=partial(own_links_in, RetriedLink),
     rows=partial(rows_of, RetriedLink),
