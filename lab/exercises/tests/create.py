@@ -21,6 +21,7 @@ def run(create: Callable[..., Any], keys: Sequence[str], kind: Any = list) -> st
 
 
 def pair(*arguments: Any) -> checking.Pair:
+    """Return a call of the exercise, and one of a right strategy that must end alike."""
     return partial(run, exercise.create, *arguments), partial(run, on_conflict.create, *arguments)
 
 
@@ -51,7 +52,7 @@ def test_two_and_three_processes(interleave: Interleave) -> None:
         checking.check_at_once(interleave, [pair(keys)] * processes, links, text)
 
 
-def test_in_a_callers_transaction(interleave: Interleave) -> None:
+def test_create_in_a_callers_transaction(interleave: Interleave) -> None:
     make_links("a")
     pairs = checking.in_transactions([pair("ab"), pair("a")])
     checking.check(pairs, links, "create in a transaction where the key a is taken")

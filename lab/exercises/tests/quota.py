@@ -30,6 +30,7 @@ def run(spend: Any, create: Any = create_link, who: str = "a", **options: int) -
 
 
 def pair(*arguments: Any, **options: Any) -> checking.Pair:
+    """Return a call of the exercise, and one of a right strategy that must end alike."""
     solution = partial(run, exercise.spend, *arguments, **options)
     return solution, partial(run, row_lock.spend, *arguments, **options)
 
@@ -65,7 +66,7 @@ def test_two_and_three_processes(interleave: Interleave) -> None:
         checking.check_at_once(interleave, [pair(limit=limit)] * processes, usage, text)
 
 
-def test_in_a_callers_transaction(interleave: Interleave) -> None:
+def test_spend_in_a_callers_transaction(interleave: Interleave) -> None:
     begin(0)
     text = "two calls of spend in transactions"
     checking.check(checking.in_transactions([pair(limit=1)] * 2), usage, f"{text}, limit 1")

@@ -27,6 +27,7 @@ def run(resolve: Any, key: str) -> str:
 
 
 def pair(key: str) -> checking.Pair:
+    """Return a call of the exercise, and one of a right strategy that must end alike."""
     return partial(run, exercise.resolve, key), partial(run, update_returning.resolve, key)
 
 
@@ -67,7 +68,7 @@ def test_two_and_three_processes(interleave: Interleave) -> None:
     checking.check_at_once(interleave, [pair("a")] * 3, links, text)
 
 
-def test_in_a_callers_transaction(interleave: Interleave) -> None:
+def test_resolve_in_a_callers_transaction(interleave: Interleave) -> None:
     make_links(max_hits=3)
     for key in ("a", "a", "unknown"):
         text = f"resolve({key!r}) in a transaction"

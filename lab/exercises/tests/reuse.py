@@ -27,6 +27,7 @@ def run(reuse: Any, key: str, target_url: str = TARGETS[0]) -> str:
 
 
 def pair(key: str) -> checking.Pair:
+    """Return a call of the exercise, and one of a right strategy that must end alike."""
     return partial(run, exercise.reuse, key), partial(run, advisory_lock.reuse, key)
 
 
@@ -62,7 +63,7 @@ def test_two_and_three_processes(interleave: Interleave) -> None:
     checking.check_at_once(interleave, [*two, pair("new3")], links, "three calls of reuse")
 
 
-def test_in_a_callers_transaction(interleave: Interleave) -> None:
+def test_reuse_in_a_callers_transaction(interleave: Interleave) -> None:
     make_links()
     two = checking.in_transactions([pair("new1"), pair("new2")])
     checking.check_at_once(interleave, two, links, "two calls of reuse in transactions")
