@@ -37,18 +37,18 @@ def main() -> None:
         )
         page = browser.new_page(**DESKTOP)
         page.goto(service)
-        make(page, service)
-        take(page, "created")
-        visits(browser, service)
-        lab(browser, service)
+        create_short_url(page, service)
+        take_picture(page, "created")
+        take_visits(browser, service)
+        take_lab(browser, service)
         page = browser.new_page(color_scheme="dark", **PHONE)
         page.goto(f"{service}{SCHEDULE}")
-        take(page, "schedule-phone")
+        take_picture(page, "schedule-phone")
         browser.close()
 
 
-def make(page: Page, service: str) -> None:
-    """Go to the page of the short URL, which is made at the first run, with some hits."""
+def create_short_url(page: Page, service: str) -> None:
+    """Create the short URL unless its key is taken, follow it 3 times, and open its statistics."""
     page.get_by_label("Target URL").fill(TARGET_URL)
     page.get_by_label("Custom key").fill(KEY)
     page.get_by_role("button", name="Shorten").click()
@@ -57,36 +57,36 @@ def make(page: Page, service: str) -> None:
     page.goto(f"{service}/{KEY}/stats")
 
 
-def visits(browser: Browser, service: str) -> None:
+def take_visits(browser: Browser, service: str) -> None:
     """Take a picture of a year of visits, where `manage.py demo` has made one."""
     page = browser.new_page(**{**DESKTOP, "viewport": {"width": 900, "height": 860}})
     page.goto(f"{service}/demo-mvcc/stats")
     page.get_by_role("link", name="90 days").click()
     page.get_by_role("heading", name="Visits").scroll_into_view_if_needed()
     page.evaluate("document.querySelector('#visits').scrollIntoView()")
-    take(page, "visits")
+    take_picture(page, "visits")
     page.close()
 
 
-def lab(browser: Browser, service: str) -> None:
+def take_lab(browser: Browser, service: str) -> None:
     """Take pictures of the lab as a teacher shows it."""
     page = browser.new_page(**WIDE)
     page.goto(f"{service}/lab/")
     page.evaluate("document.querySelector('#matrix').scrollIntoView()")
-    take(page, "lab")
+    take_picture(page, "lab")
     page.goto(f"{service}{SCHEDULE}")
     page.keyboard.press("End")
     page.evaluate("scrollTo(0, 0)")
-    take(page, "schedule")
+    take_picture(page, "schedule")
     page.goto(f"{service}{HALFWAY}")
-    take(page, "scheduler")
+    take_picture(page, "scheduler")
     page.goto(f"{service}/lab/queue/")
-    take(page, "queue")
+    take_picture(page, "queue")
     page.close()
 
 
-def take(page: Page, name: str) -> None:
-    """Write a picture of the window, and say so."""
+def take_picture(page: Page, name: str) -> None:
+    """Write a picture of the window to docs/screenshots, and print its path and size."""
     path = FOLDER / f"{name}.png"
     page.screenshot(path=path)
     print(f"{path} ({path.stat().st_size:,} bytes)")

@@ -83,14 +83,16 @@ class Bridge:
         A body that is refused is received, too: the kernel resets a connection that is closed
         before all is read, and the client may lose the answer.
         """
-        refused, more = None, True
+        refused = None
+        more = True
         try:
             async with asyncio.timeout(BODY_TIMEOUT):
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         raise TimeoutError
-                    part, more = message.get("body", b""), message.get("more_body", False)
+                    part = message.get("body", b"")
+                    more = message.get("more_body", False)
                     if len(body) + len(part) > MAX_BODY_BYTES:
                         refused = Refused(TOO_LONG, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
                     elif self.bodies_bytes + len(part) > MAX_BODIES_BYTES:
@@ -111,14 +113,17 @@ class Bridge:
         except TimeoutError as error:
             raise Refused from error
         loop = asyncio.get_running_loop()
-        response = loop.run_in_executor(self.threads, respond, self.django, environ)
+        response = loop.run_in_executor(self.threads, call_django, self.django, environ)
         # The client may go, but the thread becomes free only when it is done.
         response.add_done_callback(lambda _: self.free_threads.release())
         return await asyncio.shield(response)
 
 
-def respond(django: Any, environ: dict[str, Any]) -> Response:
-    """Return the response of Django's WSGI application, which has the type of a view's."""
+def call_django(django: Any, environ: dict[str, Any]) -> Response:
+    """Call Django's WSGI application, and return its response.
+
+    It returns an HttpResponse, so what it passes to start_response is not needed.
+    """
     return to_asgi(django(environ, lambda *_: None))
 
 

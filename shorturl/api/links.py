@@ -42,11 +42,9 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     It belongs to your account, or to the token's. A key that is in use, or that was deleted, is
     taken: 409.
 
-    With `reuse` the answer is 200 with your own live short URL to the same target, or 201 with a
-    new one. A token needs the scope `read`, too. Two such calls at the same moment get the same
-    short URL. A short URL that is found does not count for the quotas, and is found even when they
-    are used up. A call with an `Idempotency-Key` does count, because its answer is kept. A call
-    with `reuse` needs no `Idempotency-Key` to be sent again safely.
+    With `reuse` the answer is 200 with your live short URL to the same target, or 201 with a new
+    one; a token needs the scope `read`, too. A short URL that is found costs no quota, unless an
+    `Idempotency-Key` is sent, which `reuse` does not need.
     """
     who = access.get_caller(request)
     spender = quotas.spender_of(who, request)
@@ -58,7 +56,8 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     else:
         fields = body.model_dump(exclude={"reuse"})
         create = partial(operations.create, **fields, owner_id=owners.owner_id(who))
-        link, is_new = quotas.spend(spender, create), True
+        link = quotas.spend(spender, create)
+        is_new = True
     response["Location"] = request.build_absolute_uri(f"{request.path}/") + link.key
     return Status(201 if is_new else 200, Link.of(link, request))
 
@@ -100,12 +99,15 @@ def create_links(request: HttpRequest, body: NewLinks) -> Status[Links]:
 
 
 def refuse_repeated_keys(body: NewLinks) -> None:
-    first: dict[str, int] = {}
-    faults = [
-        (f"links.{index}.key", "duplicate", f"links.{first[link.key]} has the same key.")
-        for index, link in enumerate(body.links)
-        if link.key and first.setdefault(link.key, index) < index
-    ]
+    """Raise ApiError with each link whose key an earlier link of the request has, too."""
+    first: dict[str, int] = {}  # the index of the first link with a key
+    faults = []
+    for index, link in enumerate(body.links):
+        if link.key in first:
+            message = f"links.{first[link.key]} has the same key."
+            faults.append((f"links.{index}.key", "duplicate", message))
+        elif link.key:
+            first[link.key] = index
     if faults:
         raise input_error(*faults, status=HTTPStatus.CONFLICT)
 

@@ -62,7 +62,7 @@ class Deliverer:
     def start_deliveries(self, pool: ThreadPoolExecutor) -> None:
         """Start a thread for each receiver with due events that has none."""
         close_old_connections()
-        while Subscription.objects.exists() and write_expiries() == MAX_EXPIRIES:
+        while Subscription.objects.exists() and write_expired_events() == MAX_EXPIRIES:
             pass
         due = LinkEvent.objects.due(OuterRef("pk"))  # type: ignore[arg-type]
         for receiver in Subscription.objects.filter(Exists(due)):
@@ -111,11 +111,12 @@ def postpone(event: LinkEvent) -> None:
 
 
 @transaction.atomic  # Django requires it for FOR UPDATE
-def write_expiries() -> int:
-    """Set expiry_told of links that have expired, which writes their events; return how many.
+def write_expired_events() -> int:
+    """Set expiry_told of links that have expired; return how many.
 
-    The statement checks the expiry on the row's newest version, under its lock. A new expiry
-    differs from expiry_told, so it gets an event, too.
+    A trigger then writes a link.expired event for each. The statement checks the expiry on the
+    row's newest version, under its lock. A new expiry differs from expiry_told, so it gets an
+    event, too.
     """
     expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=CLOCK)
     batch = expired.order_by("id").select_for_update(skip_locked=True)[:MAX_EXPIRIES]
@@ -171,7 +172,8 @@ def shut_down(connection: socket.socket) -> None:
 def signature_headers(secret: str, number: int, body: bytes) -> dict[str, str]:
     """Return the headers with the event's id, the time in seconds, and the signature of all."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    name, now = f"event_{number}", str(int(time.time()))
+    name = f"event_{number}"
+    now = str(int(time.time()))
     digest = hmac.digest(key, f"{name}.{now}.".encode() + body, hashlib.sha256)
     return {
         "webhook-id": name,

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from shorturl import following, operations
 from shorturl.events import delivering, subscribing
-from shorturl.events.delivering import Deliverer, deliver_next, postpone, write_expiries
+from shorturl.events.delivering import Deliverer, deliver_next, postpone, write_expired_events
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
 from shorturl.strategies.delivering import update_skip_locked
@@ -85,9 +85,9 @@ def test_each_expiry_has_one_event() -> None:
     Subscription.objects.update(created_at=now - HOUR / 2)
     operations.create(TARGET, key="a", expires_at=now)
     operations.create(TARGET, key="later", expires_at=now + HOUR)
-    assert [write_expiries(), write_expiries()] == [2, 0]
+    assert [write_expired_events(), write_expired_events()] == [2, 0]
     operations.change(links(), expires_at=now - timedelta(minutes=1))
-    assert write_expiries() == 1
+    assert write_expired_events() == 1
     assert types_of() == ["link.created", "link.expired", "link.edited", "link.expired"]
     assert types_of("old") == []
     assert types_of("later") == ["link.created"]

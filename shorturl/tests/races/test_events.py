@@ -106,7 +106,7 @@ def put_off() -> bool:
 @pytest.mark.parametrize(
     ("other", "expected"),
     [
-        (delivering.write_expiries, ["link.expired"]),
+        (delivering.write_expired_events, ["link.expired"]),
         (put_off, ["link.edited", "link.expired link.edited"]),
     ],
 )
@@ -126,4 +126,4 @@ def test_an_expiry_is_told_once(
     def is_told_once(outcomes: list[Outcome]) -> None:
         assert " ".join(types()) in [f"link.created {events}" for events in expected]
 
-    interleave(delivering.write_expiries, other, invariant=is_told_once)
+    interleave(delivering.write_expired_events, other, invariant=is_told_once)
