@@ -16,7 +16,7 @@ KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name what is missing for the whole suite; let Ctrl-C reach what tests start; collect rarely.
+    """Refuse to run the suite without its packages, restore Ctrl-C, make garbage collection rarer.
 
     A shell makes its background jobs ignore Ctrl-C, and their programs inherit that.
     """
@@ -30,10 +30,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def emptied_by_delete() -> Iterator[None]:
-    """Empty the tables after a test that commits by one message of DELETEs instead of TRUNCATE.
+def flush_by_delete() -> Iterator[None]:
+    """Have Django's flush, after a test that commits, send DELETEs in one message, no TRUNCATE.
 
-    Django's flush takes 80 ms: TRUNCATE writes new files, and content types and permissions are
+    It would take 80 ms: TRUNCATE writes new files, and content types and permissions are
     created again.
     """
 
@@ -52,28 +52,28 @@ def emptied_by_delete() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def hashed_quickly() -> Iterator[None]:
+def hash_passwords_quickly() -> Iterator[None]:
     """Hash passwords quickly: the service's hash takes 240 ms on purpose."""
     with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def static_files_not_listed() -> Iterator[None]:
+def list_no_static_files() -> Iterator[None]:
     """Keep WhiteNoise from listing all static files for each test's client, which takes 15 ms."""
     with override_settings(WHITENOISE_USE_FINDERS=False):
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_secret_key() -> Iterator[None]:
+def set_secret_key() -> Iterator[None]:
     """Hash networks alike in each run: with a random key, two of eight may have the same hash."""
     with override_settings(SECRET_KEY="for the tests"):  # noqa: S106
         yield
 
 
 @pytest.fixture(scope="session", autouse=True)
-def patient_connections() -> None:
+def wait_longer_for_locks() -> None:
     """Wait longer for a lock than the service does, and not for the disk.
 
     An exploration on a busy machine may wait that long. A crash may lose the tests' database.
@@ -83,7 +83,7 @@ def patient_connections() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_explorer_behind_a_pooler() -> Iterator[None]:
+def skip_explorations_behind_a_pooler() -> Iterator[None]:
     """Skip explorations where the tests run through PgBouncer."""
 
     def skip(_: object) -> None:

@@ -33,12 +33,17 @@ def pins(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("group", ["production", "local", "loadtests", "development"])
 def test_the_lock_has_the_requirements_and_their_dependencies(group: str) -> None:
-    """pip installs nothing else, so an import would fail without a missing package."""
-    locked, all_locked = pins(f"{group}.txt"), {**pins("development.txt"), **pins("parser.txt")}
-    assert pins(f"{group}.in").items() <= locked.items() <= all_locked.items(), "requirements/lock"
+    """pip installs only what the lock names.
+
+    A dependency that is missing there would be an ImportError in production.
+    """
+    locked = pins(f"{group}.txt")
+    all_locked = {**pins("development.txt"), **pins("parser.txt")}
+    assert pins(f"{group}.in").items() <= locked.items(), "run requirements/lock"
+    assert locked.items() <= all_locked.items(), "run requirements/lock"
     for name, version in locked.items():
         with suppress(metadata.PackageNotFoundError):  # only another platform needs it
-            assert metadata.version(name) == version, "make .venv/installed"
+            assert metadata.version(name) == version, "run make .venv/installed"
             for line in metadata.requires(name) or []:
                 requirement = Requirement(line)
                 if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.http import HttpResponse
 
-from project.serving import bridge
-from project.serving.bridge import Bridge, Message, Receive, Refused, Response
+from project.serving import bridge as bridge_module
+from project.serving.bridge import Bridge, Message, Receive, Refused, Response, send_response
 
 CHUNKED = (b"transfer-encoding", b"chunked")
 STEPS = 10  # rounds of the event loop, more than a request needs until it waits
@@ -62,24 +62,30 @@ async def begin(*requests: Awaitable[Any]) -> "list[asyncio.Future[Any]]":
 
 def run(test: Callable[[Bridge], Awaitable[None]]) -> None:
     async def with_bridge() -> None:
-        way = Bridge(echo, threads=1)
-        await test(way)
-        assert way.bodies_bytes == 0
+        bridge = Bridge(echo, threads=1)
+        await test(bridge)
+        assert bridge.bodies_bytes == 0
 
     asyncio.run(with_bridge())
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bridge, "MAX_BODY_BYTES", 9)
-    monkeypatch.setattr(bridge, "MAX_BODIES_BYTES", 9)
+def limit_bodies_to_nine_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limit each body, and all bodies of a worker together, to 9 bytes."""
+    monkeypatch.setattr(bridge_module, "MAX_BODY_BYTES", 9)
+    monkeypatch.setattr(bridge_module, "MAX_BODIES_BYTES", 9)
 
 
 @pytest.mark.parametrize("header", [sized(9), CHUNKED])
 def test_a_body_that_has_not_arrived_takes_no_memory(header: tuple[bytes, bytes]) -> None:
-    async def test(way: Bridge) -> None:
-        silent = await begin(*(way.answer(scope(sized(9)), sends()) for _ in range(64)))
-        answer = await way.answer(scope(header), sends(b"1234", b"56789"))
+    """64 requests announce 9 bytes each and send none.
+
+    The limit of all bodies is 9, and another request still fits.
+    """
+
+    async def test(bridge: Bridge) -> None:
+        silent = await begin(*(bridge.answer(scope(sized(9)), sends()) for _ in range(64)))
+        answer = await bridge.answer(scope(header), sends(b"1234", b"56789"))
         assert answer.body == b"123456789"
         for task in silent:
             task.cancel()
@@ -88,25 +94,25 @@ def test_a_body_that_has_not_arrived_takes_no_memory(header: tuple[bytes, bytes]
 
 
 def test_a_body_beyond_all_that_a_worker_may_have_is_a_503() -> None:
-    async def test(way: Bridge) -> None:
-        halves = await begin(way.answer(scope(sized(9)), sends(b"12345", ends=False)))
+    async def test(bridge: Bridge) -> None:
+        halves = await begin(bridge.answer(scope(sized(9)), sends(b"12345", ends=False)))
         with pytest.raises(Refused) as refused:
-            await way.answer(scope(sized(5)), sends(b"12345"))
+            await bridge.answer(scope(sized(5)), sends(b"12345"))
         assert refused.value.status == 503
-        assert (await way.answer(scope(sized(4)), sends(b"1234"))).body == b"1234"
+        assert (await bridge.answer(scope(sized(4)), sends(b"1234"))).body == b"1234"
         halves[0].cancel()
         await asyncio.wait(halves)
-        assert (await way.answer(scope(sized(9)), sends(b"123456789"))).status == 200
+        assert (await bridge.answer(scope(sized(9)), sends(b"123456789"))).status == 200
 
     run(test)
 
 
 @pytest.mark.parametrize("header", [sized(14), CHUNKED])
 def test_a_body_that_is_too_long_is_received_and_refused(header: tuple[bytes, bytes]) -> None:
-    async def test(way: Bridge) -> None:
+    async def test(bridge: Bridge) -> None:
         receive = sends(b"12345", b"67890", b"more")
         with pytest.raises(Refused) as refused:
-            await way.answer(scope(header), receive)
+            await bridge.answer(scope(header), receive)
         assert refused.value.status == 413
         (silent,) = await begin(receive())
         assert not silent.done()  # all parts were received
@@ -119,8 +125,8 @@ def test_a_body_that_is_too_long_is_received_and_refused(header: tuple[bytes, by
 def test_an_answer_whose_client_stops_reading_is_given_up(
     monkeypatch: pytest.MonkeyPatch, reads: int, *, complete: bool
 ) -> None:
-    monkeypatch.setattr(bridge, "PART_BYTES", 4)
-    monkeypatch.setattr(bridge, "SEND_TIMEOUT", 0.01)
+    monkeypatch.setattr(bridge_module, "PART_BYTES", 4)
+    monkeypatch.setattr(bridge_module, "SEND_TIMEOUT", 0.01)
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -130,7 +136,7 @@ def test_an_answer_whose_client_stops_reading_is_given_up(
 
     async def test(_: Bridge) -> None:
         with suppress(TimeoutError):
-            await bridge.send_response(Response(200, [], b"0123456789"), send)
+            await send_response(Response(200, [], b"0123456789"), send)
 
     run(test)
     assert sent[0]["status"] == 200

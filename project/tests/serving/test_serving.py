@@ -163,11 +163,11 @@ def served(postgres: OwnPostgres, *arguments: str, **environment: str) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def few(postgres: OwnPostgres) -> Iterator[Served]:
+def small_service(postgres: OwnPostgres) -> Iterator[Served]:
     """A service with few threads."""
     limits = {"THREADS": str(THREADS), "QUEUE_TIMEOUT_MS": str(QUEUE_TIMEOUT * 1000)}
-    with served(postgres, **limits) as few:
-        yield few
+    with served(postgres, **limits) as small_service:
+        yield small_service
 
 
 @pytest.fixture
@@ -182,17 +182,19 @@ def connect() -> Iterator[Connect]:
 # --- One client ----------------------------------------------------------------------------------
 
 
-def test_a_body_in_halves(few: Served, connect: Connect) -> None:
-    client = connect(few, CREATE[:-9])
-    assert few.ask(HEALTHZ).status == 200  # by now the first half is read
+def test_a_body_in_halves(small_service: Served, connect: Connect) -> None:
+    client = connect(small_service, CREATE[:-9])
+    assert small_service.ask(HEALTHZ).status == 200  # by now the first half is read
     client.send(CREATE[-9:])
     assert client.answer().status == 201
 
 
-def test_half_a_body_gets_a_408_after_the_time_limit(few: Served, connect: Connect) -> None:
+def test_half_a_body_gets_a_408_after_the_time_limit(
+    small_service: Served, connect: Connect
+) -> None:
     began = time.monotonic()
     paths = (b"/api/links", b"/api", b"/")
-    clients = [connect(few, create(sized(NEW), path=path)[:-9]) for path in paths]
+    clients = [connect(small_service, create(sized(NEW), path=path)[:-9]) for path in paths]
     api, root, page = (client.answer() for client in clients)
     assert time.monotonic() - began >= BODY_TIMEOUT
     assert api.status == page.status == 408
@@ -204,39 +206,43 @@ def test_half_a_body_gets_a_408_after_the_time_limit(few: Served, connect: Conne
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_client_that_still_sends_a_long_body_gets_the_answer(
-    few: Served, *, chunked: bool
+    small_service: Served, *, chunked: bool
 ) -> None:
     body = bytes(4 * 1024 * 1024)  # more than the buffers hold
     field = b"Transfer-Encoding: chunked" if chunked else sized(body)
-    answer = few.ask(create(field, body=(b"%x\r\n" % len(body) if chunked else b"") + body))
+    answer = small_service.ask(
+        create(field, body=(b"%x\r\n" % len(body) if chunked else b"") + body)
+    )
     assert answer.status == 413
     assert json.loads(answer.body)["detail"].startswith("The body is too large")
 
 
 @pytest.mark.parametrize("path", [b"healthz", b"readyz"])
-def test_head_of_a_probe_has_no_body(few: Served, connect: Connect, path: bytes) -> None:
+def test_head_of_a_probe_has_no_body(small_service: Served, connect: Connect, path: bytes) -> None:
     head = HEALTHZ.replace(b"GET /healthz", b"HEAD /" + path)
-    client = connect(few, head + CREATE)
+    client = connect(small_service, head + CREATE)
     assert client.file.readline() == b"HTTP/1.1 200 OK\r\n"
     parse_headers(client.file)
     assert client.answer().status == 201  # no body is before it
 
 
-def test_expect_100_continue(few: Served, connect: Connect) -> None:
-    client = connect(few, create(sized(NEW), b"Expect: 100-continue", body=b""))
+def test_expect_100_continue(small_service: Served, connect: Connect) -> None:
+    client = connect(small_service, create(sized(NEW), b"Expect: 100-continue", body=b""))
     assert client.answer().status == 100
     client.send(NEW)
     assert client.answer().status == 201
 
 
-def test_two_requests_in_one_packet_are_answered_in_order(few: Served, connect: Connect) -> None:
-    client = connect(few, CREATE + HEALTHZ)  # the second one needs no thread
+def test_two_requests_in_one_packet_are_answered_in_order(
+    small_service: Served, connect: Connect
+) -> None:
+    client = connect(small_service, CREATE + HEALTHZ)  # the second one needs no thread
     assert [client.answer().status, client.answer().status] == [201, 200]
 
 
 @pytest.mark.parametrize("path", [b"api/links", b"", b"spring", b"static/lab/lab.css"])
-def test_without_a_host(few: Served, path: bytes) -> None:
-    answer = few.ask(HEALTHZ.replace(b"healthz", path).replace(b"Host", b"X"))
+def test_without_a_host(small_service: Served, path: bytes) -> None:
+    answer = small_service.ask(HEALTHZ.replace(b"healthz", path).replace(b"Host", b"X"))
     assert answer.status == 400
     if path == b"api/links":
         assert "names no host of this service" in json.loads(answer.body)["detail"]
@@ -245,33 +251,35 @@ def test_without_a_host(few: Served, path: bytes) -> None:
 
 
 @pytest.mark.parametrize("field", [b"-Proto: https", b"-Ssl: on", b"-Protocol: ssl"])
-def test_a_forwarded_header_is_ignored(few: Served, field: bytes) -> None:
+def test_a_forwarded_header_is_ignored(small_service: Served, field: bytes) -> None:
     """Even from this machine: only BEHIND_PROXY says that there is a proxy."""
-    answer = few.ask(create(sized(NEW), b"X-Forwarded" + field))
+    answer = small_service.ask(create(sized(NEW), b"X-Forwarded" + field))
     assert json.loads(answer.body)["short_url"].startswith("http://localhost/")
 
 
 @pytest.mark.parametrize(
     ("sent", "echoed"), [(b"of-a.proxy_1", "of-a.proxy_1"), (b"", None), (b"x" * 129, None)]
 )
-def test_the_request_id_of_a_proxy_is_echoed(few: Served, sent: bytes, echoed: str | None) -> None:
+def test_the_request_id_of_a_proxy_is_echoed(
+    small_service: Served, sent: bytes, echoed: str | None
+) -> None:
     for request in (HEALTHZ, FOLLOW % b"/unknown"):
-        answer = few.ask(request[:-2] + b"X-Request-Id: " + sent + b"\r\n\r\n")
+        answer = small_service.ask(request[:-2] + b"X-Request-Id: " + sent + b"\r\n\r\n")
         assert answer.headers["X-Request-Id"] == echoed
 
 
-def test_there_is_no_websocket(few: Served) -> None:
+def test_there_is_no_websocket(small_service: Served) -> None:
     fields = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    assert few.ask(HEALTHZ[:-2] + fields + key).status == 403
+    assert small_service.ask(HEALTHZ[:-2] + fields + key).status == 403
 
 
 # --- Many clients --------------------------------------------------------------------------------
 
 
-def test_the_backlog_holds_many_connections(few: Served) -> None:
-    (worker,) = workers(few)
-    address = urlsplit(few.service.url)
+def test_the_backlog_holds_many_connections(small_service: Served) -> None:
+    (worker,) = workers(small_service)
+    address = urlsplit(small_service.service.url)
 
     def is_room() -> bool:
         worker.suspend()
@@ -299,55 +307,61 @@ def test_the_backlog_holds_many_connections(few: Served) -> None:
     ],
 )
 def test_what_does_not_arrive_delays_no_other_client(
-    few: Served, connect: Connect, data: bytes
+    small_service: Served, connect: Connect, data: bytes
 ) -> None:
     for _ in range(200):
-        connect(few, data)
-    assert few.ask(CREATE).status == 201
-    assert few.ask(PAGE).status == 200
+        connect(small_service, data)
+    assert small_service.ask(CREATE).status == 201
+    assert small_service.ask(PAGE).status == 200
 
 
-def test_a_client_that_never_reads_delays_no_other_one(few: Served, connect: Connect) -> None:
-    (worker,) = workers(few)
+def test_a_client_that_never_reads_delays_no_other_one(
+    small_service: Served, connect: Connect
+) -> None:
+    (worker,) = workers(small_service)
     for number in range(100):
-        client = connect(few, LONG_FILE * 20, narrow=True)
+        client = connect(small_service, LONG_FILE * 20, narrow=True)
         assert client.file.read(15) == b"HTTP/1.1 200 OK"
         if number == 20:
             # The kernel ends these connections after ten seconds. The test must not wait for that.
             assert len(worker.net_connections()) > 3 * THREADS
-    assert few.ask(CREATE).status == 201
+    assert small_service.ask(CREATE).status == 201
 
 
-def occupied(few: Served, connect: Connect) -> list[Client]:
+def occupied(small_service: Served, connect: Connect) -> list[Client]:
     """Return clients whose requests occupy all threads, which wait for the table."""
-    clients = [connect(few, CREATE) for _ in range(THREADS)]
-    until(lambda: few.scalar(WAITING) == THREADS)
+    clients = [connect(small_service, CREATE) for _ in range(THREADS)]
+    until(lambda: small_service.scalar(WAITING) == THREADS)
     return clients
 
 
-def test_a_client_that_leaves_takes_no_thread(few: Served, connect: Connect) -> None:
-    before = few.links()
-    (worker,) = workers(few)
-    with few.no_creates():
-        gone = occupied(few, connect) + [connect(few, CREATE) for _ in range(40)]
-        assert few.ask(HEALTHZ).status == 200  # now the others wait
+def test_a_client_that_leaves_takes_no_thread(small_service: Served, connect: Connect) -> None:
+    before = small_service.links()
+    (worker,) = workers(small_service)
+    with small_service.no_creates():
+        gone = occupied(small_service, connect) + [
+            connect(small_service, CREATE) for _ in range(40)
+        ]
+        assert small_service.ask(HEALTHZ).status == 200  # now the others wait
         for client in gone:
             client.close()
         until(lambda: {each.status for each in worker.net_connections()} == {psutil.CONN_LISTEN})
-    assert few.ask(CREATE).status == 201
+    assert small_service.ask(CREATE).status == 201
     # Of those that left, the requests in the threads are processed.
-    until(lambda: few.links() >= before + THREADS + 1)
-    assert few.links() == before + THREADS + 1
+    until(lambda: small_service.links() >= before + THREADS + 1)
+    assert small_service.links() == before + THREADS + 1
 
 
 def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
-    few: Served, connect: Connect
+    small_service: Served, connect: Connect
 ) -> None:
-    with few.no_creates():
-        clients = occupied(few, connect)
-        refused = [connect(few, data) for data in (CREATE, PAGE, PAGE.replace(b"GET", b"HEAD"))]
-        assert few.ask(HEALTHZ).status == 200
-        assert few.ask(HEALTHZ.replace(b"healthz", b"readyz")).status == 200
+    with small_service.no_creates():
+        clients = occupied(small_service, connect)
+        refused = [
+            connect(small_service, data) for data in (CREATE, PAGE, PAGE.replace(b"GET", b"HEAD"))
+        ]
+        assert small_service.ask(HEALTHZ).status == 200
+        assert small_service.ask(HEALTHZ.replace(b"healthz", b"readyz")).status == 200
         api, page = (client.answer() for client in refused[:2])
         assert refused[2].file.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
     assert (api.status, page.status) == (503, 503)
@@ -362,32 +376,35 @@ def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
 @pytest.mark.parametrize(
     ("columns", "links", "query"),
     [
-        ({"forward_query": "true"}, 1, "a=1"),
-        ({}, 200, "utm_source=x"),
-        ({"max_hits": "1"}, 200, "utm_source=x"),
+        pytest.param({"forward_query": "true"}, 1, "a=1", id="one link that forwards its query"),
+        pytest.param({}, 200, "utm_source=x", id="200 links, and a query that names a source"),
+        pytest.param({"max_hits": "1"}, 200, "utm_source=x", id="200 links with one use each"),
     ],
 )
-def test_each_counted_hit_is_answered_also_when_no_thread_is_free(
-    few: Served, connect: Connect, columns: dict[str, str], links: int, query: str
+def test_each_hit_is_counted_and_redirected_when_no_thread_is_free(
+    small_service: Served, connect: Connect, columns: dict[str, str], links: int, query: str
 ) -> None:
-    """Whoever counts a hit answers it: redirects need none of Django's threads."""
-    names, values = ", ".join(["", *columns]), ", ".join(["", *columns.values()])
-    with few.database.cursor() as cursor:
+    """Redirects need none of Django's threads: 200 follow the links while all are occupied."""
+    names = ", ".join(["key", "target_url", *columns])
+    values = ", ".join(["'hit' || n", "'https://a.example/'", *columns.values()])
+    with small_service.database.cursor() as cursor:
         cursor.execute(
-            f"INSERT INTO shorturl_shorturl (key, target_url{names}) "
-            f"SELECT 'hit' || n, 'https://a.example/'{values} FROM generate_series(1, {links}) n"
+            f"INSERT INTO shorturl_shorturl ({names}) "
+            f"SELECT {values} FROM generate_series(1, {links}) n"
         )
     paths = [f"/hit{1 + number % links}?{query}" for number in range(200)]
-    with few.no_creates():
-        clients = occupied(few, connect)
+    with small_service.no_creates():
+        clients = occupied(small_service, connect)
         with ThreadPoolExecutor(FOLLOWERS) as pool:
-            statuses = list(pool.map(lambda path: few.ask(FOLLOW % path.encode()).status, paths))
-        assert few.ask(PAGE).status == 503
+            statuses = list(
+                pool.map(lambda path: small_service.ask(FOLLOW % path.encode()).status, paths)
+            )
+        assert small_service.ask(PAGE).status == 503
     assert {client.answer().status for client in clients} == {201}
     assert statuses == [302] * len(paths)
-    hits = few.scalar("SELECT sum(hits) FROM shorturl_shorturl WHERE key LIKE 'hit%'")
+    hits = small_service.scalar("SELECT sum(hits) FROM shorturl_shorturl WHERE key LIKE 'hit%'")
     assert hits == len(paths)
-    with few.database.cursor() as cursor:
+    with small_service.database.cursor() as cursor:
         cursor.execute("DELETE FROM shorturl_shorturl WHERE key LIKE 'hit%'")
 
 
@@ -410,26 +427,26 @@ def test_a_locked_row_is_a_503_soon_and_no_other_key_waits(postgres: OwnPostgres
         assert service.ask(FOLLOW % b"/locked").status == 302
 
 
-def test_a_service_whose_redirects_fail_is_not_ready(few: Served) -> None:
+def test_a_service_whose_redirects_fail_is_not_ready(small_service: Served) -> None:
     """A full disk fails the statements that write. After a redirect it is ready again."""
-    links = few.database.cursor()
+    links = small_service.database.cursor()
     links.execute(f"INSERT INTO shorturl_shorturl (key, target_url) VALUES ('a', '{TARGET}')")
     readyz = HEALTHZ.replace(b"healthz", b"readyz")
-    assert few.ask(readyz).status == 200
+    assert small_service.ask(readyz).status == 200
     links.execute(FULL_DISK)
     try:
         for _ in range(MAX_FAILURES):
-            answer = few.ask(FOLLOW % b"/a")
+            answer = small_service.ask(FOLLOW % b"/a")
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
             assert b"The database is not answering" in answer.body
-        assert few.ask(FOLLOW % b"/unknown").status == 404
-        answer = few.ask(readyz)
+        assert small_service.ask(FOLLOW % b"/unknown").status == 404
+        answer = small_service.ask(readyz)
         assert answer.status == 503
         assert b"the last redirects failed; the log says why" in answer.body
     finally:
         links.execute("DROP TRIGGER full_disk ON shorturl_shorturl")
-    assert few.ask(FOLLOW % b"/a").status == 302
-    assert few.ask(readyz).status == 200
+    assert small_service.ask(FOLLOW % b"/a").status == 302
+    assert small_service.ask(readyz).status == 200
 
 
 # --- The end of workers --------------------------------------------------------------------------

@@ -80,19 +80,28 @@ def test_a_body_that_is_rejected_as_a_whole(
     assert says in response.json()["detail"]
 
 
-def test_drawn_keys_that_are_taken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are drawn again, and never taken from another link, nor from one of the request."""
+def test_a_drawn_key_that_is_taken_is_drawn_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken by another link, also a deleted one, or by a key of the same request."""
     ShortUrl.objects.create(key="gone", target_url=OTHER).delete()
-    draws = [["gone", "free"], ["own", "b"]]
-    monkeypatch.setattr(keys, "candidates", lambda: iter(draws.pop(0)))
+    draws = iter([["gone", "free"], ["own", "b"]])  # of the first link and of the third
+    monkeypatch.setattr(keys, "candidates", lambda: iter(next(draws)))
     links = [{"target_url": TARGET}, {"target_url": TARGET, "key": "own"}, {"target_url": TARGET}]
     created = bulk(client, *links).json()["links"]
     assert [link["key"] for link in created] == ["free", "own", "b"]
+    assert ShortUrl.objects.count() == 4  # with the deleted one
 
+
+def test_a_link_whose_drawn_keys_are_all_taken_is_a_503(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ShortUrl.objects.create(key="gone", target_url=OTHER).delete()
+    theirs = ShortUrl.objects.create(key="b", target_url=OTHER)
     monkeypatch.setattr(keys, "candidates", lambda: iter(["gone", "b"]))
     response = bulk(client, {"target_url": TARGET})
     assert (response.status_code, response["Retry-After"]) == (503, "5")
-    assert ShortUrl.objects.count() == 4
+    assert set(ShortUrl.objects.values_list("key", flat=True)) == {"gone", theirs.key}
 
 
 def test_keys_are_inserted_in_one_order(client: Client) -> None:

@@ -85,26 +85,28 @@ def test_several_keys_beside_a_create_of_one(interleave: Interleave) -> None:
     interleave(create_many(TARGET, "a", "b"), create(OTHER, "b"), expected=(LinksRefused, KeyTaken))
 
 
-def test_drawn_keys_that_the_other_has_chosen(
+def test_drawing_a_key_that_the_other_process_has_chosen_does_not_deadlock(
     interleave: Interleave, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key is drawn again by a new statement in a new transaction.
 
-    Process 1 inserts a and taken. Process 2 inserts b and taken. Both rolled back, process 1
+    Process 1 inserts a and taken. Process 2 inserts b and taken. Both roll back. Then process 1
     inserts a and b, and process 2 waits for b. If process 1 still held a, and process 2 b, each
-    would wait for the other.
+    would wait for the other. So interleave checks that no schedule ends in a deadlock.
     """
     operations.create(OTHER, key="taken")
     drawn: ContextVar[list[str]] = ContextVar("drawn")  # each process has a context of its own
     monkeypatch.setattr(keys, "candidates", lambda: drawn.get())
 
-    def process(target_url: str, key: str, *draws: str) -> object:
-        drawn.set(list(draws))
-        return create_many(target_url, key, None)()
+    def process(target_url: str, chosen: str, draws: list[str]) -> object:
+        """Create a link with the chosen key, and one whose key is the first free one of `draws`."""
+        drawn.set(draws)
+        create_both = create_many(target_url, chosen, None)
+        return create_both()
 
     interleave(
-        partial(process, TARGET, "a", "taken", "b", "c"),
-        partial(process, OTHER, "b", "taken", "a", "d"),
+        partial(process, TARGET, "a", ["taken", "b", "c"]),
+        partial(process, OTHER, "b", ["taken", "a", "d"]),
         expected=LinksRefused,
     )
 

@@ -8,6 +8,7 @@ import pytest
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.db import OperationalError, connection
+from django.db.backends.postgresql.psycopg_any import sql
 from django.db.backends.utils import CursorWrapper
 from django.db.models import F
 from django.utils import timezone
@@ -140,10 +141,10 @@ def test_a_roll_up_that_is_killed_has_moved_whole_batches(
         add_recent(NEWS, BOT)
     moved = []
 
-    def kill_at_second_move(execute: Callable[..., Any], sql: Any, *rest: Any) -> Any:
-        result = execute(sql, *rest)
-        if sql is batches.MOVE:
-            moved.append(sql)
+    def kill_at_second_move(execute: Callable[..., Any], statement: Any, *rest: Any) -> Any:
+        result = execute(statement, *rest)
+        if statement is batches.MOVE:
+            moved.append(statement)
             if len(moved) == 2:
                 with connection.cursor() as cursor:
                     cursor.execute("SELECT pg_backend_pid()")
@@ -160,14 +161,11 @@ def test_a_roll_up_that_is_killed_has_moved_whole_batches(
     assert_each_visit_is_counted_once()
 
 
-def test_what_is_due_is_found_by_an_index() -> None:
-    add_recent(NEWS)
+def test_days_to_merge_into_months_are_found_by_an_index() -> None:
+    """The roll-up's statement looks for days older than two years that are not a month's first."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(
-            "EXPLAIN SELECT id FROM shorturl_dailyvisits WHERE day < '2020-01-01'"
-            " AND extract(day FROM day) <> 1 ORDER BY day"
-        )
+        cursor.execute(sql.SQL("EXPLAIN {}").format(batches.MOVE), batches.move_values())
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "shorturl_dailyvisits_day_ix" in plan
 
