@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from threading import current_thread
 from typing import Any
 from unittest import mock
 
@@ -60,12 +61,12 @@ class _Recorder:
         self.schedules: list[dict[str, Any]] = []
         self.second_tries: list[Schedule] = []  # of the schedule that runs
         self.file = str(file_of(cell.strategy))
-        self.random = Random()  # noqa: S311 - so that random keys are the same in each recording
+        self.randoms: dict[str, Random] = {}  # by process, so that each recording has the same keys
 
     def record(self, counted: Exploration | None) -> Recording:
         cell = self.cell
         is_small = counted and counted.schedules <= MAX_SCHEDULES
-        with mock.patch("secrets.choice", self.random.choice):
+        with mock.patch("secrets.choice", self._choose):
             result = replace(cell.race, setup=self._setup).explore(
                 cell.strategy,
                 cell.processes,
@@ -90,11 +91,16 @@ class _Recorder:
 
     def _setup(self, strategy: Strategy) -> None:
         self.second_tries.clear()
-        self.random.seed(0)
+        self.randoms.clear()
         with connection.cursor() as cursor:
             cursor.execute(RESTART_SEQUENCES)
         self.cell.race.setup(strategy)
         self.initial = self.initial or self._observe()
+
+    def _choose(self, characters: str) -> str:
+        process = current_thread().name
+        random = self.randoms.setdefault(process, Random(process))  # noqa: S311
+        return random.choice(characters)
 
     def _observe(self) -> str:
         return str(self.cell.race.rows())

@@ -35,9 +35,9 @@ def test_a_wrong_strategy_is_violated_and_a_right_one_holds(
         assert result["exit_code"] == exit_code, result
 
 
-def test_naive_loses_more_than_half_in_one_process(service: RunningService, tmp_path: Path) -> None:
+def test_naive_loses_hits_in_one_process(service: RunningService, tmp_path: Path) -> None:
     result = run_script("lost_update", service.url, tmp_path / "ledger", "--strategy", "naive")
-    assert result["lost"] > result["of"] / 2 > 0
+    assert result["of"] > result["lost"] > 0
 
 
 def test_a_master_adds_up_all_that_its_workers_were_told(
