@@ -168,17 +168,15 @@ class Monitor:
     ) -> None:
         """Discard the attempt if a deadlock's victim may be another process the next time."""
         # A deadlock can end before its waits are seen; the error's detail has a line for each wait.
-        numbers = {str(pid): other.number for other in self.processes for pid in other.pids()}
-        waiting = {other.number: other.sent or other.ended for other in self.processes}
+        by_pid = {str(pid): other for other in self.processes for pid in other.pids()}
+        named = set[Process]()
         for line in process.detail.splitlines():
-            named = [numbers[pid] for pid in re.findall(r"\d+", line) if pid in numbers]
-            waiting_step = waiting[named[0]] if named else None
+            waits = [by_pid[pid] for pid in re.findall(r"\d+", line) if pid in by_pid]
+            named |= {*waits}
+            waiting_step = (waits[0].sent or waits[0].ended) if waits else None
             if waiting_step and not getattr(waiting_step, "waited_for", ()):
-                waiting_step.waited_for = tuple(dict.fromkeys(named[1:]))
-        pids = re.findall(r"\d+", process.detail)
-        cycle = [
-            other for other in self.processes if not {*map(str, other.pids())}.isdisjoint(pids)
-        ]
+                waiting_step.waited_for = tuple(dict.fromkeys(other.number for other in waits[1:]))
+        cycle = [other for other in self.processes if other in named]
         victim = self.attempt.victim()
         if process == runner and process.session.checks_deadlocks_at_once and not victim:
             self.attempt.other_victims = [other.number for other in cycle if other != process]
@@ -261,7 +259,7 @@ class Monitor:
         for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=[*by_pid]):
             process = pids[pid]
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
-            numbers = tuple(sorted({pids[pid].number for pid in blockers if pid in pids}))
+            numbers = tuple(sorted({pids[other].number for other in blockers if other in pids}))
             if 0 in blockers:  # a prepared transaction; any other process may end it
                 others = {other.number for other in self.processes} - {process.number}
                 numbers = tuple(sorted(others))
