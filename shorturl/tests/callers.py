@@ -19,11 +19,21 @@ TARGET, OTHER = "https://example.com/page", "https://example.org/other"
 JSON = "application/json"
 
 
-def bearer(name: str = "test", **fields: Any) -> dict[str, str]:
-    token = ApiToken(name=name, **fields)
+def create_link(key: str = "known", **values: Any) -> ShortUrl:
+    return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
+
+
+def bearer(**fields: Any) -> dict[str, str]:
+    """Return the header of a new token."""
+    token = ApiToken(**{"name": f"token{ApiToken.objects.count()}", **fields})
     token.draw()
     token.save()
     return {"Authorization": f"Bearer {token.text}"}
+
+
+def with_token(**fields: Any) -> Client:
+    """Return the client of a program with a new token."""
+    return Client(headers=bearer(**fields))
 
 
 def admitted(token: str) -> bool:
@@ -38,15 +48,24 @@ def user(*permissions: str, staff: bool = False) -> User:
     return person
 
 
+def logged_in(*permissions: str, staff: bool = False) -> Client:
+    """Return the browser of a new user."""
+    client = Client()
+    client.force_login(user(*permissions, staff=staff))
+    return client
+
+
 def only_link(key: str, **values: Any) -> ShortUrl:
     """Erase all links and visits, and create this link."""
     for model in (RecentVisits, HourlyVisits, DailyVisits):
         model._base_manager.all().delete()
     erase(ShortUrl.objects.all())
-    return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
+    return create_link(key, **values)
 
 
-def create(client: Client, body: Any, **kwargs: Any) -> Any:
+def create(client: Client, body: Any = None, **kwargs: Any) -> Any:
+    """Create a link by the API, to TARGET unless the body says otherwise."""
+    body = {"target_url": TARGET} if body is None else body
     return client.post("/api/links", body, content_type=JSON, **kwargs)
 
 

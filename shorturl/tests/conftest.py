@@ -7,10 +7,11 @@ from threading import Thread
 import pytest
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
+from django.test import Client
 from pytest_django import Settings
 
 from shorturl.strategies.resolving import in_memory
-from shorturl.tests.callers import bearer
+from shorturl.tests.callers import bearer, with_token
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +30,12 @@ def public(settings: Settings) -> None:
 @pytest.fixture
 def private(settings: Settings) -> None:
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
+
+
+@pytest.fixture
+def api(db: None) -> Client:
+    """A program with a token of no user, which may do everything."""
+    return with_token()
 
 
 @pytest.fixture

@@ -84,12 +84,12 @@ def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interle
 
 
 def test_a_token_is_revoked_twice(interleave: Interleave) -> None:
-    bearer("backup")
+    bearer(name="backup")
     interleave(command("token", "revoke", "backup"), expected=CommandError)
 
 
 def test_a_token_is_changed_and_revoked_in_the_admin(interleave: Interleave) -> None:
-    bearer("backup")
+    bearer(name="backup")
     token = ApiToken.objects.get()
     interleave(
         admin(f"shorturl/apitoken/{token.pk}/change/", name="renamed"),

@@ -72,7 +72,7 @@ def test_with_an_invalid_token(browser: Client, call: str, settings: Any) -> Non
     ApiToken.objects.update(revoked_at="2001-01-01T00:00Z")
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
     browser.force_login(user(*PERMISSIONS.values(), staff=True))
-    no_scheme = bearer("valid")["Authorization"].removeprefix("Bearer ")
+    no_scheme = bearer()["Authorization"].removeprefix("Bearer ")
     for header in ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0", revoked):
         assert status(browser, call, **csrf(browser), Authorization=header) == 401, header
     assert status(browser, call, **csrf(browser), Authorization=no_scheme) == 401
@@ -94,7 +94,7 @@ def test_staff_have_the_permissions_of_the_admin(browser: Client, call: str, sta
 def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> None:
     for scope in ApiToken.SCOPES:
         scopes = {f"can_{name}": name == scope for name in ApiToken.SCOPES}
-        headers = bearer(scope, **scopes)
+        headers = bearer(**scopes)
         expected = DONE[call] if scope == SCOPES[call] else 403
         assert status(browser, call, **headers) == expected
     response = browser.generic(*CALLS[call][:2], headers=headers)
@@ -106,7 +106,7 @@ def test_reuse_shows_a_link_and_so_needs_the_scope_read_too(client: Client) -> N
     ShortUrl.objects.update(owner=(owner := user()), hits=7)
     for scopes, status in {"create": 403, "read": 403, "create read": 200}.items():
         may = {f"can_{scope}": scope in scopes.split() for scope in ApiToken.SCOPES}
-        response = create(client, {**NEW, "reuse": True}, headers=bearer(scopes, user=owner, **may))
+        response = create(client, {**NEW, "reuse": True}, headers=bearer(user=owner, **may))
         assert response.status_code == status
         assert response.json().get("hits") == (7 if status == 200 else None)
 

@@ -57,7 +57,7 @@ def test_the_pages_of_a_user(page: Page, log_in: LogIn, short_url: ShortUrl) -> 
     log_in(owner)
     page.emulate_media(reduced_motion="reduce")
     own = f"/links/{short_url.key}"
-    bearer("a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
+    bearer(name="a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
     look_at(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
     look_at(page, ["/account", "/account/password_change/"])
 

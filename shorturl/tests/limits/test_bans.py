@@ -5,15 +5,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 from django.test import Client
 from django.utils import timezone
 from pytest_django.asserts import assertContains, assertNotContains
 
-from shorturl import bans, operations
+from shorturl import bans
 from shorturl.models import BannedDomain, ShortUrl
-from shorturl.tests.callers import TARGET, bulk, change, create, fields, run
+from shorturl.tests.callers import TARGET, bulk, change, create, create_link, fields, run, user
 from shorturl.tests.transfer.test_link_files import transferred
 
 BANNED = "https://www.banned.example/secret"
@@ -21,6 +20,7 @@ REFUSED = f"'{BANNED}' leads to banned.example, which is banned here: use anothe
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ban = partial(run, "ban")
+create_banned = partial(create_link, target_url=BANNED)
 
 
 def test_the_command_bans_lifts_and_lists() -> None:
@@ -63,7 +63,7 @@ def test_the_command_says_what_would_be_right(arguments: list[str], message: str
 )
 def test_the_host_is_parsed_as_a_browser_does(target_url: str, is_banned: bool) -> None:
     """Links that exist expire, and no link is made."""
-    ShortUrl.objects.create(key="a", target_url=target_url)
+    create_link(target_url=target_url)
     domains = ["banned.example", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"]
     assert bans.ban(domains) == is_banned
     assert bans.ban(domains) == 0
@@ -71,23 +71,19 @@ def test_the_host_is_parsed_as_a_browser_does(target_url: str, is_banned: bool) 
     assert bool(bans.banned_targets([target_url])) is is_banned
 
 
-def test_a_banned_target_is_refused_everywhere(
-    client: Client, headers: dict[str, str], tmp_path: Path
-) -> None:
-    client.force_login(User.objects.create_user("somebody"))
-    create(client, {"target_url": TARGET, "key": "mine"})
+def test_a_banned_target_is_refused_everywhere(client: Client, api: Client, tmp_path: Path) -> None:
+    owner = user()
+    client.force_login(owner)
+    create_link("mine", owner=owner)
     ban("banned.example")
-    answers = [
-        create(client, {"target_url": BANNED}, headers=headers),
-        change(client, "mine", {"target_url": BANNED}, headers=headers),
-    ]
-    for answer in answers:
+    target = {"target_url": BANNED}
+    for answer in (create(api, target), change(api, "mine", target)):
         assert (answer.status_code, fields(answer)) == (422, {"target_url": "banned"})
         assert answer.json()["errors"][0]["message"] == f"{REFUSED}."
-    several = bulk(client, {"target_url": TARGET}, {"target_url": BANNED}, headers=headers)
+    several = bulk(api, {"target_url": TARGET}, target)
     assert (several.status_code, fields(several)) == (422, {"links.1.target_url": "banned"})
     for path in ("/", "/links/mine"):
-        page = client.post(path, {"target_url": BANNED})
+        page = client.post(path, target)
         assertContains(page, "which is banned here: use another target.", status_code=422)
     links = tmp_path / "links.csv"
     links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")
@@ -97,39 +93,39 @@ def test_a_banned_target_is_refused_everywhere(
 
 
 def test_links_to_a_banned_domain_expire_and_stay_so(
-    client: Client, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    client: Client, api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bans, "BATCH_SIZE", 2)
     for number in range(5):
-        operations.create(BANNED, key=f"k{number}")
-    operations.create(TARGET, key="other")
-    operations.create(BANNED, key="later", expires_at=timezone.now() + timedelta(days=1))
-    operations.create(BANNED, key="gone").delete()
-    used_up = ShortUrl.objects.create(key="used", target_url=BANNED, hits=1, max_hits=1)
+        create_banned(f"k{number}")
+    create_link("other")
+    create_banned("later", expires_at=timezone.now() + timedelta(days=1))
+    create_banned("gone").delete()
+    create_banned("used", hits=1, max_hits=1)
     _, message = ban("banned.example")
     assert message == "Banned: banned.example. Links that expire now: 7.\n"
     assert [link.key for link in ShortUrl.objects.live()] == ["other"]
     assertContains(client.get("/k1"), "This short URL has expired", status_code=410)
     assert client.get("/api/links/k1").json()["state"] == "expired"
-    for key in ("k1", used_up.key):
+    for key in ("k1", "used"):
         for values in ({"expires_at": None}, {"expires_at": "2100-01-01T00:00Z", "max_hits": 9}):
-            answer = change(client, key, values, headers=headers)
+            answer = change(api, key, values)
             assert (answer.status_code, fields(answer)) == (422, {"target_url": "banned"})
-    assert change(client, "used", {"max_hits": 9}, headers=headers).status_code == 200
+    assert change(api, "used", {"max_hits": 9}).status_code == 200
     assert client.get("/used").status_code == 410
     ban("--lift", "banned.example")
     assert client.get("/k1").status_code == 410
-    assert change(client, "k1", {"expires_at": None}, headers=headers).status_code == 200
+    assert change(api, "k1", {"expires_at": None}).status_code == 200
     assert client.get("/k1")["Location"] == BANNED
 
 
 def test_the_preview_shows_where_a_link_leads_and_counts_nothing(client: Client) -> None:
-    operations.create("https://Bücher.example/a?b", key="plain")
-    operations.create("https://example.com/secret", key="once", max_hits=1)
+    plain = create_link("plain", target_url="https://Bücher.example/a?b")
+    create_link("once", target_url="https://example.com/secret", max_hits=1)
     page = client.get("/plain+")
     assertContains(page, "<h1>/plain leads to <bdi>xn--bcher-kva.example</bdi></h1>")
     assertContains(page, "https://Bücher.example/a?b")
-    assertContains(page, f"{ShortUrl.objects.get(key='plain').created_at:%Y-%m-%d}")
+    assertContains(page, f"{plain.created_at:%Y-%m-%d}")
     assertContains(client.get("/once+"), "example.com")
     assertNotContains(client.get("/once+"), "secret")
     head = client.head("/once")  # does not show the target of a link with a limit, either
@@ -140,7 +136,7 @@ def test_the_preview_shows_where_a_link_leads_and_counts_nothing(client: Client)
 
 
 def test_a_ban_in_the_admin_makes_links_expire(admin_client: Client) -> None:
-    operations.create(BANNED, key="known")
+    create_banned()
     path = "/admin/shorturl/banneddomain/"
     wrong = admin_client.post(f"{path}add/", {"domain": "no domain"})
     assertContains(wrong, "is not a domain: write it like example.com.")

@@ -20,7 +20,7 @@ from shorturl.limits import quotas
 from shorturl.limits.quotas import DAY
 from shorturl.management.commands import tidy
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, bearer, bulk, create, fields, run, user
+from shorturl.tests.callers import OTHER, TARGET, bulk, create, fields, run, user, with_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -34,45 +34,34 @@ def spent() -> list[int]:
     return list(QuotaUsage.objects.order_by("id").values_list("spent", flat=True))
 
 
-def test_each_token_account_and_network_has_a_separate_quota(
-    client: Client, settings: Settings
-) -> None:
-    first, second = bearer("first"), bearer("second")
-    for headers in (first, second):
-        made = [create(client, {"target_url": TARGET}, headers=headers) for _ in range(4)]
-        assert [response.status_code for response in made] == [201, 201, 201, 429]
-    person = Client()
-    person.force_login(user())
-    posted = [person.post("/", {"target_url": TARGET}) for _ in range(4)]
-    assert [response.status_code for response in posted] == [303, 303, 303, 429]
+def test_each_token_account_and_network_has_a_separate_quota(client: Client) -> None:
+    for token in (with_token(), with_token()):
+        assert [create(token).status_code for _ in range(4)] == [201, 201, 201, 429]
     for address in ("192.0.2.1", "198.51.100.7"):
-        public = [create(client, {"target_url": TARGET}, REMOTE_ADDR=address) for _ in range(3)]
-        assert [response.status_code for response in public] == [201, 201, 429]
-    neighbour = create(client, {"target_url": TARGET}, REMOTE_ADDR="192.0.2.200")
-    assert neighbour.status_code == 429
-    assert spent() == [3, 3, 3, 2, 2]
+        public = [create(client, REMOTE_ADDR=address).status_code for _ in range(3)]
+        assert public == [201, 201, 429]
+    assert create(client, REMOTE_ADDR="192.0.2.200").status_code == 429
+    client.force_login(user())
+    posted = [client.post("/", {"target_url": TARGET}).status_code for _ in range(4)]
+    assert posted == [303, 303, 303, 429]
+    assert spent() == [3, 3, 2, 2, 3]
     assert ShortUrl.objects.count() == sum(spent())
     assert not QuotaUsage.objects.filter(spender__contains="192.0.2").exists()
 
 
-def test_the_headers_of_a_429(client: Client, settings: Settings) -> None:
+def test_a_429_says_when_to_try_again_and_the_form_keeps_what_was_typed(
+    client: Client, api: Client, settings: Settings
+) -> None:
     settings.SHORTURL_LINKS_PER_DAY = 1
-    headers = bearer()
-    assert create(client, {"target_url": TARGET}, headers=headers).status_code == 201
-    response = create(client, {"target_url": TARGET}, headers=headers)
+    assert create(api).status_code == 201
+    response = create(api)
     seconds = int(response["Retry-After"])
     assert 1 <= seconds <= 86_400
     assert response["RateLimit-Policy"] == '"day";q=1;w=86400'
     assert response["RateLimit"] == f'"day";r=0;t={seconds}'
-    assert re.fullmatch(
-        r"The quota of 1 links a day is used up\. Try again in \d+ (hours|minutes|seconds)\.",
-        response.json()["detail"],
-    )
-
-
-def test_the_form_keeps_what_was_typed_and_says_when(client: Client) -> None:
-    for _ in range(2):
-        assert client.post("/", {"target_url": TARGET}).status_code == 303
+    says = r"The quota of 1 links a day is used up\. Try again in \d+ (hours|minutes|seconds)\."
+    assert re.fullmatch(says, response.json()["detail"])
+    assert [create(client).status_code for _ in range(2)] == [201, 201]
     response = client.post("/", {"target_url": TARGET, "key": "mine"})
     message = "The quota of 2 links a day from one network is used up. Try again in"
     assertContains(response, message, status_code=429)
@@ -108,55 +97,45 @@ def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_l
     assert spent() == left
 
 
-def reuse(client: Client, headers: dict[str, str], target_url: str = TARGET) -> int:
-    body = {"target_url": target_url, "reuse": True}
-    return int(create(client, body, headers=headers).status_code)
-
-
 @pytest.fixture
-def own_links() -> dict[str, str]:
-    return bearer(user=user())
+def own() -> Client:
+    """A program that can reuse links, because its token has a user."""
+    return with_token(user=user())
+
+
+def reuse(client: Client, target_url: str = TARGET, **kwargs: Any) -> int:
+    body = {"target_url": target_url, "reuse": True}
+    return int(create(client, body, **kwargs).status_code)
 
 
 def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
-    client: Client, own_links: dict[str, str], settings: Settings
+    client: Client, own: Client, settings: Settings
 ) -> None:
     settings.SHORTURL_LINKS_PER_DAY = 1
-    assert [reuse(client, own_links) for _ in range(3)] == [201, 200, 200]
+    assert [reuse(own) for _ in range(3)] == [201, 200, 200]
     assert spent() == [1]
-    assert reuse(client, own_links, OTHER) == 429
-    assert reuse(client, {**own_links, "Idempotency-Key": "a"}) == 429
+    assert reuse(own, OTHER) == 429
+    assert reuse(own, headers={"Idempotency-Key": "a"}) == 429
     ShortUrl.objects.all().delete()
-    assert reuse(client, own_links) == 429
+    assert reuse(own) == 429
     assert ShortUrl.objects.count() == 1
-
-
-def test_a_spent_quota_lets_the_form_reuse(client: Client, settings: Settings) -> None:
-    settings.SHORTURL_LINKS_PER_DAY = 1
     client.force_login(user())
-
-    def post(target_url: str) -> int:
-        return int(client.post("/", {"target_url": target_url, "reuse": "on"}).status_code)
-
-    assert [post(TARGET), post(TARGET), post(OTHER)] == [303, 303, 429]
-    assert ShortUrl.objects.count() == 1
+    for target_url, status in [(TARGET, 303), (TARGET, 303), (OTHER, 429)]:
+        form = {"target_url": target_url, "reuse": "on"}
+        assert client.post("/", form).status_code == status
 
 
-def test_the_quota_bounds_the_answers_that_are_kept(
-    client: Client, own_links: dict[str, str]
-) -> None:
+def test_the_quota_bounds_the_answers_that_are_kept(own: Client) -> None:
     """An answer that reuses a link costs one link, because it is kept. Repeating it is free."""
-    keys = ["a", "b", "c", "c", "d", "e"]
-    statuses = [reuse(client, {**own_links, "Idempotency-Key": key}) for key in keys]
+    statuses = [reuse(own, headers={"Idempotency-Key": key}) for key in "abccde"]
     assert statuses == [201, 200, 200, 200, 429, 429]
     assert spent() == [3] == [IdempotencyRecord.objects.count()]
     assert ShortUrl.objects.count() == 1
 
 
-def test_a_bulk_spends_the_links_that_it_creates(client: Client, headers: dict[str, str]) -> None:
+def test_a_bulk_spends_the_links_that_it_creates(api: Client) -> None:
     def post(*keys: str | None) -> Any:
-        links = [{"target_url": TARGET, "key": key} for key in keys]
-        return bulk(client, *links, headers=headers)
+        return bulk(api, *({"target_url": TARGET, "key": key} for key in keys))
 
     never = post("a", None, None, None)
     assert (never.status_code, fields(never)) == (422, {"links": "over_quota"})
@@ -172,7 +151,7 @@ def test_without_limits_nothing_is_counted(
 ) -> None:
     settings.SHORTURL_PUBLIC_LINKS_PER_DAY = 0
     with django_assert_num_queries(2):  # with that for banned domains
-        assert create(client, {"target_url": TARGET}).status_code == 201
+        assert create(client).status_code == 201
     assert not QuotaUsage.objects.exists()
 
 

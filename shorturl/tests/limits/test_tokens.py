@@ -15,6 +15,10 @@ pytestmark = pytest.mark.django_db
 token = partial(run, "token")
 
 
+def create(name: str = "backup") -> str:
+    return token("create", name)[0].strip()
+
+
 def test_create_prints_the_token_alone_and_stores_its_hash() -> None:
     out, err = token("create", "backup")
     text = out.removesuffix("\n")
@@ -26,36 +30,32 @@ def test_create_prints_the_token_alone_and_stores_its_hash() -> None:
     assert row["prefix"] == text[:17]
     assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()
     assert text not in str(row)
-    assert admitted(text)
-    assert not admitted(row["digest"])
-    assert not admitted(row["prefix"])
+    assert [admitted(key) for key in (text, row["digest"], row["prefix"])] == [True, False, False]
 
 
-def test_create_with_an_invalid_name() -> None:
-    token("create", "taken")
-    for name in ("  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"):
-        with pytest.raises(CommandError, match="is not a valid name"):
-            token("create", name)
+@pytest.mark.parametrize("name", ["  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"])
+def test_an_invalid_name_is_refused(name: str) -> None:
+    create("taken")
+    with pytest.raises(CommandError, match="is not a valid name"):
+        create(name)
     assert ApiToken.objects.count() == 1
 
 
-@pytest.mark.parametrize("by", ["name", "prefix", "prefix…"])
-def test_revoke(by: str) -> None:
-    text = token("create", "backup")[0].strip()
-    other = token("create", "other")[0].strip()
-    which = {"name": "backup", "prefix": text[:17], "prefix…": text[:17] + "…"}[by]
+@pytest.mark.parametrize("by", ["backup", "{prefix}", "{prefix}…"])
+def test_a_token_is_revoked_by_its_name_or_its_prefix(by: str) -> None:
+    text, other = create(), create("other")
+    which = by.format(prefix=text[:17])
     assert token("revoke", which) == ("", f"The token {which!r} is revoked.\n")
-    assert not admitted(text)
-    assert admitted(other)
+    assert (admitted(text), admitted(other)) == (False, True)
     first = ApiToken.objects.get(name="backup").revoked_at
     with pytest.raises(CommandError, match="is revoked already"):
         token("revoke", which)
     assert ApiToken.objects.get(name="backup").revoked_at == first
 
 
-def test_revoke_an_unknown_or_ambiguous_token() -> None:
-    text = token("create", "backup")[0].strip()
-    token("create", text[:17])
+def test_an_unknown_or_ambiguous_token_is_not_revoked() -> None:
+    text = create()
+    create(text[:17])
     for which in ("", "back", "shorturl_", "nul\0", "\udcff", text[:17]):
         says = "Several tokens are" if which == text[:17] else "No token is"
         with pytest.raises(CommandError, match=f"{says} called"):
@@ -63,9 +63,9 @@ def test_revoke_an_unknown_or_ambiguous_token() -> None:
     assert admitted(text)
 
 
-def test_list() -> None:
+def test_the_list_shows_all_but_the_tokens() -> None:
     assert token("list") == ("", "There are no tokens: create one with `token create NAME`.\n")
-    texts = [token("create", name)[0].strip() for name in ("backup", "b")]
+    texts = [create(), create("b")]
     token("revoke", "b")
     lines, err = token("list")
     backup, b = lines.splitlines()

@@ -1,29 +1,76 @@
-"""GET and POST /: the form that creates a short URL."""
+"""GET and POST /: the form that creates a short URL, and who may use it."""
+
+from urllib.parse import urlencode
 
 import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from shorturl import operations
 from shorturl.links import keys
 from shorturl.models import ShortUrl
+from shorturl.tests.callers import OTHER, TARGET, create_link
 
-TARGET_URL = "https://example.com/a/long/page"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data; boundary=x"
+DISPOSITION = b'--x\r\nContent-Disposition: form-data; name="target_url"\r\n\r\n'
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 
 def test_creates_and_goes_to_the_page_of_the_short_url(client: Client) -> None:
     assertNotContains(client.get("/"), "aria-invalid")
-    response = client.post("/", {"target_url": f" {TARGET_URL}\n", "key": ""})
+    response = client.post("/", {"target_url": f" {TARGET}\n", "key": ""})
     short_url = ShortUrl.objects.get()
-    assert short_url.target_url == TARGET_URL  # without the surrounding white space
+    assert short_url.target_url == TARGET  # without the surrounding white space
     assert len(short_url.key) == 7
     # After a 303 the browser sends a GET, and a reload creates nothing.
     assertRedirects(response, f"/{short_url.key}/stats", status_code=303)
 
 
-def test_the_message_belongs_to_its_field(client: Client) -> None:
+def test_a_visitor_follows_links_and_logs_in_to_create_one(
+    client: Client, settings: Settings
+) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
+    create_link()
+    assert client.get("/known").status_code == 302
+    page = client.get("/")
+    assertContains(page, '<a class="button" href="/account/login/">Log in</a>')
+    assertNotContains(page, "id_target_url")
+    page = client.post("/", {"target_url": TARGET})
+    assertContains(page, "Log in to create a short URL.", status_code=403)
+    assertContains(page, 'href="/account/login/"', status_code=403)
+    assert ShortUrl.objects.get().key == "known"
+
+    form = {"username": "somebody", "password": "correct horse battery staple"}
+    User.objects.create_user(**form)
+    page = client.get("/account/login/", {"next": "/known/stats"})
+    assertContains(page, "<title>Log in · shorturl</title>")
+    assertContains(page, '<input type="hidden" name="next" value="/known/stats">')
+    page = client.post("/account/login/", {**form, "password": "wrong"})
+    assertContains(page, "Please enter a correct username and password.")
+    assertContains(page, "<title>Error: Log in · shorturl</title>")
+    page = client.post("/account/login/", form, follow=True)
+    assertRedirects(page, "/")
+    assertContains(page, '<a href="/account">Account</a>')
+    created = client.post("/", {"target_url": TARGET, "key": "spring"})
+    assertRedirects(created, "/spring/stats", status_code=303)
+    assertRedirects(client.post("/account/logout/"), "/")
+    assertNotContains(client.get("/"), "somebody")
+
+
+def test_a_visitor_who_may_not_see_hits_is_told_the_address(
+    client: Client, settings: Settings
+) -> None:
+    settings.SHORTURL_PUBLIC_STATS = False
+    response = client.post("/", {"target_url": TARGET, "key": "spring"}, follow=True)
+    assert response.redirect_chain == [("/", 303)]
+    assertContains(response, 'href="http://testserver/spring"')
+
+
+def test_a_message_belongs_to_its_field(client: Client) -> None:
     response = client.post("/", {"key": "spring"})
     assertContains(response, "Enter the target URL, for example", status_code=422)
     assertContains(response, "<title>Error: Shorten a URL · shorturl</title>", status_code=422)
@@ -32,27 +79,43 @@ def test_the_message_belongs_to_its_field(client: Client) -> None:
     # The cursor is in the field with the error alone.
     assert "autofocus" in str(form["target_url"])
     assert "autofocus" not in str(form["key"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("target_url", "https://a/\r\nSet-Cookie: a=b", "contains a line break at position 11"),
+        ("target_url", "http://testserver/abc", "is an address of this service"),
+        ("key", '"><script>', "is not a valid key: use 1 to 64 letters, digits, '-' and '_'"),
+    ],
+)
+def test_invalid_fields_are_refused(client: Client, field: str, value: str, message: str) -> None:
+    response = client.post("/", {"target_url": TARGET, "key": "", field: value})
+    assert response.status_code == 422
+    assert message in " ".join(response.context["form"].errors[field])
+    assert "Set-Cookie" not in response.headers
+    assert b"<script>" not in response.content
     assert not ShortUrl.objects.exists()
 
 
-def test_taken_custom_key_is_a_conflict_and_not_retried(client: Client) -> None:
-    operations.create("https://example.com/first", key="spring")
-    response = client.post("/", {"target_url": TARGET_URL, "key": " spring "})
+def test_a_taken_custom_key_is_a_conflict(client: Client) -> None:
+    create_link("spring", target_url=OTHER)
+    response = client.post("/", {"target_url": TARGET, "key": " spring "})
     assertContains(response, "The key &#x27;spring&#x27; is taken.", status_code=409)
-    assertContains(response, f'value="{TARGET_URL}"', status_code=409)
-    assert ShortUrl.objects.get().target_url == "https://example.com/first"
+    assertContains(response, f'value="{TARGET}"', status_code=409)
+    assert ShortUrl.objects.get().target_url == OTHER
     ShortUrl.objects.get().delete()
-    response = client.post("/", {"target_url": TARGET_URL, "key": "spring"})
+    response = client.post("/", {"target_url": TARGET, "key": "spring"})
     message = "is taken: it was deleted, and a deleted key is never reused. Choose another key"
     assertContains(response, message, status_code=409)
 
 
-def test_full_key_space(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    operations.create(TARGET_URL, key="full")
+def test_a_full_key_space_is_a_503(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_link("full")
     monkeypatch.setattr(keys, "draw", lambda length: "full")
-    response = client.post("/", {"target_url": TARGET_URL})
+    response = client.post("/", {"target_url": TARGET})
     assertContains(response, "10 of length 10. Choose a custom key", status_code=503)
-    assertContains(response, f'value="{TARGET_URL}"', status_code=503)
+    assertContains(response, f'value="{TARGET}"', status_code=503)
 
 
 def test_other_methods_and_a_form_from_elsewhere_are_refused() -> None:
@@ -60,6 +123,46 @@ def test_other_methods_and_a_form_from_elsewhere_are_refused() -> None:
     for method in ("PUT", "OPTIONS"):
         response = client.generic(method, "/")
         assert (response.status_code, response["Allow"]) == (405, "GET, HEAD, POST")
-    response = client.post("/", {"target_url": TARGET_URL})
+    response = client.post("/", {"target_url": TARGET})
     assertContains(response, "The form was not accepted", status_code=403)
     assert not ShortUrl.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "status", "says"),
+    [
+        (FORM, b"target_url=https://a/%ff", 422, "contains a replacement character at position 11"),
+        (FORM, b"target_url=https://a/\xff", 400, "The form is not encoded in UTF-8."),
+        (MULTIPART, DISPOSITION + b"https://a/\xff\r\n--x--\r\n", 422, "a replacement character"),
+        (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "</html>"),
+        # The standard has forms in UTF-8 only, so an unknown charset is ignored.
+        (f"{FORM}; charset=no-such-charset", b"target_url=https://a/", 303, ""),
+        ("multipart/form-data; boundary=\xff", b"x", 400, "</html>"),
+        ("", b"", 422, "</html>"),
+    ],
+)
+def test_a_form_is_encoded_in_utf_8(
+    client: Client, content_type: str, body: bytes, status: int, says: str
+) -> None:
+    response = client.generic("POST", "/", body, content_type=content_type)
+    assertContains(response, says, status_code=status)
+
+
+def test_a_form_is_at_most_1_000_000_bytes_and_1000_fields(
+    client: Client, settings: Settings
+) -> None:
+    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    response = client.post("/", b"a" * (limit + 1), content_type=FORM)
+    assertContains(response, "too large: send at most 1,000,000 bytes", status_code=413)
+    body = f"target_url={TARGET}&key=".ljust(limit, "a")
+    assert client.post("/", body, content_type=FORM).status_code == 422
+    file = SimpleUploadedFile("a.txt", b"a" * limit)  # which is thrown away
+    assert client.post("/", {"target_url": TARGET, "file": file}).status_code == 303
+    # A character outside the basic plane is sent as twelve characters.
+    body = urlencode({"target_url": "https://example.com/" + "🐘" * 660, "key": "long"})
+    assert client.post("/", body, content_type=FORM).status_code == 303
+    assert client.get("/long")["Location"].endswith("%F0%9F%90%98")
+    fields = "&".join(f"a{number}=" for number in range(1_001))
+    files = {f"f{number}": SimpleUploadedFile("a", b"a") for number in range(101)}
+    for response in (client.post("/", fields, content_type=FORM), client.post("/", files)):
+        assertContains(response, "The request has too many fields", status_code=413)

@@ -1,15 +1,24 @@
-"""The header and the footer of all pages, and what the operator sets for them."""
+"""What all pages have: header, footer and security headers; and the error pages."""
 
+import re
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
-from django.test import Client
+from django.core.management import call_command
+from django.db import OperationalError
+from django.http import Http404
+from django.template.loader import render_to_string
+from django.test import Client, RequestFactory
+from django.views import defaults
+from django.views.csrf import csrf_failure
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from shorturl import operations
 from shorturl.checks import check_logo
-from shorturl.tests.callers import TARGET, user
+from shorturl.pages.views import bad_request
+from shorturl.tests.callers import TARGET, create_link, user
 
 pytestmark = pytest.mark.django_db
 
@@ -28,9 +37,9 @@ def test_every_page_has_the_operators_name_logo_and_links(
         "Report abuse": "mailto:abuse@example.com",
     }
     assert not list(check_logo())
-    operations.create(TARGET, key="known")
+    create_link()
     for path in ("/", "/account/login/", "/api/docs", "/known+", "/unknown"):
-        page = client.get(path).content.decode()
+        page = client.get(path).text
         assert "· Fern &amp; Co</title>" in page
         assert '<img src="/static/logo" alt="" width="28" height="28">Fern &amp; Co</a>' in page
         assert '<a href="https://example.com/imprint">Imprint</a>' in page
@@ -63,29 +72,96 @@ def test_visitors_of_the_first_page_are_redirected(client: Client, settings: Set
 
 
 def test_api_and_admin_are_offered_to_those_who_can_use_them(client: Client) -> None:
-    operations.create(TARGET, key="known")
-    for caller, offered in [(None, (0, 0)), (user(), (1, 0)), (user(staff=True), (1, 1))]:
+    create_link()
+    for caller, offered in [(None, [0, 0]), (user(), [1, 0]), (user(staff=True), [1, 1])]:
         if caller:
             client.force_login(caller)
         for path in ("/", "/known+"):
-            page = client.get(path).content.decode()
-            links = tuple(page.count(f'href="{link}"') for link in ("/api/docs", "/admin/"))
-            assert links == offered
+            page = client.get(path).text
+            assert [page.count(f'href="{link}"') for link in ("/api/docs", "/admin/")] == offered
 
 
 def test_the_header_offers_a_log_in_or_my_links(client: Client) -> None:
-    operations.create(TARGET, key="known")
+    create_link()
     for path in ("/", "/known+", "/unknown"):
         assertContains(client.get(path), 'href="/account/login/"', status_code=STATUS[path])
     client.force_login(user())
-    for path in STATUS:
+    for path, status in STATUS.items():
         page = client.get(path)
-        assertContains(page, '<a href="/links">My links</a>', status_code=STATUS[path])
-        assertNotContains(page, 'href="/account/login/"', status_code=STATUS[path])
+        assertContains(page, '<a href="/links">My links</a>', status_code=status)
+        assertNotContains(page, 'href="/account/login/"', status_code=status)
+    page = client.post("/", {"target_url": TARGET}, follow=True)
+    assertContains(page, 'It is in <a href="/links">My links</a>.')
+    assertNotContains(page, "keep the address of the page")
 
 
-def test_a_page_speaks_to_the_owner(client: Client) -> None:
-    client.force_login(user())
-    response = client.post("/", {"target_url": TARGET}, follow=True)
-    assertContains(response, 'It is in <a href="/links">My links</a>.')
-    assertNotContains(response, "keep the address of the page")
+class Away:
+    def __getattribute__(self, name: str) -> Any:
+        raise OperationalError
+
+
+def test_error_pages_render_without_the_database(rf: RequestFactory) -> None:
+    request: Any = rf.get("/<b>spring</b>")
+    request.user = request.session = Away()
+    for status, response in {
+        400: bad_request(request, Exception("secret")),
+        403: defaults.permission_denied(request, Exception("not you")),
+        404: defaults.page_not_found(request, Http404()),
+        500: defaults.server_error(request),
+    }.items():
+        for page in (response, csrf_failure(request)) if status == 403 else (response,):
+            assertContains(page, f'<p class="status">{status}</p>', status_code=status)
+            for text in ("secret", "/admin/", "/api/docs", "<b>"):
+                assertNotContains(page, text, status_code=status)
+
+
+def test_error_pages_find_their_style_in_production(settings: Settings, tmp_path: Path) -> None:
+    """There, the name of every static file has its hash. No page needs the request."""
+    settings.STATIC_ROOT = tmp_path
+    settings.STORAGES = {
+        "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}
+    }
+    without = {"ignore_patterns": ["admin", "ninja"]}
+    call_command("collectstatic", interactive=False, verbosity=0, **without)
+    for page in ("400", "403", "403_csrf", "404", "500", "503"):
+        html = render_to_string(f"{page}.html")
+        assert re.search(r'href="/static/shorturl/shorturl\.\w{12}\.css"', html)
+        for path in re.findall(r'(?:href|src)="/static/([^"]+)"', html):
+            assert (tmp_path / path).exists()
+        assert len(re.findall(r"<h1>.+</h1>", html)) == 1
+
+
+def test_an_error_page_says_what_is_wrong(admin_client: Client) -> None:
+    page = admin_client.get("/no/such<page>")
+    assertContains(page, "<code>/no/such%3Cpage%3E</code>", status_code=404)
+    assertContains(page, "A short URL may have been deleted", status_code=404)
+    page = admin_client.get("/admin/shorturl/shorturl/add/")
+    assertContains(page, "Your account is not allowed to do this.", status_code=403)
+    assertNotContains(page, "/account/login/", status_code=403)
+    detail = "The Host header names no host of this service (ALLOWED_HOSTS)."
+    unknown_host = {"Host": "other.example"}
+    assertContains(admin_client.get("/", headers=unknown_host), detail, status_code=400)
+    answer = admin_client.get("/api/links", headers=unknown_host)
+    assert (answer.status_code, answer.json()) == (400, {"detail": detail})
+
+
+PATHS = ["/", "/account/login/", "/spring/stats", "/spring/qr.svg", "/unknown", "/no/such/page"]
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+
+def test_security_headers_keep_a_browser_from_running_loading_and_framing_foreign_content() -> None:
+    create_link("spring")
+    for method, path in product(("GET", "POST", "PATCH"), PATHS):
+        # The CSRF protection refuses a POST, with a page that has the headers, too.
+        response = Client(enforce_csrf_checks=True).generic(method, path)
+        assert response.headers.items() >= HEADERS.items(), (method, path)
+        directives = response["Content-Security-Policy"].split("; ")
+        policy = dict(directive.split(" ", 1) for directive in directives)
+        assert policy.pop("default-src") == "'none'"
+        assert set(policy.values()) <= {"'self'", "'none'"}
+        assert {"base-uri", "form-action", "frame-ancestors"} <= set(policy)

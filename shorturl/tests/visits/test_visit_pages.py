@@ -1,0 +1,344 @@
+"""The page of a short URL with its visits, which the API has too, and its QR code."""
+
+import re
+from datetime import date, timedelta
+from itertools import pairwise, product
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import segno
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from django.utils.html import escape
+from pytest_django import Settings
+from pytest_django.asserts import assertContains, assertNotContains
+
+from shorturl.links.validators import location
+from shorturl.models import ShortUrl
+from shorturl.models.visits import daily_since
+from shorturl.tests.callers import create_link, fields, text, user, with_token
+from shorturl.tests.visits.recent import NEWS, PERSON, TODAY, add_recent
+from shorturl.visits.chart import Bar, Chart, line_step
+from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range
+from shorturl.visits.roll_up import roll_up_visits
+from shorturl.visits.statistics import STATEMENT
+
+pytestmark = pytest.mark.django_db
+
+YESTERDAY, LAST_MONTH = TODAY - timedelta(days=1), TODAY - timedelta(days=20)
+LONG_AGO = (daily_since(TODAY) - timedelta(days=1)).replace(day=1)  # is kept as a month
+GOOGLEBOT = PERSON._replace(browser="Googlebot", is_bot=True)
+
+
+@pytest.fixture
+def link() -> ShortUrl:
+    return create_link(target_url="https://example.com/page?a=1&b=2")
+
+
+@pytest.fixture(params=[True, False], ids=["rolled up", "recent"])
+def some_days(request: pytest.FixtureRequest) -> None:
+    """Visits that are kept by the hour, by the day and by the month."""
+    add_recent(*[PERSON] * 40, day=LONG_AGO)
+    add_recent(*[NEWS] * 8, day=LAST_MONTH)
+    add_recent(NEWS, day=YESTERDAY, hour=10)
+    add_recent(PERSON._replace(referrer="other.example"), day=YESTERDAY, hour=23)
+    add_recent(*[PERSON] * 2, *[GOOGLEBOT] * 3)
+    if request.param:
+        roll_up_visits()
+
+
+def visits(client: Client, first: object = "", **query: Any) -> Any:
+    """Return what the API answers for a range that begins with the day `first`."""
+    if first:
+        query["from"] = first
+    response = client.get("/api/links/known/visits", query)
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def rows(answer: Any) -> list[tuple[Any, ...]]:
+    items = answer["items"]
+    return [(*map(item.get, ("unit", "starts_at", "value", "people", "bots")),) for item in items]
+
+
+def at(day: date, hour: int = 0) -> str:
+    return f"{day}T{hour:02}:00:00Z"
+
+
+def test_the_page_shows_the_link_and_its_hits_and_adds_none(client: Client, link: ShortUrl) -> None:
+    ShortUrl.objects.update(hits=12_345)
+    with CaptureQueriesContext(connection) as sent:
+        page = client.get("/known/stats")
+    assert len(sent) == 2  # the link, and its hits and visits
+    assertContains(page, "<title>known · shorturl</title>")
+    assertContains(page, 'value="http://testserver/known" readonly')
+    assertContains(
+        page,
+        '<a href="https://example.com/page?a=1&amp;b=2" rel="nofollow noopener noreferrer ugc">'
+        "<bdi>https://example.com/page?a=1&amp;b=2</bdi></a>",
+        html=True,
+    )
+    assertContains(page, f'datetime="{link.created_at:%Y-%m-%dT%H:%M:%S}')
+    assertContains(page, '<dd class="hits">12,345</dd>')
+    client.get("/known/qr.svg")
+    assert ShortUrl.objects.get().hits == 12_345
+
+
+@pytest.mark.parametrize("path", ["/known/stats", "/known/qr.svg"])
+def test_other_methods_and_other_keys_are_refused(
+    client: Client, link: ShortUrl, path: str
+) -> None:
+    response = client.head(path)
+    assert (response.status_code, response.content) == (200, b"")
+    response = Client(enforce_csrf_checks=True).post(path)
+    assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
+    assert client.get(path.replace("known", "unknown")).status_code == 404
+    link.delete()
+    assert client.get(path).status_code == 404
+
+
+def test_the_target_is_text(client: Client) -> None:
+    target_url = "https://example.com/\"><script>alert('{{settings.SECRET_KEY}}{%debug%}')</script>"
+    create_link(target_url=target_url)
+    page = client.get("/known/stats").text
+    assert f"<bdi>{escape(target_url)}</bdi>" in page
+    assert "<script>" not in page
+    assert re.findall(r'<a href="([^"]*)" rel=', page) == [escape(location(target_url))]
+
+
+def test_the_qr_code_is_dark_on_light_with_its_margin(client: Client, settings: Settings) -> None:
+    """A very short URL has no micro QR code either, because few phones read those."""
+    settings.ALLOWED_HOSTS = ["a.b"]
+    create_link("x")
+    response = client.get("/x/qr.svg", headers={"host": "a.b"})
+    assert response["Content-Type"] == "image/svg+xml"
+    svg = ElementTree.fromstring(response.content)
+    light, dark = svg.iter("{http://www.w3.org/2000/svg}path")
+    expected = segno.make_qr("http://a.b/x")
+    assert expected.symbol_size() > segno.make_micro("http://a.b/x").symbol_size()
+    size = expected.symbol_size(border=0)[0] + 2 * 4
+    assert svg.get("viewBox") == f"0 0 {size} {size}"
+    assert (light.get("fill"), light.get("d")) == ("#fff", f"M0 0h{size}v{size}h-{size}z")
+    assert dark.get("stroke") == "#000"
+    assert f' d="{dark.get("d")}"' in expected.svg_inline()
+
+
+@pytest.mark.usefixtures("some_days")
+def test_visits_are_counted_by_hour_day_and_month(client: Client) -> None:
+    assert visits(client)["from"] == str(TODAY - timedelta(days=29))  # by default
+    # Visits that are kept by month have no day and are an item of their month.
+    days = [(LAST_MONTH, 8, 0), (YESTERDAY, 2, 0), (TODAY, 2, 3)]
+    expected = [("day", at(day), None, *numbers) for day, *numbers in days]
+    long_ago = ("month", at(LONG_AGO), None, 40, 0)
+    assert rows(visits(client, LONG_AGO)) == [long_ago, *expected]
+    first, *months = rows(visits(client, LONG_AGO, by="month"))
+    assert first == long_ago
+    assert {month[1] for month in months} == {at(day.replace(day=1)) for day, *_ in days}
+    assert (sum(month[3] for month in months), sum(month[4] for month in months)) == (12, 3)
+    assert rows(visits(client, LAST_MONTH, by="hour")) == [
+        expected[0],
+        ("hour", at(YESTERDAY, 10), None, 1, 0),
+        ("hour", at(YESTERDAY, 23), None, 1, 0),
+        ("hour", at(TODAY), None, 2, 3),
+    ]
+
+
+@pytest.mark.usefixtures("some_days")
+def test_visits_are_counted_by_value(client: Client) -> None:
+    answer = visits(client, LAST_MONTH, of="referrer")
+    assert rows(answer) == [
+        (None, None, "news.example", 9, 0),
+        (None, None, "", 2, 3),
+        (None, None, "other.example", 1, 0),
+    ]
+    assert (answer["people"], answer["bots"]) == (12, 3)
+    assert rows(visits(client, LAST_MONTH, of="bot")) == [(None, None, "Googlebot", 0, 3)]
+    assert rows(visits(client, LAST_MONTH, of="browser")) == [(None, None, "Firefox", 12, 0)]
+    assert rows(visits(client, LAST_MONTH, of="referrer", by="day")) == [
+        ("day", at(LAST_MONTH), "news.example", 8, 0),
+        ("day", at(YESTERDAY), "news.example", 1, 0),
+        ("day", at(YESTERDAY), "other.example", 1, 0),
+        ("day", at(TODAY), "", 2, 3),
+    ]
+
+
+@pytest.mark.usefixtures("some_days")
+def test_visits_are_answered_as_csv_with_the_total(client: Client) -> None:
+    query = {"from": str(LAST_MONTH), "to": str(TODAY), "of": "referrer"}
+    path, accepts = "/api/links/known/visits", {"Accept": "text/csv"}
+    expected = (
+        "unit,starts_at,referrer,people,bots\n,,news.example,9,0\n,,,2,3\n,,other.example,1,0\n"
+        "total,,,12,3\n"
+    )
+    response = client.get(path, query, headers=accepts)
+    assert (response["Content-Type"], response["Vary"]) == ("text/csv; charset=utf-8", "Accept")
+    assert response.text == client.get(path, {**query, "format": "csv"}).text == expected
+    assert client.get(path, {**query, "format": "json"}, headers=accepts).json()["people"] == 12
+
+
+@pytest.mark.parametrize(
+    ("query", "field", "says"),
+    [
+        ("from=2026-03-03&to=2026-03-02", "from", "begin with the earlier day"),
+        ("from=1026-01-01&to=2026-01-01", "by", "there are 365,244 days, and at most 1,000"),
+        ("from=2026-01-01&to=2026-03-01&by=hour", "by", "choose fewer days, or a longer unit"),
+        ("from=2026-02-30", "from", "'2026-02-30' is not a date: write it as 2026-01-31."),
+        ("to=yesterday", "to", "'yesterday' is not a date"),
+        ("from=", "from", "is not a date"),
+        ("by=week", "by", "'hour', 'day' or 'month'"),
+        ("of=shoe", "of", "'referrer', 'browser'"),
+        ("of=referrer&by=hour", "of", "Visits by the hour have no values: use by=day."),
+        ("format=xml", "format", "'json' or 'csv'"),
+    ],
+)
+def test_an_invalid_range_is_refused(
+    client: Client, link: ShortUrl, query: str, field: str, says: str
+) -> None:
+    response = client.get(f"/api/links/known/visits?{query}")
+    assert (response.status_code, list(fields(response))) == (422, [field])
+    assert says in response.json()["detail"]
+    if field not in ("of", "format") and query != "from=":
+        assertContains(client.get(f"/known/stats?{query}"), 'class="errorlist"', status_code=422)
+
+
+@pytest.mark.usefixtures("some_days")
+def test_the_first_and_the_last_day_of_the_calendar_can_be_shown(client: Client) -> None:
+    for day, by in product(("0001-01-01", "9999-12-31"), Bucket):
+        assert visits(client, day, to=day, by=by)["items"] == []
+        assert visits(client, to=day)["hits"] == 55
+        assert client.get("/known/stats", {"from": day, "to": day, "by": by}).status_code == 200
+
+
+def test_visits_of_a_foreign_link_are_404(
+    client: Client, link: ShortUrl, settings: Settings
+) -> None:
+    for public in (False, True):
+        settings.SHORTURL_PUBLIC_STATS = public
+        callers = [client, with_token(user=user()), with_token(can_read=False)]
+        answers = [caller.get("/api/links/known/visits").status_code for caller in callers]
+        assert answers == ([200, 200, 403] if public else [401, 404, 403])
+
+
+def test_hits_and_visits_are_of_one_snapshot(client: Client) -> None:
+    """A hit that arrives after the link was read is in both, or in neither."""
+
+    def arrive(execute: Any, statement: Any, *others: Any) -> Any:
+        if statement is STATEMENT:
+            add_recent(NEWS)
+        return execute(statement, *others)
+
+    add_recent(PERSON)
+    with connection.execute_wrapper(arrive):
+        statistics = client.get("/known/stats").context["statistics"]
+    assert (statistics.hits, statistics.recorded, statistics.people) == (2, 2, 2)
+
+
+def test_hits_that_are_not_recorded_are_named(client: Client) -> None:
+    add_recent(*[PERSON] * 1_000)
+    assert "not recorded" not in text(client.get("/known/stats"))
+    ShortUrl.objects.update(hits=1_234)
+    assert "Of 1,234 hits, 234 are not recorded" in text(client.get("/known/stats"))
+    assert visits(client)["not_recorded"] == 234
+    # `recorded` includes visits before and after the range.
+    day = TODAY - timedelta(days=3)
+    answer = visits(client, day, to=day)
+    assert (answer["people"], answer["recorded"], answer["not_recorded"]) == (0, 1_000, 234)
+    add_recent(PERSON, day=LONG_AGO)
+    assert visits(client, ShortUrl.objects.get().created_at.date())["recorded"] == 1_001
+    # For a part of the time since the link was created it is not shown.
+    ShortUrl.objects.update(created_at=timezone.now() - timedelta(days=100))
+    assert visits(client)["recorded"] is None
+    assert "not recorded" not in text(client.get("/known/stats"))
+    assert "234 are not recorded" in text(client.get("/known/stats?from=2020-01-01&by=month"))
+
+
+def test_the_page_without_visits_says_so(
+    client: Client, link: ShortUrl, settings: Settings
+) -> None:
+    assertContains(client.get("/known/stats"), "No visit is recorded yet.")
+    settings.SHORTURL_VISITS = False
+    assertContains(client.get("/known/stats"), "Visits are not recorded at present")
+
+
+@pytest.mark.usefixtures("some_days")
+def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client) -> None:
+    page = client.get("/known/stats", {"from": str(LONG_AGO), "by": "day"})
+    day = f"{TODAY.day} {TODAY:%b %Y}"
+    assertContains(page, f'<th scope="row">{day}</th><td>2</td><td>3</td>')
+    assertContains(page, "by=day&amp;format=csv")
+    shown = text(page)
+    assert "40 of these visits are stored by month only" in shown
+    assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in shown
+    assert "Bots Googlebot 3 100.0%" in shown
+    assert "all others" not in shown
+    assertNotContains(page, "Countries")  # of which none is known
+    last_month = {"from": str(LAST_MONTH), "to": str(LAST_MONTH), "by": "hour"}
+    page = client.get("/known/stats", last_month)
+    assert "8 of these visits are stored by day only" in text(page)
+    assertNotContains(page, 'class="chart"')
+    page = client.get("/known/stats", {"from": "2020-03-04", "to": "2020-03-05"})
+    assertContains(page, "There are no visits in this range.")
+    assertContains(page, "<h3>4 Mar 2020 – 5 Mar 2020</h3>")
+    assertContains(client.get("/known/stats"), "<h3>Last 30 days</h3>")
+
+
+def test_the_page_adds_up_the_values_beyond_the_top(client: Client) -> None:
+    for number in range(12):
+        visit = PERSON._replace(referrer=f"{number}.example", browser=f"Browser {number}")
+        add_recent(*[visit] * (20 - number))
+    add_recent(PERSON._replace(country="DE"), GOOGLEBOT)  # which is not among the first browsers
+    page = client.get("/known/stats")
+    assert "9.example 11 6.3% all others 20 11.4%" in text(page)
+    assert "Bots Googlebot 1 100.0%" in text(page)
+    assertContains(page, "<bdi data-country>DE</bdi>")  # the browser adds the name
+
+
+def test_the_page_links_common_ranges(client: Client, link: ShortUrl) -> None:
+    context = client.get("/known/stats").context
+    presets, shown = context["presets"], context["shown"]
+    for preset, days in zip(presets, (2, 30, 90), strict=False):
+        assert preset.days.number(Bucket.DAY) == days
+        assert f"from={preset.days.first}&to={TODAY}" in preset.query
+    assert [preset.name for preset in presets if preset.query == shown.query] == ["30 days"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "first", "last", "labels"),
+    [
+        (Bucket.HOUR, "2026-03-01", "2026-03-01", "1 Mar|03:00|06:00"),
+        (Bucket.HOUR, "2026-03-01", "2026-03-08", "1 Mar|2 Mar|3 Mar"),
+        (Bucket.DAY, "2026-03-01", "2026-03-31", "2 Mar|9 Mar|16 Mar"),
+        (Bucket.DAY, "2025-12-01", "2026-11-22", "Dec|2026|Feb"),
+        (Bucket.MONTH, "2025-12-01", "2026-11-22", "Dec|2026|Feb"),
+        (Bucket.MONTH, "1990-01-01", "2026-11-22", "1990|1995|2000"),
+        (Bucket.DAY, "2026-03-04", "2026-03-04", "4 Mar"),
+    ],
+)
+def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, labels: str) -> None:
+    days = Range(date.fromisoformat(first), date.fromisoformat(last))
+    chart = Chart([Bar(begin, 1, 1) for begin in days.buckets(unit)])
+    assert 1 <= len(chart.ticks) <= 13
+    assert "|".join(tick.label for tick in chart.ticks[:3]) == labels
+    positions = [tick.position for tick in chart.ticks if not tick.minor]
+    assert all(later - sooner > 12 for sooner, later in pairwise(positions))
+    assert chart.top == 2
+
+
+def test_the_chart_has_round_numbers_at_its_side() -> None:
+    now = timezone.now()
+    for highest in (0, 1, 2, 7, 99, 12_345, 10**15):
+        lines = Chart([Bar(now, highest, 0), Bar(now + timedelta(hours=1))]).lines
+        assert 2 <= len(lines) <= 6
+        assert (lines[0].position, lines[-1].position) == (100, 0)
+    assert list(map(line_step, (0, 5, 6, 51, 501))) == [1, 1, 2, 20, 200]
+
+
+def test_a_range_has_as_many_buckets_as_it_says() -> None:
+    days = Range(date(2025, 12, 15), date(2026, 1, 2))
+    for unit in Bucket:
+        assert len(days.buckets(unit)) == days.number(unit) <= MAX_BUCKETS
+    months = [f"{month:%Y-%m-%d}" for month in days.buckets(Bucket.MONTH)]
+    assert months == ["2025-12-01", "2026-01-01"]
