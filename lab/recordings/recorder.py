@@ -18,6 +18,7 @@ from lab.recordings.recording import Count, Recording
 from lab.recordings.source import digest, file_of
 from pginterleave import Exploration, Options, Outcome, Schedule, explore
 from pginterleave.picture.recorded import recorded_steps
+from shorturl.models import ShortUrl
 from shorturl.strategies.table import Strategy
 
 MAX_SCHEDULES = 500  # of a cell that is recorded in full
@@ -33,6 +34,9 @@ RESTART_SEQUENCES = """
     SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence
     WHERE seqrelid::regclass::text !~ '^(django_migrations|django_content_type|auth_permission)_'
 """
+# A SELECT without ORDER BY returns rows in the order of the table's file. In a file that was empty
+# this is the order in which they were inserted, whatever ran before.
+EMPTY_LINKS = f"TRUNCATE {ShortUrl._meta.db_table} CASCADE"
 
 
 def record(cell: Cell, *, is_counted: bool = True) -> Recording:
@@ -94,6 +98,7 @@ class _Recorder:
         self.randoms.clear()
         with connection.cursor() as cursor:
             cursor.execute(RESTART_SEQUENCES)
+            cursor.execute(EMPTY_LINKS)
         self.cell.race.setup(strategy)
         self.initial = self.initial or self._observe()
 
