@@ -27,8 +27,8 @@ and says what an exploration does not see. The README has an example.
                     order of two steps matters, lock_orders.py what one statement decides
     picture/        draws a schedule; steps.py and formatting.py write it as text, and choices.py
                     as a number
-    testing.py      the part that pytest_plugin.py and django_test.py share; reporting/ reports on
-                    the tests of a run
+    testing.py      the part that pytest_plugin.py and django_test.py share; coverage_plugin.py
+                    reports which lines that write were explored
     django/         the adapter for Django's connections and cursors
     psycopg_adapter.py  the adapter for plain connections of psycopg 3
 

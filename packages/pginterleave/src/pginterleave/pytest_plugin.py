@@ -1,19 +1,15 @@
 """The pytest fixture `interleave`. pytest loads it in every project, so it imports no Django."""
 
 import functools
-import os
 import shlex
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pginterleave import results
-from pginterleave.picture import html_report
-from pginterleave.reporting import coverage_plugin, of_tests
-from pginterleave.reporting.coverage_plugin import CoveragePlugin
+from pginterleave import coverage_plugin, results
+from pginterleave.coverage_plugin import CoveragePlugin
 from pginterleave.results import NotProven
 from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
 
@@ -33,7 +29,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for name, (kind, metavar, text) in OPTIONS.items():
         group.addoption(_flag(name), type=kind, metavar=metavar, help=text)
     group.addoption("--interleave-count-all", action="store_true", default=None, help=COUNT_ALL)
-    group.addoption("--interleave-html", metavar="FILE", help="a page with the result of each test")
     coverage_plugin.add_options(group)
 
 
@@ -122,7 +117,7 @@ def pytest_runtest_makereport(
     if call.excinfo and call.excinfo.errisinstance(NotProven):
         vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller
     if run:
-        vars(report)["interleave"] = of_tests.of_test(item.nodeid, run, call.excinfo)
+        vars(report)["limits"] = [limit for each in run.explorations for limit in each.limits]
     return report
 
 
@@ -134,27 +129,15 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, Any] 
     return None
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Report which tests are not proven or have limits, draw what was replayed, write the page."""
-    reports = [report for kind in terminalreporter.stats.values() for report in kind]
-    results = [result for report in reports for result in getattr(report, "interleave", ())]
-    if name := config.getoption("--interleave-html"):
-        path = config.invocation_params.dir / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html_report.page(results), encoding="utf-8")
-        terminalreporter.line(f"interleave: {path} shows what was found ({len(results)} explored)")
-    if os.environ.get("GITHUB_ACTIONS") == "true":
-        root = Path(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
-        for annotation in of_tests.annotations(results, root):
-            terminalreporter.line(annotation)
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Report which tests are not proven or have limits, and draw what was replayed."""
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)
         terminalreporter.line(report.longreprtext)
     limits: dict[str, list[str]] = {}
     for report in terminalreporter.getreports("passed"):
-        for result in getattr(report, "interleave", ()):
-            for limit in result["limits"]:
-                limits.setdefault(limit, []).append(result["test"])
+        for limit in getattr(report, "limits", ()):
+            limits.setdefault(limit, []).append(report.nodeid)
     if limits:
         terminalreporter.section("not checked in tests that passed", "-")
         for limit, (test, *more) in limits.items():

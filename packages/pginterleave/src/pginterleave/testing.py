@@ -38,8 +38,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         databases: the aliases of the databases that the test may use; None for all.
         defaults: the options of calls that do not give them.
 
-    `explorations` and `replayed` hold the results of the calls, and `commands` has the command that
-    replays each counterexample, by its order.
+    `explorations` and `replayed` hold the results of the calls.
     """
 
     def __init__(
@@ -54,7 +53,6 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self.defaults = {"count_all": False, **defaults}
         self.replay, self.shell = replay, shell
         self.explorations: list[Exploration] = []
-        self.commands: dict[str, str] = {}
         self.replayed: list[Schedule] = []
         self._rows: dict[str, Rows] = {}
 
@@ -169,8 +167,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             if worst.order:  # without a step there is nothing to replay
                 text += f"\n\nTo run {worst.order} alone, pass replay={worst.order!r} in this call"
                 if self.shell:
-                    self.commands[worst.order] = f"{self.shell} {worst.order}"
-                    text += f", or run\n\n    {self.commands[worst.order]}"
+                    text += f", or run\n\n    {self.shell} {worst.order}"
             raise AssertionError(text) from None
 
     def _replay(

@@ -11,12 +11,12 @@ new rows of the table, by the id that a sequence has set.
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
 from pginterleave.judging.values import Leaf, Node, Path, differing, leaves
 
-HASH_ROUNDS = 4  # of hashing: over so many references a difference between two rows is seen
+HASH_ROUNDS = 4  # over so many references a difference between two rows is seen
 NEW = "new"  # in place of a new id
 MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
@@ -25,14 +25,6 @@ Tokens = tuple[str, ...]  # the values of a row, with NEW for new ids
 Form = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
 # Which new rows of a table have their place in their label: the first and the last, or all.
 Places = Literal["ends", "all"]
-
-
-class Difference(NamedTuple):
-    """What an end has, and what another has instead."""
-
-    place: str
-    here: str
-    there: str
 
 
 class Comparison:
@@ -47,19 +39,19 @@ class Comparison:
 
     def learn(self, first: EndState, second: EndState) -> None:
         """Note what differs between two ends of the same serial order."""
-        known = self.states.structure
+        structure = self.states.structure
         differ: set[Column] = set()
-        for one_end, other_end in ((first, second), self.states.firsts):
-            for table in one_end.rows.keys() & other_end.rows.keys():
-                for at, name in enumerate(known.columns[table]):
-                    values = [
-                        Counter(row[at] for row in end.rows[table]) for end in (one_end, other_end)
-                    ]
-                    if values[0] != values[1]:
+        for ends in ((first, second), self.states.firsts):
+            for table in ends[0].rows.keys() & ends[1].rows.keys():
+                for at, name in enumerate(structure.columns[table]):
+                    values, others = (Counter(row[at] for row in end.rows[table]) for end in ends)
+                    if values != others:
                         differ.add((table, name))
         ids = self._ids()
         self.by_chance |= {
-            column for column in differ - ids if known.references.get(column) not in differ | ids
+            column
+            for column in differ - ids
+            if structure.references.get(column) not in differ | ids
         }
         ids = self._ids()
         new = {text for end in (first, second) for *_, text in self._owners(end)}
@@ -75,8 +67,7 @@ class Comparison:
         self,
         end: EndState,
         tables: Collection[str],
-        ids_of: Column | None = None,
-        *,
+        ids_of: Column | None,
         ordered: Collection[str] = (),
         places: Places = "all",
     ) -> Form:
@@ -116,7 +107,8 @@ class Comparison:
         labels = _labels(tokens, edges)
         rows = ((table, *sorted(labels[p] for p in labels if p[0] == table)) for table in tables)
         values = tuple(labels["", number] for number in range(len(end.values)))
-        return (*sorted(rows), values, *self._last_values(end))
+        last_values = ((name, end.sequences.get(name)) for name in sorted(self.sequences))
+        return (*sorted(rows), values, *last_values)
 
     def new_rows(self, end: EndState, table: str) -> list[Place]:
         """Return the new rows of a table in the order of their ids; none if there is only one."""
@@ -129,27 +121,22 @@ class Comparison:
 
     def referring(self, end: EndState, table: str) -> str:
         """Return a table with a row from before that refers to one of several new rows, or ""."""
-        structure, owners = self.states.structure, self._owners(end, [table])
+        structure = self.states.structure
+        owners = self._owners(end, [table])
         for (name, column), (target, target_column) in structure.references.items():
             if target != table or name not in end.rows or not self.new_rows(end, table):
                 continue
-            at = structure.columns[name].index(column)
+            columns = structure.columns[name]
             ids = [id_column for id_column in structure.generated if id_column[0] == name]
             grew = len(end.rows[name]) > len(self.states.firsts[0].rows.get(name, []))
             for row in end.rows[name]:
-                own = [row[structure.columns[name].index(id_column[1])] for id_column in ids]
-                is_old = all(
-                    value and self._id(end, id_column, value) != NEW
-                    for id_column, value in zip(ids, own, strict=True)
-                )
-                value = row[at]
+                by_column = dict(zip(columns, row, strict=True))
+                own_ids = {id_column: by_column[id_column[1]] for id_column in ids}
+                is_old = all(id_ and self._id(end, of, id_) != NEW for of, id_ in own_ids.items())
+                value = by_column[column]
                 if is_old and (ids or not grew) and (target, target_column, value) in owners:
                     return name
         return ""
-
-    def _last_values(self, end: EndState) -> Iterator[tuple[str, str | None]]:
-        for name in sorted(self.sequences):
-            yield name, end.sequences.get(name)
 
     def _named_by(self, leaf: Leaf, ids_of: Column | None) -> list[tuple[str, str, str]]:
         """Return the columns and the value by which a part of a value may name a row."""
@@ -159,19 +146,15 @@ class Comparison:
         if leaf.column is None:  # such as a UUID
             return [(*column, text) for column in self.by_chance]
         column = self._column(leaf)
-        return [
-            (*named, text)
-            for named in (column, self.states.structure.references.get(column))
-            if named
-        ]
+        columns = (column, self.states.structure.references.get(column))
+        return [(*named, text) for named in columns if named]
 
-    def differences(self, end: EndState, serial: EndState) -> list[Difference]:
-        """Return what differs as a reader sees it; nothing if only references do."""
-        differences = [
-            Difference(f"the sequence {name}", f"is at {here}", f"is at {there}")
-            for (name, here), (_, there) in zip(*map(self._last_values, (end, serial)), strict=True)
-            if here != there
-        ]
+    def differences(self, end: EndState, serial: EndState) -> Iterator[str]:
+        """Yield what differs as a reader sees it; nothing if only references do."""
+        for name in sorted(self.sequences):
+            at, serial_at = end.sequences.get(name), serial.sequences.get(name)
+            if at != serial_at:
+                yield f"the sequence {name} is at {at}; one after the other it is at {serial_at}"
         for name in end.values:
             here, there = (self._parts(state, name) for state in (end, serial))
             if here == there:
@@ -179,10 +162,9 @@ class Comparison:
             if here.keys() == there.keys():  # only the parts that differ
                 differ = [path for path in here if here[path] != there[path]]
                 here, there = ({path: parts[path] for path in differ} for parts in (here, there))
-            differences.append(Difference(name, *map(_listed, (here, there))))
+            yield f"{name} {_listed(here)}; one after the other it {_listed(there)}"
         for table in sorted(end.rows.keys() | serial.rows.keys()):
-            differences += self._row_differences(table, end, serial)
-        return differences
+            yield from self._row_differences(table, end, serial)
 
     def _parts(self, end: EndState, name: str) -> dict[Path, str]:
         """Return the parts of what a process returned or raised; each path begins with the verb."""
@@ -194,7 +176,7 @@ class Comparison:
             if isinstance(leaf, Leaf)
         }
 
-    def _row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[Difference]:
+    def _row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[str]:
         columns = self.states.structure.columns[table]
         here, there = (
             Counter(self._tokens(state, table, row) for row in self._rows(state, table))
@@ -203,15 +185,15 @@ class Comparison:
         missing = sorted((there - here).elements())
         for row in sorted((here - there).elements()):
             if not missing:
-                yield Difference(table, f"has a row {_shown(columns, row)}", "has none")
+                yield f"{table} has a row {_shown(columns, row)}; one after the other it has none"
                 continue
             nearest = max(missing, key=lambda candidate: sum(map(str.__eq__, candidate, row)))
             missing.remove(nearest)
             for name, value, other in zip(columns, row, nearest, strict=True):
                 if value != other:
-                    yield Difference(f"{table}.{name}", f"is {value}", f"is {other}")
+                    yield f"{table}.{name} is {value}; one after the other it is {other}"
         for row in missing:
-            yield Difference(table, f"has no row {_shown(columns, row)}", "has one")
+            yield f"{table} has no row {_shown(columns, row)}; one after the other it has one"
 
     def _rows(self, end: EndState, table: str) -> list[Row]:
         """Return the rows at the end, or, if nothing was written there, from before."""

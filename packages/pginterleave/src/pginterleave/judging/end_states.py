@@ -96,16 +96,17 @@ class EndStates:
             small = [table for table in self._before.values() if 0 < table.size <= MAX_BYTES]
             first = EndState({}, self._read(table.name for table in small), {})
             first.ids = {
-                column: _places(self._of(first.rows, column)) for column in self._generated()
+                column: self._number_ids(first.rows, column)
+                for column in sorted(self.structure.generated)
             }
             self.firsts.append(first)
             if len(self.firsts) == 2:
                 before, now = (first.ids for first in self.firsts)
                 self.drifting = [column for column in now if before.get(column) != now[column]]
         self._ids = {**self.firsts[-1].ids}
-        if self.drifting and len(self.firsts) == 2:
+        if self.drifting:
             rows = self._read(sorted({table for table, _ in self.drifting}))
-            self._ids |= {column: _places(self._of(rows, column)) for column in self.drifting}
+            self._ids |= {column: self._number_ids(rows, column) for column in self.drifting}
 
     def end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
         """Return the end of the schedule: the rows of the tables written since `begin`.
@@ -133,7 +134,7 @@ class EndStates:
 
     def constant(self, column: Column) -> set[str | None]:
         """Return the values of a column that were there before each schedule."""
-        before, again = (set(self._of(first.rows, column)) for first in self.firsts)
+        before, again = (set(self._values(first.rows, column)) for first in self.firsts)
         return before & again
 
     def _learn(self) -> None:
@@ -150,15 +151,17 @@ class EndStates:
     def _query(self, sql: str, _: dict[str, Any]) -> list[Any]:
         return self._ask(sql)
 
-    def _generated(self) -> list[Column]:
-        return sorted(self.structure.generated)
-
-    def _of(self, rows: dict[str, list[Row]], column: Column) -> list[str | None]:
+    def _values(self, rows: dict[str, list[Row]], column: Column) -> list[str | None]:
         table, name = column
         if table not in rows:
             return []
         at = self.structure.columns[table].index(name)
         return [row[at] for row in rows[table]]
+
+    def _number_ids(self, rows: dict[str, list[Row]], column: Column) -> dict[str, int]:
+        """Return the ids of a column, each with its place among them."""
+        ids = {text for text in self._values(rows, column) if text is not None}
+        return {id_: at for at, id_ in enumerate(sorted(ids, key=lambda id_: (len(id_), id_)))}
 
     def _read(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         """Return the rows of tables, each value as PostgreSQL writes it."""
@@ -172,8 +175,3 @@ class EndStates:
         for at, row in self._ask(" UNION ALL ".join(parts)) if parts else ():
             rows[names[at]].append(tuple(row))
         return rows
-
-
-def _places(ids: list[str | None]) -> dict[str, int]:
-    known = {text for text in ids if text is not None}
-    return {text: at for at, text in enumerate(sorted(known, key=lambda text: (len(text), text)))}

@@ -1,7 +1,7 @@
 """Judges a schedule by the serial orders: it has to end as the processes do one after the other."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
@@ -32,13 +32,8 @@ BUSY_WORDS = frozenset(("nowait", "skip", "pg_try_advisory_lock", "pg_try_adviso
 class SerialJudge:
     """Compares the end of a schedule with the ends of the serial orders.
 
-    Args:
-        ask: runs a query on the caller's connection.
-        expected: the exceptions by which a process is refused; it then runs once more alone.
-        try_again: whether an outcome says that the process has to run once more alone.
-        invariant: is judged besides.
-        also: what is compared besides rows and outcomes.
-        others: run queries on other databases that processes may use, by alias.
+    `ask` runs a query on the caller's connection, and `others` do on the other databases that
+    processes may use, by alias. The other arguments are those of `explore`.
     """
 
     def __init__(
@@ -55,11 +50,10 @@ class SerialJudge:
         self.expected, self.try_again, self.invariant = expected, try_again, invariant
         self.states = EndStates(ask)
         self.comparison = Comparison(self.states)
-        self.effects = Effects(
-            also, {name: EndStates(ask_other) for name, ask_other in others.items()}
-        )
+        other_states = {alias: EndStates(ask_other) for alias, ask_other in others.items()}
+        self.effects = Effects(also, other_states)
         self.ends: dict[Order, EndState] = {}
-        self.raised: dict[Order, list[str]] = {}  # what each process raised
+        self.errors: dict[Order, list[str]] = {}  # what each process raised
         self.several: set[int] = set()  # the processes with several transactions that write
         self.unordered: set[str] = set()  # tables whose new ids may have another order
         self._ordered: set[str] = set()  # tables of whose ids a statement asks for the order
@@ -90,11 +84,12 @@ class SerialJudge:
         self._tables = frozenset().union(*(end.rows for end in self.ends.values()))
         for order, end in self.ends.items():
             if not any(
-                self._form(end, ids_of) == self._form(again[order], ids_of)
+                self.comparison.form(end, self._tables, ids_of)
+                == self.comparison.form(again[order], self._tables, ids_of)
                 for ids_of in self._variants()
             ):
                 raise CannotExplore(
-                    f"One after the other, in the order {_written(order)}, the processes end "
+                    f"One after the other, in the order {_write(order)}, the processes end "
                     "differently each time: give them fixed clocks and seeds, or an invariant."
                 )
 
@@ -115,7 +110,7 @@ class SerialJudge:
         for order in itertools.permutations(range(1, processes + 1)):
             run_in_turn(order)
             assert self._recorded
-            ends[order], self.raised[order] = self._recorded
+            ends[order], self.errors[order] = self._recorded
         self._is_learning = False
         return ends
 
@@ -131,23 +126,21 @@ class SerialJudge:
     ) -> Verdict:
         self._note_statements(steps)
         final = [
-            self._alone(function) if self._has_to_try_again(outcome) else outcome
+            _run_alone(function) if self._has_to_try_again(outcome) else outcome
             for outcome, function in zip(outcomes, functions, strict=True)
         ]
         values = {
             f"process {n}": outcome_value(outcome) for n, outcome in enumerate(final, start=1)
         }
-        end = self.states.end(
-            values | self.effects.values(),
-            sequences=self._is_learning or bool(self.comparison.sequences),
-        )
+        with_sequences = self._is_learning or bool(self.comparison.sequences)
+        end = self.states.end(values | self.effects.values(), sequences=with_sequences)
         errors = [_error(outcome) for outcome in final]
         if self._is_learning:
             self._recorded = end, errors
             return Verdict()
         commits = [step.process for step in steps if step.kind in ("COMMIT", "END")]
         self.several |= {process for process in commits if commits.count(process) > 1}
-        verdict = self._compared(end, final, errors)
+        verdict = self._compare(end, final, errors)
         if not verdict.violation and self.invariant:
             return Verdict(violation_of(self.invariant, final))
         if verdict.violation and (hint := self._hint(outcomes, steps)):
@@ -156,12 +149,16 @@ class SerialJudge:
 
     def not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
-        written = {column for column in self.comparison.by_chance if column[0] in self._tables}
-        values = []
+        names = [
+            f"{table}.{name}"
+            for table, name in sorted(self.comparison.by_chance)
+            if table in self._tables
+        ]
         for name, path in sorted(self.comparison.parts_by_chance):
             whole = f"what {name} returns" if name.startswith("process ") else name
-            values.append(" of ".join(filter(None, (" ".join(path[1:]), whole))))
-        return [*(f"{table}.{name}" for table, name in sorted(written)), *values]
+            part = " ".join(path[1:])
+            names.append(f"{part} of {whole}" if part else whole)
+        return names
 
     def limits(self) -> list[str]:
         """Return what the comparison leaves out, and may matter."""
@@ -180,22 +177,19 @@ class SerialJudge:
             return isinstance(outcome.raised, self.expected)
         return bool(self.try_again and self.try_again(outcome))
 
-    def _alone(self, function: Function) -> Outcome:
-        try:
-            return Outcome(returned=function())
-        except Exception as error:
-            return Outcome(raised=error)
-
-    def _compared(self, end: EndState, final: list[Outcome], errors: list[str]) -> Verdict:
+    def _compare(self, end: EndState, final: list[Outcome], errors: list[str]) -> Verdict:
         for number, (outcome, what) in enumerate(zip(final, errors, strict=True), start=1):
             error = outcome.raised
             if error is None or isinstance(error, self.expected):
                 continue
-            if not any(serial_errors[number - 1] == what for serial_errors in self.raised.values()):
-                return Verdict(f"process {number} raises {raised(error)}", raises=True)
-            if all(serial_errors[number - 1] == what for serial_errors in self.raised.values()):
-                always = f"process {number} raises {raised(error)} in every serial order, too"
-                return Verdict(always, raises=True)
+            text = f"process {number} raises {raised(error)}"
+            in_orders = [
+                serial_errors[number - 1] == what for serial_errors in self.errors.values()
+            ]
+            if not any(in_orders):
+                return Verdict(text, raises=True)
+            if all(in_orders):
+                return Verdict(f"{text} in every serial order, too", raises=True)
         if not end.rows.keys() <= self._tables:
             self._tables |= end.rows.keys()
             self._forms.clear()
@@ -205,18 +199,17 @@ class SerialJudge:
         if not grown or not self._is_serial(end):
             return Verdict(self._nearest(end))
         for table in grown:
-            if (why := self._order_matters(end, table)) and not self._is_serial(
-                end, [table], "ends"
-            ):
+            why = self._reason_for_order(end, table)
+            if why and not self._is_serial(end, [table], "ends"):
                 return Verdict(
                     f"the new rows of {table} have their ids in an order as after no serial order, "
                     f"and {why}"
                 )
-        moved = [table for table in grown if not self._is_serial(end, [table])]
-        self.unordered |= {*(moved or grown)}
+        unordered = [table for table in grown if not self._is_serial(end, [table])]
+        self.unordered |= {*(unordered or grown)}
         return Verdict()
 
-    def _order_matters(self, end: EndState, table: str) -> str:
+    def _reason_for_order(self, end: EndState, table: str) -> str:
         """Say why the order of the new ids of a table is part of the end; "" if it is not known."""
         if table in self._ordered:
             return "a statement asks for their order"
@@ -227,46 +220,33 @@ class SerialJudge:
         self, end: EndState, ordered: Sequence[str] = (), places: Places = "all"
     ) -> bool:
         """Whether an end is that of a serial order, with the order of some tables' new ids."""
-        return any(
-            self._form(end, ids_of, ordered, places) in self._serial_forms(ids_of, ordered, places)
-            for ids_of in self._variants()
-        )
+        for ids_of in self._variants():
+            key = ids_of, *ordered, places
+            if key not in self._forms:
+                self._forms[key] = {
+                    self.comparison.form(serial_end, self._tables, ids_of, ordered, places)
+                    for serial_end in self.ends.values()
+                }
+            form = self.comparison.form(end, self._tables, ids_of, ordered, places)
+            if form in self._forms[key]:
+                return True
+        return False
 
     def _variants(self) -> list[Column | None]:
         """Return the columns whose ids a returned number may be; None: it is a number."""
         generated = self.states.structure.generated
         return [None, *sorted(column for column in generated if column[0] in self._tables)]
 
-    def _form(
-        self,
-        end: EndState,
-        ids_of: Column | None,
-        ordered: Sequence[str] = (),
-        places: Places = "all",
-    ) -> Form:
-        return self.comparison.form(end, self._tables, ids_of, ordered=ordered, places=places)
-
-    def _serial_forms(
-        self, ids_of: Column | None, ordered: Sequence[str], places: Places
-    ) -> set[Form]:
-        key = ids_of, *ordered, places
-        if key not in self._forms:
-            ends = self.ends.values()
-            self._forms[key] = {self._form(end, ids_of, ordered, places) for end in ends}
-        return self._forms[key]
-
     def _nearest(self, end: EndState) -> str:
         """Say what no serial order gives, and which of them is nearest."""
         by_order = {
-            order: self.comparison.differences(end, serial_end)
+            order: [*self.comparison.differences(end, serial_end)]
             for order, serial_end in self.ends.items()
         }
         order = min(by_order, key=lambda order: (len(by_order[order]), order))
-        differences = [
-            f"{difference.place} {difference.here}; one after the other it {difference.there}"
-            for difference in by_order[order]
-        ] or ["the rows refer to each other as after no serial order"]
-        return f"{', and '.join(differences)} (nearest is the order {_written(order)})"
+        differences = ", and ".join(by_order[order])
+        differences = differences or "the rows refer to each other as after no serial order"
+        return f"{differences} (nearest is the order {_write(order)})"
 
     def _hint(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
         """Return how to say that a process has found a row busy, if one may have; or ""."""
@@ -296,18 +276,21 @@ class SerialJudge:
                 if asks_for_order(step.sql, _bare(table), column):
                     self._ordered.add(table)
             if uses_sequence_value(step.sql):
-                self.comparison.sequences |= {*self._named_sequences(text)}
+                names = self.states.sequence_names()
+                self.comparison.sequences |= {name for name in names if _bare(name) in text}
                 self._forms.clear()
 
-    def _named_sequences(self, text: str) -> Iterator[str]:
-        return (name for name in self.states.sequence_names() if _bare(name) in text)
+
+def _run_alone(function: Function) -> Outcome:
+    try:
+        return Outcome(returned=function())
+    except Exception as error:
+        return Outcome(raised=error)
 
 
 def _error(outcome: Outcome) -> str:
     """Return the class of an exception, and its constraint; "" if there is none."""
-    if outcome.raised is None:
-        return ""
-    return str([*leaves(outcome_value(outcome))])
+    return str([*leaves(outcome_value(outcome))]) if outcome.raised else ""
 
 
 def _bare(name: str) -> str:
@@ -315,5 +298,5 @@ def _bare(name: str) -> str:
     return name.rpartition(".")[2].strip('"')
 
 
-def _written(order: Order) -> str:
+def _write(order: Order) -> str:
     return ", ".join(map(str, order))

@@ -2,8 +2,7 @@
 
 `recorded` turns a schedule into plain data. `wording`, `history`, `conflicts` and `sentences`
 derive facts from the data and draw nothing. `cells` puts the facts into rows, `grid` measures the
-rows and lanes, and `layout` draws them; the styles are in `static/`. `html_report` makes a page
-with the pictures of many tests.
+rows and lanes, and `layout` draws them; the styles are in `static/`.
 
 As a Django app, this package serves its styles and the script for stepping.
 """

@@ -234,12 +234,9 @@ class _Layout(Grid):
             self.drawing.arrows.append(Path(f"M{x:.1f} {y:.1f}{curve}", style, step, "bad"))
 
 
-def svg(drawing: Drawing, described: str, *, name: str = "") -> str:
-    """Return the drawing as an SVG element; `described` is its text alternative.
-
-    `name` is unique on the page: the ids of the arrowheads contain it.
-    """
-    name = f"{drawing.size.name}{name}"
+def svg(drawing: Drawing, described: str) -> str:
+    """Return the drawing as an SVG element; `described` is its text alternative."""
+    name = drawing.size.name
     width, height = f"{drawing.size.width:.0f}", f"{drawing.height:.0f}"
     ends = " ".join(f"{end:.1f}" for end in drawing.ends)
     heads = [
