@@ -9,26 +9,26 @@ from django.test import Client
 
 from lab.management.commands import race as command
 from lab.recordings.cells import find_cell
-from lab.recordings.recording import RecordedSchedule, Recording, read
+from lab.recordings.recording import RecordedSchedule, Recording, read_recording
 
 NAIVE = "/lab/races/lost_update/naive/2/"
 RIGHT = "/lab/races/lost_update/update_returning/2/"
 
 
-def recorded(what: str) -> Recording:
+def read_recorded(what: str) -> Recording:
     """Return the recording of a cell: race/strategy[/processes[/level]]."""
-    return read(find_cell(*what.split("/")))
+    return read_recording(find_cell(*what.split("/")))
 
 
-def schedules_of(recording: Recording) -> list[RecordedSchedule]:
+def list_schedules(recording: Recording) -> list[RecordedSchedule]:
     return [recording.schedule(number) for number in range(len(recording.schedules))]
 
 
-def schedule_of(recording: Recording, order: str) -> RecordedSchedule:
-    return next(schedule for schedule in schedules_of(recording) if schedule.order == order)
+def find_schedule(recording: Recording, order: str) -> RecordedSchedule:
+    return next(schedule for schedule in list_schedules(recording) if schedule.order == order)
 
 
-def first_with(
+def find_first_schedule(
     recording: Recording, statements: str, *, violating: bool = True
 ) -> RecordedSchedule:
     """Return the first schedule with these statements, as in `1S 2S 1U 2U`.
@@ -38,12 +38,12 @@ def first_with(
     """
     return next(
         schedule
-        for schedule in schedules_of(recording)
-        if statements_of(schedule) == statements and bool(schedule.violation) is violating
+        for schedule in list_schedules(recording)
+        if list_statements(schedule) == statements and bool(schedule.violation) is violating
     )
 
 
-def statements_of(schedule: RecordedSchedule) -> str:
+def list_statements(schedule: RecordedSchedule) -> str:
     """Return the statements of a schedule in the form of first_with()."""
     return " ".join(
         f"{step['process']}{step['kind'][0]}"
@@ -52,7 +52,7 @@ def statements_of(schedule: RecordedSchedule) -> str:
     )
 
 
-def get(client: Client, path: str) -> str:
+def get_page(client: Client, path: str) -> str:
     response = client.get(path)
     assert response.status_code == 200, path
     assert "no-store" in response["Cache-Control"]

@@ -25,6 +25,8 @@ urlpatterns = [
 
 if settings.SHORTURL_LAB_LOAD:
     urlpatterns += [
-        re_path(rf"^load/(?P<space>{NAME})$", load.key_space),
-        re_path(rf"^load/(?P<space>{NAME})/(?P<operation>\w+)/(?P<strategy>\w+)$", load.run),
+        re_path(rf"^load/(?P<space>{NAME})$", load.list_or_remove_links),
+        re_path(
+            rf"^load/(?P<space>{NAME})/(?P<operation>\w+)/(?P<strategy>\w+)$", load.run_strategy
+        ),
     ]

@@ -34,31 +34,29 @@ class KeySpace:
 
     @property
     def links(self) -> ShortUrlQuerySet:
+        """The links of this load run."""
         return ShortUrl.objects.filter(target_url__startswith=self.target_prefix)
 
     def has_key(self, key: str) -> bool:
+        """Return whether a key has the prefix of this key space."""
         return key.startswith(f"{self.name}-")
 
     def draw_keys(self, round_number: int | None = None) -> Iterator[str]:
         """Yield candidate keys for one create.
 
-        Those of a round have one character after its number. A round is soon full, and the next one
-        has the same number of keys.
+        The keys of a round have the number of the round and one more character, so a round is soon
+        full.
         """
-        if round_number is None:
-            drawn = keys.candidates(DEFAULT_KEY_LENGTH)
-            prefix = self.name
-        else:
-            drawn = keys.candidates(1)
-            prefix = f"{self.name}-{round_number}"
-        for key in drawn:
-            yield f"{prefix}-{key}"
+        length = DEFAULT_KEY_LENGTH
+        prefix = f"{self.name}-"
+        if round_number is not None:
+            length = 1
+            prefix = f"{self.name}-{round_number}-"
+        for key in keys.candidates(length):
+            yield f"{prefix}{key}"
 
     def drop(self) -> int:
-        """Remove the rows of this key space, and links that killed runs have left behind.
-
-        Return the number of links.
-        """
+        """Remove the rows of this load run, and the links of killed ones; return how many links."""
         IdempotencyRecord.objects.filter(caller=self.name).delete()
         QuotaUsage.objects.filter(spender__startswith=f"{self.name} ").delete()
         of_load_runs = ShortUrl.objects.filter(target_url__regex=rf"^https://{NAME}\.invalid/")

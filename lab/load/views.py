@@ -11,7 +11,6 @@ A request runs one function of a strategy once, without a delay and without a fu
 import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -30,7 +29,7 @@ from shorturl.strategies.exhibits.totals import TOTAL_HITS, VISITS
 from shorturl.strategies.table import STRATEGIES
 from shorturl.visits.classification import classify_visit
 
-# So long that no period ends during a load run: they begin in 1970, 1997, 2024 and 2052.
+# No period of this length ends during a load run: they begin in 1970, 1997, 2024 and 2052.
 QUOTA_PERIOD = timedelta(days=10_000)
 MAX_NUMBER = 10_000_000
 STATUSES: dict[type[Exception], HTTPStatus] = {
@@ -44,53 +43,57 @@ STATUSES: dict[type[Exception], HTTPStatus] = {
     OperationalError: HTTPStatus.SERVICE_UNAVAILABLE,
     InterfaceError: HTTPStatus.SERVICE_UNAVAILABLE,
 }
-Function = Callable[..., Any]
+Function = Callable[..., Any]  # of a strategy
 
 
 @csrf_exempt  # no form of another site sends JSON
 @require_POST
-def run(request: HttpRequest, space: str, operation: str, strategy: str) -> HttpResponse:
-    """Run an operation by a strategy, and return what its client is told.
+def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str) -> HttpResponse:
+    """Run an operation by a strategy, and return its response.
 
-    An exception is answered with its name and its message: as a 500, or as STATUSES says.
+    The response to an exception has its name and its message. The status is that of STATUSES, or
+    500.
     """
     try:
-        if strategy not in (known := STRATEGIES.get(operation, {})):
-            raise BadRequest(f"{operation} has no strategy {strategy}: {', '.join(known)}")
+        strategies = STRATEGIES.get(operation, {})
+        if strategy not in strategies:
+            raise BadRequest(f"{operation} has no strategy {strategy}: {', '.join(strategies)}")
         content = Content(request, KeySpace(space))
-        return OPERATIONS[operation](known[strategy].function, content)
+        return OPERATIONS[operation](strategies[strategy].function, content)
     except Exception as error:
-        statuses = [status for kind, status in STATUSES.items() if isinstance(error, kind)]
-        status = statuses[0] if statuses else HTTPStatus.INTERNAL_SERVER_ERROR
+        status = HTTPStatus.INTERNAL_SERVER_ERROR
+        for kind in STATUSES:
+            if isinstance(error, kind):
+                status = STATUSES[kind]
         exception = {"exception": type(error).__name__, "message": str(error).strip()}
         return JsonResponse(exception, status=status)
 
 
 @csrf_exempt
 @require_http_methods(["GET", "DELETE"])
-def key_space(request: HttpRequest, space: str) -> HttpResponse:
-    """List the links of a key space as [key, target URL, hits, limit, visits], or remove them.
+def list_or_remove_links(request: HttpRequest, space: str) -> HttpResponse:
+    """Remove the links of a key space, or list them as [key, target URL, hits, limit, visits].
 
-    One statement reads hits and visits.
+    The list comes with the verdict of each strategy of each operation. One statement reads hits and
+    visits.
     """
     if request.method == "DELETE":
         return JsonResponse({"removed": KeySpace(space).drop()})
     links = KeySpace(space).links.annotate(total_hits=TOTAL_HITS, visits=VISITS)
-    columns = "key", "target_url", "total_hits", "max_hits", "visits"
-    verdicts = {
-        operation: {
-            name: strategy.verdict.value for name, strategy in STRATEGIES[operation].items()
-        }
-        for operation in OPERATIONS
-    }
-    return JsonResponse({"links": [*links.values_list(*columns)], "strategies": verdicts})
+    rows = links.values_list("key", "target_url", "total_hits", "max_hits", "visits")
+    verdicts = {}
+    for operation in OPERATIONS:
+        strategies = STRATEGIES[operation].items()
+        verdicts[operation] = {name: strategy.verdict.value for name, strategy in strategies}
+    return JsonResponse({"links": list(rows), "strategies": verdicts})
 
 
 class Content:
-    """The JSON object of a request to run an operation in a key space; raises BadRequest."""
+    """The JSON object of a request; raises BadRequest for a value that its key space forbids."""
 
     def __init__(self, request: HttpRequest, space: KeySpace) -> None:
-        self.request, self.space = request, space
+        self.request = request
+        self.space = space
         try:
             self.values = dict(json.loads(request.body))
         except (ValueError, TypeError) as error:
@@ -98,7 +101,8 @@ class Content:
         if request.content_type != "application/json":
             raise BadRequest("Send Content-Type: application/json.")
 
-    def number(self, name: str) -> int:
+    def read_number(self, name: str) -> int:
+        """Return a whole number."""
         value = self.values.get(name)
         if type(value) is not int or not 0 <= value < MAX_NUMBER:
             raise BadRequest(f"{name}: send a whole number below {MAX_NUMBER:,}.")
@@ -106,6 +110,7 @@ class Content:
 
     @property
     def key(self) -> str:
+        """A key of the key space."""
         key = self.values.get("key")
         if not isinstance(key, str) or not self.space.has_key(key):
             raise BadRequest(f"key: begin it with {self.space.name}-, as no link of others does.")
@@ -113,28 +118,28 @@ class Content:
 
     @property
     def target_url(self) -> str:
+        """A target URL of the key space."""
         target_url = self.values.get("target_url")
         if not isinstance(target_url, str) or not target_url.startswith(self.space.target_prefix):
             raise BadRequest(f"target_url: begin it with {self.space.target_prefix}")
         return target_url
 
-    @property
-    def create(self) -> Callable[[], ShortUrl]:
-        """A function that creates a link to the target URL."""
-        return partial(on_conflict.create, self.target_url, keys=self.space.draw_keys())
+    def create_link(self) -> ShortUrl:
+        """Create a link to the target URL."""
+        return on_conflict.create(self.target_url, keys=self.space.draw_keys())
 
 
-# --- The operations: each gets a strategy's function and the content of the request ---------------
+# --- The operations: each calls a strategy's function with the content of the request -------------
 
 
 def create(function: Function, content: Content) -> HttpResponse:
     """Create a link: {"target_url": …}, with a "key" and "max_hits", or with a "round"."""
+    limit = {"max_hits": content.read_number("max_hits")} if "max_hits" in content.values else {}
     if "key" in content.values:
         candidates = iter([content.key])
     else:
-        candidates = content.space.draw_keys(content.number("round"))
-    limit = {"max_hits": content.number("max_hits")} if "max_hits" in content.values else {}
-    return created(function(content.target_url, keys=candidates, **limit).key)
+        candidates = content.space.draw_keys(content.read_number("round"))
+    return return_created(function(content.target_url, keys=candidates, **limit).key)
 
 
 def resolve(function: Function, content: Content) -> HttpResponse:
@@ -149,28 +154,31 @@ def record(function: Function, content: Content) -> HttpResponse:
 
 
 def reuse(function: Function, content: Content) -> HttpResponse:
-    """Return a link to {"target_url": …}, a new one if there is none."""
-    short_url, _ = function(content.target_url, owner_id=None, create=content.create)
-    return created(short_url.key)
+    """Return the link to {"target_url": …}, or create one."""
+    short_url, _ = function(content.target_url, owner_id=None, create=content.create_link)
+    return return_created(short_url.key)
 
 
-def answer(function: Function, content: Content) -> HttpResponse:
+def answer_once(function: Function, content: Content) -> HttpResponse:
     """Create a link to {"target_url": …}, which is also the Idempotency-Key."""
 
     def work() -> dict[str, Any]:
-        return {"status": HTTPStatus.CREATED, "body": content.create().key}
+        return {"status": HTTPStatus.CREATED, "body": content.create_link().key}
 
-    record = function(content.space.name, content.target_url, "", work=work)
-    return created(record.body)
+    stored_answer = function(content.space.name, content.target_url, "", work=work)
+    return return_created(stored_answer.body)
 
 
 def spend(function: Function, content: Content) -> HttpResponse:
-    """Create a link to {"target_url": …} from the quota "limit" of the number "spender"."""
-    spender, limit = f"{content.space.name} {content.number('spender')}", content.number("limit")
-    return created(function(spender, content.create, limit=limit, period=QUOTA_PERIOD).key)
+    """Create a link to {"target_url": …} for the number "spender", whose quota is "limit"."""
+    spender = f"{content.space.name} {content.read_number('spender')}"
+    limit = content.read_number("limit")
+    link = function(spender, content.create_link, limit=limit, period=QUOTA_PERIOD)
+    return return_created(link.key)
 
 
-def created(key: str) -> HttpResponse:
+def return_created(key: str) -> HttpResponse:
+    """Return the response of an operation that has created a link, or returns one."""
     return JsonResponse({"key": key}, status=HTTPStatus.CREATED)
 
 
@@ -179,6 +187,6 @@ OPERATIONS: Mapping[str, Callable[[Function, Content], HttpResponse]] = {
     "resolving": resolve,
     "recording_visits": record,
     "reusing": reuse,
-    "idempotency": answer,
+    "idempotency": answer_once,
     "spending": spend,
 }

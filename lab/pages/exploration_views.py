@@ -6,37 +6,38 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from lab.pages.decisions import branch
-from lab.pages.requested import page, read_number
+from lab.pages.decisions import find_current_lines, make_choice_context
+from lab.pages.requested import lab_page, read_number
 from lab.pages.schedules import (
-    choose,
+    choose_schedule,
+    draw_pictures,
     group_by_outcome,
-    moments,
-    neighbours,
-    pictures_of,
-    sheet_of,
-    shown,
+    list_moments,
+    make_neighbour_context,
+    make_schedule_context,
+    make_sheet,
 )
 from lab.recordings.cells import READ_COMMITTED, Cell, find_cell
-from lab.recordings.recording import Recording, read
-from lab.recordings.source import digest, source, split_source
+from lab.recordings.recording import Recording, read_recording
+from lab.recordings.source import hash_source, read_source, split_source
 
 
-@page
+@lab_page
 def exploration(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
-    """Show a cell: all its schedules, and one of them step by step.
+    """Show the schedules of a cell, and the picture of one of them.
 
-    Parameters: `schedule`, by default the counterexample; `predict`, the number of steps after
-    which the others are hidden; `guess`, the visitor's prediction; `level`, the isolation level.
+    The query may have `schedule`, by default the counterexample; `predict`, the number of steps
+    after which the others are hidden; `guess`, the visitor's prediction; `level`, the isolation
+    level.
     """
     cell = find_cell(name, strategy, str(processes), request.GET.get("level", ""))
-    recording = read(cell)
-    chosen = choose(recording, request.GET.get("schedule", ""))
+    recording = read_recording(cell)
+    chosen = choose_schedule(recording, request.GET.get("schedule", ""))
     hidden_after = read_number(request, "predict", maximum=len(chosen.schedule.steps) - 1)
     context = {
-        **cell_context(recording),
-        **neighbours(chosen),
-        **shown(chosen, hidden_after),
+        **make_cell_context(recording),
+        **make_neighbour_context(chosen),
+        **make_schedule_context(chosen, hidden_after),
         "schedule": chosen.schedule,
         "groups": group_by_outcome(recording.ends, chosen.schedule.order),
         "guess": request.GET.get("guess", "")[:100],
@@ -45,43 +46,45 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
     return render(request, "lab/exploration.html", context)
 
 
-@page
+@lab_page
 def scheduler(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Let the visitor choose the process that goes next after the steps `taken`."""
     cell = find_cell(name, strategy, str(processes), request.GET.get("level", ""))
-    return render(request, "lab/scheduler.html", scheduler_context(request, cell))
+    return render(request, "lab/scheduler.html", make_scheduler_context(request, cell))
 
 
-def scheduler_context(request: HttpRequest, cell: Cell) -> dict[str, Any]:
+def make_scheduler_context(request: HttpRequest, cell: Cell) -> dict[str, Any]:
     """Return the context of the scheduler: the choices, the steps `taken`, and the source."""
-    recording = read(cell)
+    recording = read_recording(cell)
     taken = request.GET.get("taken", "")
-    chosen = choose(recording, taken, begins=True)
-    context = cell_context(recording) | branch(chosen, taken) | {"schedule": chosen.schedule}
-    context["parts"] = split_source(
-        cell.strategy, with_docstring=False, processes_by_line=context["lines"]
-    )
-    return context
+    chosen = choose_schedule(recording, taken, begins=True)
+    lines = find_current_lines(chosen.schedule, taken)
+    return {
+        **make_cell_context(recording),
+        **make_choice_context(chosen, taken),
+        "schedule": chosen.schedule,
+        "parts": split_source(cell.strategy, with_docstring=False, processes_by_line=lines),
+    }
 
 
-@page
+@lab_page
 def queue_of_locks(request: HttpRequest) -> HttpResponse:
     """Show three processes that queue for a row."""
-    recording = read(find_cell("lost_update", "select_for_update", "3"))
-    # Each asks for the row before the first one releases it.
-    schedule = choose(recording, "123", begins=True).schedule
-    sheet = sheet_of(recording, schedule, len(schedule.steps))
-    described = f"Schedule {schedule.order}, step by step; the table below says the same"
+    recording = read_recording(find_cell("lost_update", "select_for_update", "3"))
+    # Each process requests the row before the first one releases it.
+    schedule = choose_schedule(recording, "123", begins=True).schedule
+    sheet = make_sheet(recording, schedule, len(schedule.steps))
+    description = f"Schedule {schedule.order}, step by step; the table below says the same"
     context = {
-        **cell_context(recording),
-        **pictures_of(sheet, described),
+        **make_cell_context(recording),
+        **draw_pictures(sheet, description),
         "schedule": schedule,
-        "moments": moments(schedule.steps),
+        "moments": list_moments(schedule.steps),
     }
     return render(request, "lab/queue.html", context)
 
 
-def cell_context(recording: Recording) -> dict[str, Any]:
+def make_cell_context(recording: Recording) -> dict[str, Any]:
     """Return the context that is the same on all pages of a cell."""
     cell = recording.cell
     standard = cell.level == READ_COMMITTED
@@ -94,6 +97,6 @@ def cell_context(recording: Recording) -> dict[str, Any]:
         "cell": cell,
         "recording": recording,
         "count": recording.count,
-        "is_stale": digest(cell.strategy) != recording.count.source,
-        "source": source(cell.strategy),
+        "is_stale": hash_source(cell.strategy) != recording.count.source,
+        "source": read_source(cell.strategy),
     }

@@ -17,18 +17,17 @@ MAX_PAUSE_SECONDS = 120  # between two results of a command that is still runnin
 
 
 def read_last_run() -> dict[str, Any] | None:
-    """Return the last report of `make races`, or None if there is none that can be read.
+    """Return the last report of `make races`, or None without a readable one.
 
-    Its `races` are each race with the rows of its runs, those that lost the largest share first. A
-    row has the run, what it lost as a text, and the counted cell. `is_running` says whether the
-    command still runs.
+    `races` lists each race with its rows, which begin with the largest loss. `is_running` says
+    whether the command still runs.
     """
     try:
         report = json.loads(REPORT.read_text())
         runs = [run for run in report["runs"] if run["script"] in RACES]
         runs.sort(key=lambda run: (run["script"], -run["share"], run["strategy"]))
         races = [
-            (RACES[script], [_row(run) for run in group])
+            (RACES[script], [_make_row(run) for run in group])
             for script, group in groupby(runs, key=lambda run: run["script"])
         ]
         fastest = max((run["per_second"] for run in runs), default=1)
@@ -39,7 +38,8 @@ def read_last_run() -> dict[str, Any] | None:
         return None
 
 
-def _row(run: dict[str, Any]) -> tuple[dict[str, Any], str, CountedCell]:
+def _make_row(run: dict[str, Any]) -> tuple[dict[str, Any], str, CountedCell]:
+    """Return a run, a text of what it lost, and the cell of its race and strategy."""
     cell = find_cell(run["script"], run["strategy"])
     share = f" ({run['share']:.1%})" if run["lost"] else ""
     lost = f"{run['lost']:,} of {run['of']:,}{share}"

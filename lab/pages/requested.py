@@ -13,8 +13,8 @@ from lab.exceptions import NotFound
 View = Callable[..., HttpResponse]
 
 
-def page(view: View) -> View:
-    """Make a view safe and never cached, and answer its NotFound with a 404."""
+def lab_page(view: View) -> View:
+    """Decorate a view of the lab: it is safe and never cached, and its NotFound is a 404."""
 
     @never_cache
     @require_safe
@@ -29,7 +29,7 @@ def page(view: View) -> View:
 
 
 def read_number(request: HttpRequest, name: str, *, maximum: int) -> int | None:
-    """Return a number of the query, or None without it; raise NotFound if it is out of range."""
+    """Return a number of the query, or None if it is missing; raise NotFound for a wrong one."""
     text = request.GET.get(name, "")
     if not text:
         return None

@@ -6,16 +6,19 @@ from django.utils.safestring import mark_safe
 
 from lab.exceptions import NotFound
 from lab.recordings.cells import READ_COMMITTED
-from lab.recordings.recording import Ended, RecordedSchedule, Recording
+from lab.recordings.recording import RecordedSchedule, Recording, ScheduleEnd
 from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, verdict
 from pginterleave.picture.conflicts import marks
 from pginterleave.picture.history import NEW_ROW, locks, prefix, waits
 from pginterleave.picture.layout import drawings, svg
 from pginterleave.picture.wording import Step, words
 
-# The list of schedules on a laptop. In characters: a line, the outcome, the frame of a schedule and
-# the button for more. Then the number of lines.
-LINE, OUTCOME, FRAME, MORE, MAX_LINES = 140, 30, 3, 10, 3
+# The list of schedules on a laptop.
+MAX_LINES = 3
+LINE_WIDTH = 140  # characters
+OUTCOME_WIDTH = 30
+FRAME_WIDTH = 3  # around a schedule
+MORE_WIDTH = 10  # of the button for more schedules
 
 
 class Chosen(NamedTuple):
@@ -26,16 +29,15 @@ class Chosen(NamedTuple):
     schedule: RecordedSchedule
 
 
-def choose(recording: Recording, order: str, *, begins: bool = False) -> Chosen:
+def choose_schedule(recording: Recording, order: str, *, begins: bool = False) -> Chosen:
     """Return the schedule `order`; without an order, the counterexample, or else the first one.
 
-    `begins` asks for the first schedule that begins with `order`. Raises NotFound for an order that
-    is not recorded.
+    With `begins`, return the first schedule that begins with `order`. Raises NotFound for an order
+    that is not recorded.
     """
-    orders = [ended.order for ended in recording.ends]
     wanted = order if order or begins else recording.counterexample
-    for number, recorded in enumerate(orders):
-        if recorded == wanted or (begins and begins_with(recorded, wanted)):
+    for number, end in enumerate(recording.ends):
+        if end.order == wanted or (begins and begins_with(end.order, wanted)):
             return Chosen(recording, number, recording.schedule(number))
     if order:
         raise NotFound(f"There is no recorded schedule {order[:50]!r}.")
@@ -43,17 +45,16 @@ def choose(recording: Recording, order: str, *, begins: bool = False) -> Chosen:
 
 
 def begins_with(order: str, taken: str) -> bool:
-    """Return whether an order begins with the steps `taken`.
-
-    A letter belongs to the digit before it: "2" is another step than "2a".
-    """
+    """Return whether an order begins with the steps `taken`; "2" is another step than "2a"."""
     return order.startswith(taken) and not order.removeprefix(taken)[:1].isalpha()
 
 
-def neighbours(chosen: Chosen) -> dict[str, Any]:
-    ends, number = chosen.recording.ends, chosen.number
+def make_neighbour_context(chosen: Chosen) -> dict[str, Any]:
+    """Return the orders to which the page of a schedule links: the previous and the next ones."""
+    ends = chosen.recording.ends
+    number = chosen.number
     following = ends[number + 1 :] + ends[:number]
-    violating = (ended.order for ended in following if ended.verdict.kind != HOLDS)
+    violating = (end.order for end in following if end.verdict.kind != HOLDS)
     return {
         "number": number + 1,
         "previous": ends[number - 1].order if number else None,
@@ -74,48 +75,53 @@ class Group(NamedTuple):
         return len(self.listed) + len(self.more)
 
 
-def group_by_outcome(ends: list[Ended], current: str) -> list[Group]:
+def group_by_outcome(ends: list[ScheduleEnd], current: str) -> list[Group]:
     """Return the schedules grouped by outcome: wrong ones, refused ones, and those that hold.
 
-    The number of listed ones is limited, so that the picture below begins at about one height.
+    The list has at most MAX_LINES lines, so the picture below it begins at about one height.
     """
-    orders_of: dict[HowItEnds, list[str]] = {}
+    orders_by_outcome: dict[HowItEnds, list[str]] = {}
     for order, outcome in ends:
-        orders_of.setdefault(outcome, []).append(order)
-    kinds = list(SIGNS)
-    lines = max(1, MAX_LINES // len(orders_of))
+        orders_by_outcome.setdefault(outcome, []).append(order)
+    lines = max(1, MAX_LINES // len(orders_by_outcome))
     groups = []
-    for outcome, orders in orders_of.items():
-        width = max(map(len, orders)) + FRAME
-        fitting = max(1, (lines * LINE - OUTCOME) // width)
-        if len(orders) > fitting:
-            fitting = max(1, fitting - MORE // width)
+    for outcome, orders in orders_by_outcome.items():
+        fitting = count_fitting(orders, lines)
         listed = orders[:fitting]
         if current in orders[fitting:]:
             listed[-1] = current
         more = [order for order in orders if order not in listed]
         groups.append(Group(outcome, listed, more))
+    kinds = list(SIGNS)
     return sorted(groups, key=lambda group: (kinds.index(group.verdict.kind), -group.size))
 
 
-def shown(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
-    """Return a schedule as a picture and as the rows of a table.
+def count_fitting(orders: list[str], lines: int) -> int:
+    """Return how many schedules fit into the lines, with a button if others are left."""
+    width = max(map(len, orders)) + FRAME_WIDTH
+    fitting = (lines * LINE_WIDTH - OUTCOME_WIDTH) // width
+    if len(orders) > fitting:
+        fitting -= MORE_WIDTH // width
+    return max(1, fitting)
 
-    The steps after number `hidden_after` are hidden, unless it is None.
+
+def make_schedule_context(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
+    """Return the context of a schedule's page: the pictures, and the rows of a table.
+
+    The steps after number `hidden_after` are hidden; None hides no step.
     """
-    recording, schedule = chosen.recording, chosen.schedule
+    schedule = chosen.schedule
     taken = len(schedule.steps) if hidden_after is None else hidden_after
     hidden = "".join(str(step["process"]) for step in schedule.steps[taken:])
-    sheet = sheet_of(recording, schedule, taken, hidden)
+    sheet = make_sheet(chosen.recording, schedule, taken, hidden)
+    description = f"Schedule {schedule.order}, step by step; the table below says the same"
     return {
-        **pictures_of(
-            sheet, f"Schedule {schedule.order}, step by step; the table below says the same"
-        ),
-        "rows": table_rows(sheet),
+        **draw_pictures(sheet, description),
+        "rows": make_rows(sheet),
         "verdict": sheet.verdict,
         "predict": hidden_after,
         "held": sheet.held,
-        "last": schedule.whole[-1]["observed"] if schedule.whole else recording.initial,
+        "last": schedule.all_steps[-1]["observed"],
         "halfway": len(schedule.steps) // 2,
         "raised": [
             (process, outcome)
@@ -125,18 +131,19 @@ def shown(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
     }
 
 
-def sheet_of(
+def make_sheet(
     recording: Recording, schedule: RecordedSchedule, taken: int, hidden: str = ""
 ) -> Sheet:
-    """Return the sheet of the first `taken` steps; if these are all, also of the second tries.
+    """Return what the pictures of the first `taken` steps are drawn from.
 
-    `hidden` names the processes of the following steps in their order, if the page shows it.
+    After the last step the second tries are drawn, too. `hidden` has the processes of the steps
+    that the picture only announces.
     """
     ended = taken == len(schedule.steps)
     cell = recording.cell
     return Sheet(
-        schedule.whole,
-        schedule.whole if ended else prefix(schedule.steps, taken),
+        schedule.all_steps,
+        schedule.all_steps if ended else prefix(schedule.steps, taken),
         cell.processes,
         recording.initial,
         verdict(schedule.violation, raises=schedule.raises, due=cell.race.invariant),
@@ -146,11 +153,11 @@ def sheet_of(
     )
 
 
-def pictures_of(sheet: Sheet, described: str) -> dict[str, Any]:
+def draw_pictures(sheet: Sheet, description: str) -> dict[str, Any]:
     """Return the pictures of a sheet, wide and narrow, and which signs their legend explains."""
     return {
         "pictures": [
-            mark_safe(svg(drawing, described))  # noqa: S308 - it escapes
+            mark_safe(svg(drawing, description))  # noqa: S308 - it escapes
             for drawing in drawings(sheet)
         ],
         "has_transaction": bool(sheet.transactions),
@@ -159,7 +166,7 @@ def pictures_of(sheet: Sheet, described: str) -> dict[str, Any]:
     }
 
 
-def moments(steps: list[Step]) -> list[dict[str, Any]]:
+def list_moments(steps: list[Step]) -> list[dict[str, Any]]:
     """Return the locks that are held and waited for after each step of a schedule.
 
     The first in the `queue` waits longest.
@@ -168,28 +175,28 @@ def moments(steps: list[Step]) -> list[dict[str, Any]]:
         {
             "number": number,
             "process": step["process"],
-            "said": said.sent if step["waited_for"] else str(said),
+            "sentence": words_of_step.sent if step["waited_for"] else str(words_of_step),
             "held": [lock for lock in locks(steps) if lock.first <= number < lock.last],
             "queue": [wait for wait in waits(steps) if wait.first <= number < wait.last],
         }
-        for number, (step, said) in enumerate(zip(steps, words(steps), strict=True), start=1)
+        for number, (step, words_of_step) in enumerate(zip(steps, words(steps), strict=True), 1)
     ]
 
 
-def table_rows(sheet: Sheet) -> list[dict[str, Any]]:
+def make_rows(sheet: Sheet) -> list[dict[str, Any]]:
     """Return the rows of the timeline: for each step a cell for each process."""
-    rows, marked = [], marks(sheet.conflicts)
+    rows = []
+    marks_by_step = marks(sheet.conflicts)
     for number, step in enumerate(sheet.whole, start=1):
         cells: list[dict[str, Any]] = [{} for _ in range(sheet.processes)]
-        for earlier, other in enumerate(sheet.whole[:number], start=1):
-            cell = cells[other["process"] - 1]
-            if earlier == number:
-                cell |= {"step": step, "marks": marked.get(number, [])}
-                cell["waits"] = number < step["until"] or step["waited_for"]
-            elif other["until"] == number:
-                cell["back"] = {"step": other, "number": earlier}
-            elif other["until"] > number:
-                cell["waiting"] = True
-        told = "".join(sheet.sentences[number - 1 : number])  # empty for a hidden step
-        rows.append({"number": number, "step": step, "cells": cells, "told": told})
+        for earlier, waiting in enumerate(sheet.whole[: number - 1], start=1):
+            if waiting["until"] == number:
+                cells[waiting["process"] - 1]["back"] = {"step": waiting, "number": earlier}
+            elif waiting["until"] > number:
+                cells[waiting["process"] - 1]["waiting"] = True
+        cell = cells[step["process"] - 1]
+        cell |= {"step": step, "marks": marks_by_step.get(number, [])}
+        cell["waits"] = number < step["until"] or step["waited_for"]
+        sentence = "".join(sheet.sentences[number - 1 : number])  # empty for a hidden step
+        rows.append({"number": number, "step": step, "cells": cells, "sentence": sentence})
     return rows

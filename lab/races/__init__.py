@@ -26,7 +26,7 @@ class Operation(NamedTuple):
     races: tuple[Race, ...]
 
 
-# By the folder of the operation's strategies. Pages, commands and tests follow this table.
+# By the folder of the operation's strategies.
 OPERATIONS: dict[str, Operation] = {
     name: Operation(title, STRATEGIES[name], races)
     for name, title, races in (
@@ -41,8 +41,7 @@ OPERATIONS: dict[str, Operation] = {
     )
 }
 
-# Those of the matrix, and all.
-RACES: dict[str, Race] = {
-    race.name: race for operation in OPERATIONS.values() for race in operation.races
-}
+RACES: dict[str, Race] = {}  # of the operations: the matrix on the lab's first page
+for operation in OPERATIONS.values():
+    RACES |= {race.name: race for race in operation.races}
 EVERY_RACE: dict[str, Race] = {**RACES, WRITE_SKEW.name: WRITE_SKEW, **MUSEUM}

@@ -14,25 +14,27 @@ from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.table import STRATEGIES, Strategy
 
 
-def target(process: int) -> str:
+def target_of(process: int) -> str:
+    """Return the target URL to which a process creates its link."""
     return f"https://{process}.example/"
 
 
 def create(strategy: Strategy, process: int) -> ShortUrl:
     """Create a link with the key `same`, which all processes try first, or with `own{process}`."""
-    link: ShortUrl = strategy.function(target(process), keys=["same", f"own{process}"])
+    link: ShortUrl = strategy.function(target_of(process), keys=["same", f"own{process}"])
     return link
 
 
 def create_in_a_transaction(strategy: Strategy, process: int) -> ShortUrl:
+    """Create a link and a notification of it in one transaction."""
     with transaction.atomic():
         link = create(strategy, process)
-        Notification.objects.create(text=f"{link.key} leads to {target(process)}")
+        Notification.objects.create(text=f"{link.key} leads to {target_of(process)}")
     return link
 
 
 def create_with_a_custom_key(strategy: Strategy, process: int) -> object:
-    return strategy.function(target(process), keys=["wanted"])
+    return strategy.function(target_of(process), keys=["wanted"])
 
 
 def delete_all_links(strategy: Strategy) -> None:
@@ -45,15 +47,15 @@ def delete_all_links(strategy: Strategy) -> None:
 def set_next_id(number: int, model: type[Model] = ShortUrl) -> None:
     """Set the id's sequence to `number`, so that every schedule makes the same rows."""
     with connection.cursor() as cursor:
-        sequence = "setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
-        cursor.execute(f"SELECT {sequence}", [model._meta.db_table, number])
+        statement = "SELECT setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
+        cursor.execute(statement, [model._meta.db_table, number])
 
 
-def first_key_taken(strategy: Strategy) -> None:
-    """Create the link of another process, 9, with the key that `strategy` will try first."""
+def make_link_with_first_key(strategy: Strategy) -> None:
+    """Create a link of process 9, which takes no part, with the key that others try first."""
     delete_all_links(strategy)
-    link = strategy.function(target(9), keys=["same"])
-    # An id that the sequence does not reach; permuted_sequence makes keys from it.
+    link = strategy.function(target_of(9), keys=["same"])
+    # An id that the sequence does not reach; permuted_sequence makes keys from ids.
     ShortUrl.objects.filter(pk=link.pk).update(id=10**12)
     set_next_id(link.pk)
 
@@ -63,34 +65,36 @@ def check_own_links(outcomes: list[Outcome], already_there: int = 0) -> str:
     for process, outcome in enumerate(outcomes, 1):
         if violation := check_own_link(process, outcome.returned):
             return violation
-    count, due = ShortUrl.objects.count(), len(outcomes) + already_there
-    return "" if count == due else f"there are {count} links, not {due}"
+    count = ShortUrl.objects.count()
+    expected = len(outcomes) + already_there
+    return "" if count == expected else f"there are {count} links, not {expected}"
 
 
 def check_own_link(process: int, returned: object) -> str:
     """Check that a process has got a link that leads to its own target."""
     if not isinstance(returned, ShortUrl):
         return f"process {process} is returned {returned!r}, which is not a ShortUrl"
-    if returned.target_url != target(process):
+    if returned.target_url != target_of(process):
         return f"process {process} is returned another process's link, {returned.key}"
     saved = ShortUrl.objects.filter(key=returned.key).first()
     if saved is None:
         return f"process {process} is returned {returned.key}, which is not in the database"
-    if saved.target_url != target(process):
+    if saved.target_url != target_of(process):
         return f"{saved.key} does not lead to the target of process {process}"
     return f"{saved.key}, the link of process {process}, is deleted" if saved.deleted_at else ""
 
 
-def no_stolen_key(outcomes: list[Outcome]) -> str:
+def check_no_stolen_key(outcomes: list[Outcome]) -> str:
+    """Check that the link of process 9 has not changed, and that each process has made a link."""
     taken = ShortUrl.objects.filter(pk=10**12).first()
     if taken is None or taken.deleted_at:
         return "the link that had the key is deleted"
-    if taken.target_url != target(9):
+    if taken.target_url != target_of(9):
         return f"{taken.key} now leads to {taken.target_url}"
     return check_own_links(outcomes, already_there=1)
 
 
-def own_links_and_notifications(outcomes: list[Outcome]) -> str:
+def check_own_links_and_notifications(outcomes: list[Outcome]) -> str:
     violation = check_own_links(outcomes)
     written = Notification.objects.count()
     if not violation and written != len(outcomes):
@@ -98,14 +102,17 @@ def own_links_and_notifications(outcomes: list[Outcome]) -> str:
     return violation
 
 
-def one_owner(outcomes: list[Outcome]) -> str:
+def check_one_owner(outcomes: list[Outcome]) -> str:
+    """Check that one process has got a link with the custom key."""
     owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
     if len(owners) != 1:
         return f"processes {owners} are told that the key is theirs"
-    return check_own_link(owners[0], outcomes[owners[0] - 1].returned)
+    (owner,) = owners
+    return check_own_link(owner, outcomes[owner - 1].returned)
 
 
-def links() -> str:
+def describe_links() -> str:
+    """Return each key and where it leads, as the lab shows the rows."""
     rows = ShortUrl.objects.order_by("id").values_list("key", "target_url")
     return ", ".join(f"{key} → {url}" for key, url in rows) or "no links"
 
@@ -118,11 +125,11 @@ _race = partial(
     setup=delete_all_links,
     process=create,
     check=check_own_links,
-    rows=links,
+    rows=describe_links,
 )
 # A key made of the time is free, unless two processes read the clock at once.
-TRIES_KEYS = {n: s for n, s in STRATEGIES["creating"].items() if n != "timestamp_key"}
-TAKES_KEYS = {n: s for n, s in TRIES_KEYS.items() if n != "permuted_sequence"}
+TRIES_KEYS = {k: v for k, v in STRATEGIES["creating"].items() if k != "timestamp_key"}
+TAKES_KEYS = {k: v for k, v in TRIES_KEYS.items() if k != "permuted_sequence"}
 
 RACES = (
     _race(
@@ -136,8 +143,8 @@ RACES = (
         ),
         counts=(1,),
         strategies=TRIES_KEYS,
-        setup=first_key_taken,
-        check=no_stolen_key,
+        setup=make_link_with_first_key,
+        check=check_no_stolen_key,
     ),
     _race(
         name="toctou",
@@ -159,7 +166,7 @@ RACES = (
             "savepoint was set before."
         ),
         process=create_in_a_transaction,
-        check=own_links_and_notifications,
+        check=check_own_links_and_notifications,
     ),
     _race(
         name="custom_key",
@@ -172,7 +179,7 @@ RACES = (
         counts=(2,),
         strategies=TAKES_KEYS,
         process=create_with_a_custom_key,
-        check=one_owner,
+        check=check_one_owner,
         expected=(KeySpaceExhausted,),
     ),
 )

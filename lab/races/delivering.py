@@ -20,15 +20,16 @@ NUMBER = "SELECT nextval(pg_get_serial_sequence('shorturl_subscription', 'id'))"
 Sent = tuple[int, int, str]  # a number in the order of all deliveries, and the event's id and key
 
 
-def two_events(strategy: Strategy) -> None:
+def make_two_events(strategy: Strategy) -> None:
     make_events(EVENTS)
 
 
-def event_of_another_link(strategy: Strategy) -> None:
+def make_event_of_another_link(strategy: Strategy) -> None:
     make_events(LATE_EVENTS[1:])
 
 
 def make_events(events: list[tuple[int, str]]) -> None:
+    """Replace all events by these of the receiver: each an id, and the key of its link."""
     LinkEvent.objects.all().delete()
     Subscription.objects.get_or_create(id=RECEIVER, url="https://receiver.example/")
     set_next_id(1, LinkEvent)
@@ -38,18 +39,18 @@ def make_events(events: list[tuple[int, str]]) -> None:
     )
 
 
-def write_late() -> list[Sent]:
-    """Write an event of `a` in a transaction, with a smaller id than the other events have."""
+def write_late_event() -> list[Sent]:
+    """Write an event of the link `a`, with a smaller id than the event that is there already."""
     with transaction.atomic():
         LinkEvent.objects.create(key="a", subscription_id=RECEIVER)
     return []
 
 
 def deliver(strategy: Strategy, process: int, *, killed: bool = False) -> list[Sent]:
-    """Deliver once, and return what was sent; a process that is `killed` sends nothing.
+    """Deliver once, and return what was sent. A process that is `killed` sends nothing.
 
-    Sending is a statement, so other processes' steps can come before and after it. It draws a
-    number, which a rollback does not give back, as a rollback does not undo a sent request.
+    To send an event is to draw a number from a sequence: a step of its own among the steps of the
+    other processes, which a rollback does not undo.
     """
     sent: list[Sent] = []
 
@@ -65,14 +66,17 @@ def deliver(strategy: Strategy, process: int, *, killed: bool = False) -> list[S
     return sent
 
 
-def deliver_and_be_killed_first(strategy: Strategy, process: int) -> list[Sent]:
+def deliver_with_process_1_killed(strategy: Strategy, process: int) -> list[Sent]:
+    """Deliver once; process 1 is killed before it sends."""
     return deliver(strategy, process, killed=process == 1)
 
 
-def once_in_order(outcomes: list[Outcome], due: list[tuple[int, str]] = EVENTS) -> str:
-    """Compare the events that were sent, and then those that wait, with the events that are due."""
-    sent = sorted(delivery for outcome in outcomes for delivery in outcome.returned)
-    events = [(pk, key) for _, pk, key in sent]
+def check_sent_once_in_order(outcomes: list[Outcome], due: list[tuple[int, str]] = EVENTS) -> str:
+    """Check that each event is sent once or still waits, and that a link's events are in order."""
+    sent: list[Sent] = []
+    for outcome in outcomes:
+        sent += outcome.returned
+    events = [(pk, key) for _, pk, key in sorted(sent)]
     waiting = LinkEvent.objects.order_by("id").exclude(id__in=[pk for pk, _ in events])
     events += waiting.values_list("id", "key")
     for pk, key in due:
@@ -85,7 +89,8 @@ def once_in_order(outcomes: list[Outcome], due: list[tuple[int, str]] = EVENTS) 
     return ""
 
 
-def waiting_events() -> str:
+def describe_events() -> str:
+    """Return the events that wait, as the lab shows the rows."""
     events = LinkEvent.objects.order_by("id").values_list("id", "key", "not_before")
     rows = [f"{pk} of {key}{', claimed' if until else ''}" for pk, key, until in events]
     return "; ".join(rows) or "no events"
@@ -95,10 +100,10 @@ _race = partial(
     Race,
     operation="delivering",
     strategies=STRATEGIES["delivering"],
-    setup=two_events,
+    setup=make_two_events,
     process=deliver,
-    check=once_in_order,
-    rows=waiting_events,
+    check=check_sent_once_in_order,
+    rows=describe_events,
 )
 
 RACES = (
@@ -122,7 +127,7 @@ RACES = (
             "memory, a machine that is switched off. PostgreSQL undoes what is not committed. What "
             "is committed by then must not say that the event is done."
         ),
-        process=deliver_and_be_killed_first,
+        process=deliver_with_process_1_killed,
     ),
     _race(
         name="late_event",
@@ -135,8 +140,8 @@ RACES = (
             "Events of one link are committed in the order of their ids, because each change of a "
             "link waits for its row."
         ),
-        setup=event_of_another_link,
-        first=write_late,
-        check=partial(once_in_order, due=LATE_EVENTS),
+        setup=make_event_of_another_link,
+        first=write_late_event,
+        check=partial(check_sent_once_in_order, due=LATE_EVENTS),
     ),
 )

@@ -3,14 +3,14 @@
 from functools import partial
 from typing import Any
 
-from lab.races.creating import delete_all_links, links, target
+from lab.races.creating import delete_all_links, describe_links, target_of
 from lab.races.race import AGAIN, Race
 from pginterleave import Outcome
 from shorturl.exceptions import InFlight
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies.table import STRATEGIES, Strategy
 
-TARGET = target(0)
+TARGET = target_of(0)
 REQUEST = ("somebody", "the-key", "the fingerprint")
 
 
@@ -18,11 +18,12 @@ class Killed(Exception):
     """Ends a process in the middle of its work."""
 
 
-def send(strategy: Strategy, process: int, *, killed: bool = False) -> object:
-    """Send the request; it has to be sent again if it is in progress or the process is `killed`.
+def send_request(strategy: Strategy, process: int, *, killed: bool = False) -> object:
+    """Send the request, and return its answer.
 
-    The work of a killed process raises, so atomic() rolls back, as PostgreSQL does when a session
-    ends. The client gets no answer, and sends the request again.
+    Returns AGAIN, as the client sends the request again, if it is in progress or the process is
+    `killed`. A killed process raises in its work, so atomic() rolls back, as PostgreSQL does when a
+    session ends.
     """
 
     def work() -> dict[str, Any]:
@@ -37,17 +38,18 @@ def send(strategy: Strategy, process: int, *, killed: bool = False) -> object:
         return AGAIN
 
 
-def send_and_be_killed_first(strategy: Strategy, process: int) -> object:
-    return send(strategy, process, killed=process == 1)
+def send_request_with_process_1_killed(strategy: Strategy, process: int) -> object:
+    """Send the request; process 1 is killed in the middle of its work."""
+    return send_request(strategy, process, killed=process == 1)
 
 
-def no_links_and_no_answers(strategy: Strategy) -> None:
+def delete_links_and_answers(strategy: Strategy) -> None:
     delete_all_links(strategy)
     IdempotencyRecord.objects.all().delete()
 
 
-def exactly_once(outcomes: list[Outcome]) -> str:
-    """Compare the links with the answer that each process gets, at its second try if it has one."""
+def check_created_once(outcomes: list[Outcome]) -> str:
+    """Check that there is one link, and that each process is answered with its key."""
     created = list(ShortUrl.objects.order_by("id").values_list("key", flat=True))
     if len(created) != 1:
         return f"the work was done {len(created)} times: {created}"
@@ -62,10 +64,10 @@ def exactly_once(outcomes: list[Outcome]) -> str:
     return ""
 
 
-def links_and_answers() -> str:
+def describe_links_and_answers() -> str:
     statuses = IdempotencyRecord.objects.values_list("status", flat=True)
     answers = ", ".join(str(status) if status else "in progress" for status in statuses)
-    return f"{links()}; {answers or 'no answer'}"
+    return f"{describe_links()}; {answers or 'no answer'}"
 
 
 _race = partial(
@@ -73,10 +75,10 @@ _race = partial(
     operation="idempotency",
     counts=(2, 3),
     strategies=STRATEGIES["idempotency"],
-    setup=no_links_and_no_answers,
-    second_try=send,
-    check=exactly_once,
-    rows=links_and_answers,
+    setup=delete_links_and_answers,
+    second_try=send_request,
+    check=check_created_once,
+    rows=describe_links_and_answers,
 )
 
 RACES = (
@@ -89,7 +91,7 @@ RACES = (
             "Nothing was lost: the first request is only slow, and now both are in progress. The "
             "key says that they are the same request, and the link must be created once."
         ),
-        process=send,
+        process=send_request,
     ),
     _race(
         name="killed_before_the_answer",
@@ -100,6 +102,6 @@ RACES = (
             "whether the work was done, and sends the request again with the same key. Either "
             "nothing is left of the work, or its answer is stored."
         ),
-        process=send_and_be_killed_first,
+        process=send_request_with_process_1_killed,
     ),
 )

@@ -1,7 +1,7 @@
 """What a race is, and how it is explored."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Thread
@@ -15,7 +15,7 @@ from shorturl.strategies.resolving import in_memory, slotted_counter
 from shorturl.strategies.table import Strategy
 
 Function = Callable[[], object]
-RunAgain = Callable[[int, Function], Outcome]  # runs a second try of the process with a number
+RunSecondTry = Callable[[int, Function], Outcome]  # gets the number of the process
 AGAIN = "has to try again"  # what a process returns that runs once more when all have ended
 
 
@@ -24,11 +24,15 @@ class Race:
     """A situation in which a strategy can violate an invariant.
 
     `situation` says what the processes do, `invariant` what must hold afterwards, and `story` why
-    it may not. `setup(strategy)` makes the first rows. Each process calls `process(strategy,
-    number)`, but for those that do `first` or `last` instead. One that returns AGAIN calls
-    `second_try(strategy, number)` when all have ended, by default `process`. `check(outcomes)`
-    then returns what does not hold, or "". An exception of a process violates the invariant too,
-    unless its class is in `expected`. `rows()` says what the rows contain at any time.
+    the invariant may be violated.
+
+    `setup(strategy)` makes the first rows. Each process calls `process(strategy, number)`; with
+    `first` the first process calls that, and with `last` the last one. A process that returns AGAIN
+    calls `second_try(strategy, number)`, by default `process`, when all have ended.
+
+    Then `check(outcomes)` returns a text that says how the invariant is violated, or "". An
+    exception of a process is a violation, too, unless its class is in `expected`. `rows()`
+    describes the rows at any time.
     """
 
     name: str
@@ -51,22 +55,23 @@ class Race:
     def title(self) -> str:
         return self.name.replace("_", " ").capitalize().replace("Toctou", "TOCTOU")
 
-    def strategy(self, name: str) -> Strategy:
+    def find_strategy(self, name: str) -> Strategy:
+        """Return the strategy of this name; raise NotFound."""
         if name not in self.strategies:
             names = ", ".join(self.strategies)
             raise NotFound(f"{self.name} has no strategy {name!r}; it has {names}.")
         return self.strategies[name]
 
-    def number_of_processes(self, text: str) -> int:
-        """Return the number that is written so; "" is the smallest. Raises NotFound."""
+    def parse_processes(self, text: str) -> int:
+        """Return a number of processes, by default the smallest; raise NotFound."""
         if text and text not in map(str, self.counts):
             numbers = " or ".join(map(str, self.counts))
             plural = "es" * (self.counts != (1,))
             raise NotFound(f"{self.name} takes {numbers} process{plural}, not {text}.")
         return int(text or self.counts[0])
 
-    def functions(self, strategy: Strategy, processes: int) -> list[Function]:
-        """Return what each process does."""
+    def make_functions(self, strategy: Strategy, processes: int) -> list[Function]:
+        """Return the function that each process calls."""
         numbers = range(1, processes + 1)
         functions: list[Function] = [partial(self.process, strategy, number) for number in numbers]
         if self.first:
@@ -80,53 +85,53 @@ class Race:
         strategy: Strategy,
         processes: int,
         *,
-        run_again: RunAgain | None = None,
+        run_second_try: RunSecondTry | None = None,
         **arguments: Any,
     ) -> Exploration:
         """Run every schedule of a strategy.
 
-        `run_again` runs each second try, by default in this process without its steps being seen.
-        The other `arguments` are those of pginterleave.explore().
+        `run_second_try` runs a second try, by default in this thread and without a record of its
+        steps. The other `arguments` are those of pginterleave.explore().
         """
         with without_chance():
             return explore(
-                self.functions(strategy, processes),
+                self.make_functions(strategy, processes),
                 setup=partial(self.setup, strategy),
-                invariant=partial(self._judge, strategy, run_again or run_second_try),
+                invariant=partial(self._check, strategy, run_second_try or run_unrecorded),
                 expected=self.expected,
                 **arguments,
             )
 
     def run(self, strategy: Strategy, processes: int, order: str) -> Schedule:
-        """Run the one schedule written `order`, observing the rows after each step."""
+        """Run one schedule, given by its order, and observe the rows after each step."""
         with without_chance():
             return run_schedule(
                 order,
-                self.functions(strategy, processes),
+                self.make_functions(strategy, processes),
                 setup=partial(self.setup, strategy),
-                invariant=partial(self._judge, strategy, run_second_try),
+                invariant=partial(self._check, strategy, run_unrecorded),
                 expected=self.expected,
                 options=Options(observe=self.rows),
             )
 
-    def _judge(self, strategy: Strategy, run_again: RunAgain, outcomes: list[Outcome]) -> str:
-        """Run the second tries, and return what does not hold then, or ""."""
-        final = list(outcomes)
-        second_try = self.second_try or self.process
+    def _check(
+        self, strategy: Strategy, run_second_try: RunSecondTry, outcomes: list[Outcome]
+    ) -> str:
+        """Run the second tries, and check the invariant with their outcomes."""
+        final = []
+        function = self.second_try or self.process
         for number, outcome in enumerate(outcomes, start=1):
             if outcome.returned is AGAIN:
-                again = final[number - 1] = run_again(number, partial(second_try, strategy, number))
-                if again.raised and not isinstance(again.raised, self.expected):
-                    error = type(again.raised).__name__
+                outcome = run_second_try(number, partial(function, strategy, number))
+                if outcome.raised and not isinstance(outcome.raised, self.expected):
+                    error = type(outcome.raised).__name__
                     return f"process {number} raises {error} when it tries again"
+            final.append(outcome)
         return self.check(final)
 
 
-def run_second_try(_number: int, function: Function) -> Outcome:
-    """Run a second try in this process, and return its outcome.
-
-    Only the recorder, which has a function of its own, needs the number.
-    """
+def run_unrecorded(_number: int, function: Function) -> Outcome:
+    """Run a second try in this thread, and return its outcome."""
     try:
         return Outcome(returned=function())
     except Exception as error:
@@ -135,16 +140,15 @@ def run_second_try(_number: int, function: Function) -> Outcome:
 
 @contextmanager
 def without_chance() -> Iterator[None]:
-    """Within the block, let all processes read the same time and draw the same slot.
+    """Let the worst case of the strategies that rely on chance happen within the block.
 
-    No timer fires. So the worst case of a strategy that relies on chance happens.
+    All processes read the same time and draw the same slot. No timer fires, so what a process has
+    in its memory is lost.
     """
-    with ExitStack() as patches:
-        for module, name, value in (
-            (timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
-            (in_memory, "Timer", lambda *_: Thread()),  # which does nothing
-            (in_memory, "HITS", in_memory.Hits()),  # lost with the process
-            (slotted_counter, "randrange", lambda _: 0),
-        ):
-            patches.enter_context(patch.object(module, name, value))
+    with (
+        patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
+        patch.object(in_memory, "Timer", lambda *_: Thread()),  # a thread that does nothing
+        patch.object(in_memory, "HITS", in_memory.Hits()),
+        patch.object(slotted_counter, "randrange", lambda _: 0),
+    ):
         yield

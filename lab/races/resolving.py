@@ -14,26 +14,29 @@ from shorturl.strategies.exhibits.totals import TOTAL_HITS
 from shorturl.strategies.resolving import combined
 from shorturl.strategies.table import STRATEGIES, Strategy
 
-OLD, NEW = "https://old.example/", "https://new.example/"
+OLD = "https://old.example/"
+NEW = "https://new.example/"
 OTHER = "https://other.example/"
 LONG_AGO = datetime(2022, 4, 29, tzinfo=UTC)
 EXPIRED = LONG_AGO + timedelta(hours=1)
 
 
-def fresh_links(strategy: Strategy) -> None:
+def make_links(strategy: Strategy) -> None:
+    """Make two links, `a` and `b`, in place of all others."""
     erase(ShortUrl.objects.all())
     ShortUrl.objects.create(id=1, key="a", target_url=OLD, created_at=LONG_AGO)
     ShortUrl.objects.create(id=2, key="b", target_url=OTHER, created_at=LONG_AGO)
 
 
-def one_use_left(strategy: Strategy) -> None:
-    fresh_links(strategy)
+def make_links_with_one_use(strategy: Strategy) -> None:
+    """Make two links, of which `a` may be followed once."""
+    make_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
 
-def uses_for_all(strategy: Strategy) -> None:
-    """Allow as many uses as there can be processes, so that none is refused."""
-    fresh_links(strategy)
+def make_links_with_many_uses(strategy: Strategy) -> None:
+    """Make two links, of which `a` may be followed by as many processes as there can be."""
+    make_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES)
 
 
@@ -43,6 +46,7 @@ def follow(strategy: Strategy, process: int) -> ShortUrl:
 
 
 def follow_if_live(strategy: Strategy, process: int, key: str = "a") -> ShortUrl | None:
+    """Follow a link; return None if it is deleted, expired or used up."""
     try:
         link: ShortUrl = strategy.function(key)
     except ShortUrl.DoesNotExist:
@@ -50,7 +54,7 @@ def follow_if_live(strategy: Strategy, process: int, key: str = "a") -> ShortUrl
     return link
 
 
-def edit() -> None:
+def edit_target() -> None:
     ShortUrl.objects.filter(key="a").update(target_url=NEW)
 
 
@@ -58,34 +62,34 @@ def raise_limit() -> None:
     ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES + 1)
 
 
-def expire() -> int:
-    """Make the link expire, and return its hits."""
+def expire_link() -> int:
+    """Make the link `a` expire, and return its hits."""
     ShortUrl.objects.filter(key="a").update(expires_at=EXPIRED)
-    return hits_by_key()["a"]
+    return read_hits()["a"]
 
 
-def delete() -> int:
-    """Delete the link, and return its hits."""
+def delete_link() -> int:
+    """Delete the link `a`, and return its hits."""
     ShortUrl(pk=1).delete()
-    return hits_by_key()["a"]
+    return read_hits()["a"]
 
 
-def lock_and_edit() -> None:
+def lock_and_edit_target() -> None:
     with transaction.atomic():
         ShortUrl.objects.select_for_update().get(key="a")
-        edit()
+        edit_target()
 
 
-def both_keys(process: int) -> tuple[str, str]:
-    """Return the two keys in the order of a process: odd ones take `a` first, even ones `b`."""
+def order_keys(process: int) -> tuple[str, str]:
+    """Return both keys: processes with an odd number follow `a` first, others `b`."""
     return ("a", "b") if process % 2 else ("b", "a")
 
 
 def follow_both(strategy: Strategy, process: int) -> str:
-    """Follow two links in one transaction; the victim of a deadlock has to try again."""
+    """Follow both links in one transaction; return AGAIN for the victim of a deadlock."""
     try:
         with transaction.atomic():
-            for key in both_keys(process):
+            for key in order_keys(process):
                 strategy.function(key)
     except OperationalError as error:
         if isinstance(error.__cause__, errors.DeadlockDetected):
@@ -95,11 +99,11 @@ def follow_both(strategy: Strategy, process: int) -> str:
 
 
 def count_both(strategy: Strategy, process: int) -> set[str]:
-    """Count a hit of two keys, in one statement if the strategy can; return the counted keys.
+    """Count a hit of each link, in one statement if the strategy is `combined`.
 
-    A key that the statement has not counted is resolved alone.
+    A link whose hit the statement has not counted is followed alone. Return the counted keys.
     """
-    keys = both_keys(process)
+    keys = order_keys(process)
     counted = set[str]()
     if strategy.function is combined.resolve:
         with connection.cursor() as cursor:
@@ -110,73 +114,78 @@ def count_both(strategy: Strategy, process: int) -> set[str]:
     return counted
 
 
-def redirected(outcomes: list[Outcome]) -> str:
+def check_redirects(outcomes: list[Outcome]) -> str:
     """Check that each process is redirected to a target that the link has had."""
     for process, outcome in enumerate(outcomes, 1):
-        leads_to = getattr(outcome.returned, "target_url", None)
-        if leads_to not in (OLD, NEW):
-            return f"process {process} is redirected to {leads_to}"
+        target_url = getattr(outcome.returned, "target_url", None)
+        if target_url not in (OLD, NEW):
+            return f"process {process} is redirected to {target_url}"
     return ""
 
 
-def hits_by_key() -> dict[str, int]:
+def read_hits() -> dict[str, int]:
+    """Return the hits of both links, by key."""
     links = ShortUrl.objects.annotate(total_hits=TOTAL_HITS).order_by("key")
     return dict(links.values_list("key", "total_hits"))
 
 
-def hits_are(due: int) -> str:
-    hits = hits_by_key()
-    if hits["a"] != due:
-        return f"hits = {hits['a']}, not {due}"
+def check_hits(expected: int) -> str:
+    """Check the hits of `a`, and that `b` has none."""
+    hits = read_hits()
+    if hits["a"] != expected:
+        return f"hits = {hits['a']}, not {expected}"
     return f"hits = {hits['b']} of b, which was not followed" if hits["b"] else ""
 
 
-def no_lost_hit(outcomes: list[Outcome]) -> str:
-    return redirected(outcomes) or hits_are(len(outcomes))
+def check_no_lost_hit(outcomes: list[Outcome]) -> str:
+    return check_redirects(outcomes) or check_hits(len(outcomes))
 
 
-def no_lost_edit(outcomes: list[Outcome]) -> str:
+def check_no_lost_edit(outcomes: list[Outcome]) -> str:
+    """Check the target, which the last process has edited, and the hits of the others."""
     *follows, _edit = outcomes
-    if violation := redirected(follows):
+    if violation := check_redirects(follows):
         return violation
     if ShortUrl.objects.get(key="a").target_url != NEW:
         return "the edit of the target is undone"
-    return hits_are(len(follows))
+    return check_hits(len(follows))
 
 
-def no_undone_deletion(outcomes: list[Outcome]) -> str:
-    """Compare the row, which stays as a tombstone, with the number of redirects."""
+def check_no_undone_deletion(outcomes: list[Outcome]) -> str:
+    """Check that the link is still deleted, and that every redirect is counted."""
     *follows, _delete = outcomes
     if ShortUrl.objects.get(key="a").deleted_at is None:
         return "the deletion is undone"
     redirects = sum(outcome.returned is not None for outcome in follows)
-    hits = hits_by_key()["a"]
+    hits = read_hits()["a"]
     return f"{redirects} redirected, and hits = {hits}" if hits < redirects else ""
 
 
-def one_use(outcomes: list[Outcome]) -> str:
+def check_one_use(outcomes: list[Outcome]) -> str:
+    """Check that one process is redirected, and that one hit is counted."""
     redirects = sum(outcome.returned is not None for outcome in outcomes)
     if redirects != 1:
         return f"{redirects} redirected by a link with one use left"
-    return hits_are(1)
+    return check_hits(1)
 
 
-def no_lost_limit(outcomes: list[Outcome]) -> str:
+def check_no_lost_limit(outcomes: list[Outcome]) -> str:
+    """Check the limit, which the last process has raised, and the hits of the others."""
     *follows, _raise_limit = outcomes
-    if violation := redirected(follows):
+    if violation := check_redirects(follows):
         return violation
     limit = ShortUrl.objects.get(key="a").max_hits
     is_raised = limit == MAX_PROCESSES + 1
-    return hits_are(len(follows)) if is_raised else f"the limit is {limit} again"
+    return check_hits(len(follows)) if is_raised else f"the limit is {limit} again"
 
 
-def no_hit_after_expiry(outcomes: list[Outcome]) -> str:
-    """Return the violation, or "": as many hits as redirects, and none since the expiry."""
+def check_no_hit_after_expiry(outcomes: list[Outcome]) -> str:
+    """Check that every redirect is counted, and that no hit was counted after the expiry."""
     *follows, expiry = outcomes
     if ShortUrl.objects.get(key="a").expires_at != EXPIRED:
         return "the expiry is undone"
     redirects = sum(outcome.returned is not None for outcome in follows)
-    hits = hits_by_key()["a"]
+    hits = read_hits()["a"]
     if hits != redirects:
         return f"{redirects} redirected, and hits = {hits}"
     if hits != expiry.returned:
@@ -184,61 +193,75 @@ def no_hit_after_expiry(outcomes: list[Outcome]) -> str:
     return ""
 
 
-def no_lost_hit_of_both(outcomes: list[Outcome]) -> str:
-    hits = hits_by_key()
-    due = len(outcomes)
-    return "" if set(hits.values()) == {due} else f"hits = {hits['a']} and {hits['b']}, not {due}"
+def check_no_lost_hit_of_both(outcomes: list[Outcome]) -> str:
+    """Check that each link has a hit of each process."""
+    hits = read_hits()
+    expected = len(outcomes)
+    if set(hits.values()) == {expected}:
+        return ""
+    return f"hits = {hits['a']} and {hits['b']}, not {expected}"
 
 
-def hits_as_told(outcomes: list[Outcome]) -> str:
-    """Compare the hits of both keys with the keys that the processes were told are counted."""
-    counted = [outcome.returned for outcome in outcomes if outcome.returned]
-    hits = hits_by_key()
-    due = {key: sum(key in keys for keys in counted) for key in "ab"}
-    if hits != due:
-        return f"hits = {hits['a']} and {hits['b']}, and {due['a']} and {due['b']} redirected"
-    return "" if due["b"] == len(counted) else "b is not locked, and a hit of it is not counted"
+def check_hits_of_both(outcomes: list[Outcome]) -> str:
+    """Check that each redirect is counted, and that each process has followed `b`."""
+    counted = [outcome.returned for outcome in outcomes if outcome.returned]  # the keys of each
+    hits = read_hits()
+    redirects = {key: sum(key in keys for keys in counted) for key in "ab"}
+    if hits != redirects:
+        return (
+            f"hits = {hits['a']} and {hits['b']}, "
+            f"and {redirects['a']} and {redirects['b']} redirected"
+        )
+    if redirects["b"] != len(counted):
+        return "b is not locked, and a hit of it is not counted"
+    return ""
 
 
-def no_lost_edit_of_both(outcomes: list[Outcome]) -> str:
+def check_no_lost_edit_of_both(outcomes: list[Outcome]) -> str:
+    """Check the target of `a`, which the last process has edited, and the hits of both links."""
     if ShortUrl.objects.get(key="a").target_url != NEW:
         return "the edit of the target is undone"
-    if hits_by_key()["a"] != len(outcomes) - 1:
-        return f"hits = {hits_by_key()['a']} of a, not {len(outcomes) - 1}"
-    return hits_as_told(outcomes)
+    if read_hits()["a"] != len(outcomes) - 1:
+        return f"hits = {read_hits()['a']} of a, not {len(outcomes) - 1}"
+    return check_hits_of_both(outcomes)
 
 
-def no_hit_of_a_deleted_link(outcomes: list[Outcome]) -> str:
+def check_no_hit_of_deleted_link(outcomes: list[Outcome]) -> str:
+    """Check that `a` has no hit since its deletion, which returned the hits."""
     *counts, deletion = outcomes
-    if hits_by_key()["a"] != deletion.returned:
-        return f"hits = {deletion.returned} when a was deleted, and now {hits_by_key()['a']}"
-    return hits_as_told(counts)
+    if read_hits()["a"] != deletion.returned:
+        return f"hits = {deletion.returned} when a was deleted, and now {read_hits()['a']}"
+    return check_hits_of_both(counts)
 
 
-def one_use_of_a(outcomes: list[Outcome]) -> str:
-    return hits_as_told(outcomes) or ("" if hits_by_key()["a"] == 1 else "a was not used up")
+def check_one_use_of_a(outcomes: list[Outcome]) -> str:
+    """Check that `a`, which had one use left, is used up, and the hits of both links."""
+    if violation := check_hits_of_both(outcomes):
+        return violation
+    return "" if read_hits()["a"] == 1 else "a was not used up"
 
 
-def row_of_a() -> str:
+def describe_link() -> str:
+    """Return the row of `a`, as the lab shows the rows."""
     link = ShortUrl.objects.get(key="a")
     deleted = ", deleted" if link.deleted_at else ""
     edited = ", target = NEW" if link.target_url == NEW else ""
     limit = f" of {link.max_hits}" if link.max_hits else ""
     expired = ", expired" if link.expires_at else ""
-    return f"hits = {hits_by_key()['a']}{limit}{edited}{deleted}{expired}"
+    return f"hits = {read_hits()['a']}{limit}{edited}{deleted}{expired}"
 
 
-def rows_of_both() -> str:
-    return ", ".join(f"{key}: {number}" for key, number in hits_by_key().items())
+def describe_hits_of_both() -> str:
+    return ", ".join(f"{key}: {number}" for key, number in read_hits().items())
 
 
 _race = partial(
     Race,
     operation="resolving",
     strategies=STRATEGIES["resolving"],
-    setup=fresh_links,
+    setup=make_links,
     process=follow,
-    rows=row_of_a,
+    rows=describe_link,
 )
 _several_keys = partial(
     _race,
@@ -247,7 +270,7 @@ _several_keys = partial(
         name: STRATEGIES["resolving"][name] for name in ("naive", "update_returning", "combined")
     },
     process=count_both,
-    rows=rows_of_both,
+    rows=describe_hits_of_both,
 )
 
 RACES = (
@@ -261,7 +284,7 @@ RACES = (
             "after two hits, the counter has gone up by one."
         ),
         counts=(2, 3),
-        check=no_lost_hit,
+        check=check_no_lost_hit,
     ),
     _race(
         name="clobbered_edit",
@@ -273,8 +296,8 @@ RACES = (
             "every column back as it was read, and the correction is lost."
         ),
         counts=(2, 3),
-        last=edit,
-        check=no_lost_edit,
+        last=edit_target,
+        check=check_no_lost_edit,
     ),
     _race(
         name="deleted_meanwhile",
@@ -289,7 +312,7 @@ RACES = (
         ),
         process=follow_if_live,
         last=ShortUrl(pk=1).delete,
-        check=no_undone_deletion,
+        check=check_no_undone_deletion,
     ),
     _race(
         name="crossed_locks",
@@ -304,10 +327,10 @@ RACES = (
             "which must be tried again."
         ),
         # repeatable_read must be the outermost transaction.
-        strategies={n: s for n, s in STRATEGIES["resolving"].items() if n != "repeatable_read"},
+        strategies={k: v for k, v in STRATEGIES["resolving"].items() if k != "repeatable_read"},
         process=follow_both,
-        check=no_lost_hit_of_both,
-        rows=rows_of_both,
+        check=check_no_lost_hit_of_both,
+        rows=describe_hits_of_both,
     ),
     _race(
         name="last_use",
@@ -320,9 +343,9 @@ RACES = (
             "counts."
         ),
         counts=(2, 3),
-        setup=one_use_left,
+        setup=make_links_with_one_use,
         process=follow_if_live,
-        check=one_use,
+        check=check_one_use,
     ),
     _race(
         name="limit_raised",
@@ -333,10 +356,10 @@ RACES = (
             "writes back the limit that it read, together with the counter, undoes the change."
         ),
         counts=(2, 3),
-        setup=uses_for_all,
+        setup=make_links_with_many_uses,
         process=follow_if_live,
         last=raise_limit,
-        check=no_lost_limit,
+        check=check_no_lost_limit,
     ),
     _race(
         name="expiry",
@@ -355,8 +378,8 @@ RACES = (
         ),
         counts=(2, 3),
         process=follow_if_live,
-        last=expire,
-        check=no_hit_after_expiry,
+        last=expire_link,
+        check=check_no_hit_after_expiry,
     ),
     _several_keys(
         name="several_keys",
@@ -369,7 +392,7 @@ RACES = (
             "statement. Two services do so at the same moment, for the same links. If a "
             "statement waited for one row while it held another, the two could deadlock."
         ),
-        check=no_lost_hit_of_both,
+        check=check_no_lost_hit_of_both,
     ),
     _several_keys(
         name="several_keys_one_locked",
@@ -380,8 +403,8 @@ RACES = (
             "link. The statement skips the locked row. The hits of that link have to be "
             "counted later, and those of the other link now."
         ),
-        last=lock_and_edit,
-        check=no_lost_edit_of_both,
+        last=lock_and_edit_target,
+        check=check_no_lost_edit_of_both,
     ),
     _several_keys(
         name="several_keys_one_deleted",
@@ -392,8 +415,8 @@ RACES = (
             "row that the statement skips may be locked or deleted, and the caller has to "
             "find out which."
         ),
-        last=delete,
-        check=no_hit_of_a_deleted_link,
+        last=delete_link,
+        check=check_no_hit_of_deleted_link,
     ),
     _several_keys(
         name="several_keys_one_use_left",
@@ -404,7 +427,7 @@ RACES = (
             "link in the same statement. Only one service may have the use, and the other link's "
             "hits must count in both."
         ),
-        setup=one_use_left,
-        check=one_use_of_a,
+        setup=make_links_with_one_use,
+        check=check_one_use_of_a,
     ),
 )

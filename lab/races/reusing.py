@@ -5,20 +5,20 @@ from functools import partial
 from django.db import transaction
 
 from lab.models import Notification
-from lab.races.creating import delete_all_links, links, target
+from lab.races.creating import delete_all_links, describe_links, target_of
 from lab.races.race import Race
 from pginterleave import Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies.exhibits.models import ReuseClaim
 from shorturl.strategies.table import STRATEGIES, Strategy
 
-TARGET = target(0)
+TARGET = target_of(0)
 
 
-def ask(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
-    """Ask for a link to the target; if one is created, its key names the process.
+def request_link(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
+    """Request a link to the target; return the link, and whether it is new.
 
-    Process 0 is the set-up, and its key is "first".
+    The key of a new link names the process. Process 0 is the set-up.
     """
     key = f"own{process}" if process else "first"
     create = partial(ShortUrl.objects.create, key=key, target_url=TARGET)
@@ -26,33 +26,35 @@ def ask(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
     return link_and_is_new
 
 
-def ask_in_a_transaction(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
+def request_link_in_a_transaction(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
+    """Request a link, and write a notification of it in the same transaction."""
     with transaction.atomic():
-        link, is_new = ask(strategy, process)
+        link, is_new = request_link(strategy, process)
         Notification.objects.create(text=f"process {process} has {link.key}")
     return link, is_new
 
 
-def no_links_and_no_claims(strategy: Strategy) -> None:
+def delete_links_and_claims(strategy: Strategy) -> None:
     delete_all_links(strategy)
     ReuseClaim.objects.all().delete()
 
 
-def one_deleted_link(strategy: Strategy) -> None:
-    no_links_and_no_claims(strategy)
-    ask(strategy, 0)
+def make_deleted_link(strategy: Strategy) -> None:
+    """Make a link to the target, and delete it."""
+    delete_links_and_claims(strategy)
+    request_link(strategy, 0)
     ShortUrl.objects.all().delete()
 
 
-def one_shared_link(outcomes: list[Outcome]) -> str:
-    """Check that each process has a link, that one is told that it is new, and that one is live."""
+def check_one_shared_link(outcomes: list[Outcome]) -> str:
+    """Check that there is one live link, and that one process was told that it is new."""
     for process, outcome in enumerate(outcomes, 1):
         match outcome.returned:
             case (ShortUrl() as link, bool()):
                 if not ShortUrl.objects.filter(pk=link.pk, target_url=TARGET).exists():
                     return f"the link of process {process} is not in the database"
-            case other:
-                return f"process {process} is returned {other!r}, not a ShortUrl and a bool"
+            case returned:
+                return f"process {process} is returned {returned!r}, not a ShortUrl and a bool"
     created = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned[1]]
     if len(created) != 1:
         return f"processes {created} are told that the link is new"
@@ -60,16 +62,17 @@ def one_shared_link(outcomes: list[Outcome]) -> str:
     return "" if len(live) == 1 else f"there are {len(live)} live links, not one: {list(live)}"
 
 
-def one_shared_link_and_notifications(outcomes: list[Outcome]) -> str:
+def check_one_shared_link_and_notifications(outcomes: list[Outcome]) -> str:
     written = Notification.objects.count()
     if written != len(outcomes):
         return f"{written} notifications, not {len(outcomes)}"
-    return one_shared_link(outcomes)
+    return check_one_shared_link(outcomes)
 
 
-def live_links() -> str:
+def describe_links_and_deletions() -> str:
+    """Return all links, and how many of them are deleted, as the lab shows the rows."""
     deleted = ShortUrl.objects.exclude(deleted_at=None).count()
-    return f"{links()}{f', {deleted} of them deleted' if deleted else ''}"
+    return describe_links() + (f", {deleted} of them deleted" if deleted else "")
 
 
 _race = partial(
@@ -77,10 +80,10 @@ _race = partial(
     operation="reusing",
     counts=(2, 3),
     strategies=STRATEGIES["reusing"],
-    setup=no_links_and_no_claims,
-    process=ask,
-    check=one_shared_link,
-    rows=live_links,
+    setup=delete_links_and_claims,
+    process=request_link,
+    check=check_one_shared_link,
+    rows=describe_links_and_deletions,
 )
 
 RACES = (
@@ -105,9 +108,9 @@ RACES = (
             "be kept out until the first has committed, and not only until its statement ends."
         ),
         # serializable must be the outermost transaction.
-        strategies={n: s for n, s in STRATEGIES["reusing"].items() if n != "serializable"},
-        process=ask_in_a_transaction,
-        check=one_shared_link_and_notifications,
+        strategies={k: v for k, v in STRATEGIES["reusing"].items() if k != "serializable"},
+        process=request_link_in_a_transaction,
+        check=check_one_shared_link_and_notifications,
     ),
     _race(
         name="deleted_target",
@@ -118,6 +121,6 @@ RACES = (
             "new link, and only one. A record of the old link must not block them, and must not "
             "let two of them create a link."
         ),
-        setup=one_deleted_link,
+        setup=make_deleted_link,
     ),
 )

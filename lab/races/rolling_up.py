@@ -3,32 +3,33 @@
 from functools import partial
 
 from lab.races.race import Race
-from lab.races.visits import VISIT, counts, disagreement, no_visits
+from lab.races.visits import VISIT, check_equal, make_links_without_visits, read_hits_and_visits
 from pginterleave import Outcome
 from shorturl.models import HourlyVisits, RecentVisits, ShortUrl
 from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.table import STRATEGIES, Strategy
 
 
-def record() -> ShortUrl:
+def record_visit() -> ShortUrl:
     return combined.record("a", VISIT)
 
 
-def a_recent_visit(strategy: Strategy) -> None:
-    no_visits(strategy)
-    record()
+def make_recent_visit(strategy: Strategy) -> None:
+    make_links_without_visits(strategy)
+    record_visit()
 
 
 def roll_up(strategy: Strategy, process: int) -> object:
     return strategy.function()
 
 
-def sums_agree(outcomes: list[Outcome]) -> str:
-    """Compare the visits with the counter, which no roll-up touches."""
-    return disagreement(counts())
+def check_sums(outcomes: list[Outcome]) -> str:
+    """Check that there are as many visits as hits; no roll-up changes the hits."""
+    return check_equal(read_hits_and_visits())
 
 
-def rows() -> str:
+def describe_visits() -> str:
+    """Return the number of visits in each recent row and each hour, as the lab shows the rows."""
     recent = [f"recent: {len(row.kinds)}" for row in RecentVisits.objects.order_by("id")]
     hours = [f"hour: {row.people + row.bots}" for row in HourlyVisits.objects.order_by("id")]
     return ", ".join(recent + hours) or "no visits"
@@ -39,10 +40,10 @@ _race = partial(
     operation="rolling_up",
     strategies=STRATEGIES["rolling_up"],
     invariant="The sum of the visits equals the counter.",
-    setup=a_recent_visit,
+    setup=make_recent_visit,
     process=roll_up,
-    check=sums_agree,
-    rows=rows,
+    check=check_sums,
+    rows=describe_visits,
 )
 
 RACES = (
@@ -53,7 +54,7 @@ RACES = (
             "The recent visits are added to the row of their hour, and their rows are deleted. A "
             "visit that is recorded between the two is deleted with them."
         ),
-        first=record,
+        first=record_visit,
     ),
     _race(
         name="two_roll_ups",

@@ -11,34 +11,37 @@ from shorturl.models import QuotaUsage, ShortUrl
 from shorturl.strategies.exhibits.models import SingleCreate
 from shorturl.strategies.table import STRATEGIES, Strategy, Verdict
 
-SPENDER, LIMIT = "somebody", 2
-# So long that none ends during an exploration: they begin in 1970, 1997, 2024 and 2052.
-PERIOD, EPISODE = timedelta(days=10_000), timedelta(days=5_000)
-# The shorter one begins in 2024 as well, and in 2038.
+SPENDER = "somebody"
+LIMIT = 2
+# Periods so long that none ends during an exploration: they begin in 1970, 1997, 2024 and 2052.
+PERIOD = timedelta(days=10_000)
+SHORT_PERIOD = timedelta(days=5_000)  # begins in 2024 as well, and in 2038
 IN_THE_PERIOD_BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
 TAKEN = "taken"
 
 
-def nothing_spent(strategy: Strategy) -> None:
+def delete_spending(strategy: Strategy) -> None:
+    """Empty the tables in which the strategies note what is spent."""
     for model in (QuotaUsage, SingleCreate):
         model._base_manager.all().delete()
         set_next_id(1, model)
 
 
-def one_left(strategy: Strategy) -> None:
-    nothing_spent(strategy)
+def spend_all_but_one(strategy: Strategy) -> None:
+    delete_spending(strategy)
     spend(strategy, 0)
 
 
-def used_up_in_the_period_before(strategy: Strategy) -> None:
-    nothing_spent(strategy)
+def use_up_period_before(strategy: Strategy) -> None:
+    """Spend the whole quota of the last period, and nothing of this one."""
+    delete_spending(strategy)
     before = {"spender": SPENDER, "since": IN_THE_PERIOD_BEFORE}
     QuotaUsage.objects.create(**before, period=PERIOD, spent=LIMIT)
     SingleCreate.objects.bulk_create([SingleCreate(**before)] * LIMIT)
 
 
 def spend(strategy: Strategy, process: int, *, key: str = "free", limit: int = LIMIT) -> ShortUrl:
-    """Create a link with this key, charged by `strategy`; raise QuotaExceeded or KeyTaken.
+    """Spend one of the quota on a link with this key; raise QuotaExceeded or KeyTaken.
 
     The link is not stored, because the race is for the quota only.
     """
@@ -57,36 +60,43 @@ def spend_the_only_one(strategy: Strategy, process: int) -> ShortUrl:
 
 
 def spend_two_quotas(strategy: Strategy, process: int) -> ShortUrl:
-    """Create a link that costs one of each quota; all processes take the longer period first."""
-    of_the_episode = partial(
-        strategy.function, SPENDER, lambda: ShortUrl(key="free"), limit=1, period=EPISODE
-    )
-    link: ShortUrl = strategy.function(SPENDER, of_the_episode, limit=LIMIT, period=PERIOD)
+    """Spend one of each quota on a link, first of the one with the longer period."""
+
+    def spend_second_quota() -> ShortUrl:
+        link: ShortUrl = strategy.function(SPENDER, ShortUrl, limit=1, period=SHORT_PERIOD)
+        return link
+
+    link: ShortUrl = strategy.function(SPENDER, spend_second_quota, limit=LIMIT, period=PERIOD)
     return link
 
 
-def fail_first(strategy: Strategy, process: int) -> ShortUrl | str:
-    """Create a link; the first process asks for a key that is taken, and has to try another."""
+def spend_with_process_1_failing(strategy: Strategy, process: int) -> ShortUrl | str:
+    """Spend one of the quota; process 1 requests a key that is taken, and has to try again."""
     try:
         return spend(strategy, process, key=TAKEN if process == 1 else "free")
     except KeyTaken:
         return AGAIN
 
 
-def quota_kept(outcomes: list[Outcome]) -> str:
+def check_quota(outcomes: list[Outcome]) -> str:
+    """Check that one link is created."""
     links = sum(outcome.returned is not None for outcome in outcomes)
     return "" if links == 1 else f"{links} links are created, and the quota had one left"
 
 
-def both_quotas_kept(outcomes: list[Outcome]) -> str:
-    used = list(QuotaUsage.objects.order_by("period").values_list("spent", flat=True))
-    return quota_kept(outcomes) or ("" if used == [1, 1] else f"spent = {used}, not [1, 1]")
+def check_both_quotas(outcomes: list[Outcome]) -> str:
+    """Check that one link is created, and that one of each quota is spent."""
+    if violation := check_quota(outcomes):
+        return violation
+    spent = list(QuotaUsage.objects.order_by("period").values_list("spent", flat=True))
+    return "" if spent == [1, 1] else f"spent = {spent}, not [1, 1]"
 
 
-def amount_spent() -> str:
-    counted = QuotaUsage.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
-    single = SingleCreate.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
-    return f"spent = {sum(counted.values_list('spent', flat=True)) + single.count()}"
+def describe_spending() -> str:
+    """Return what is spent in this period: strategies have a counter, or a row for each link."""
+    counters = QuotaUsage.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
+    rows = SingleCreate.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
+    return f"spent = {sum(counters.values_list('spent', flat=True)) + rows.count()}"
 
 
 _race = partial(
@@ -94,10 +104,10 @@ _race = partial(
     operation="spending",
     counts=(2, 3),
     strategies=STRATEGIES["spending"],
-    setup=one_left,
+    setup=spend_all_but_one,
     process=spend,
-    check=quota_kept,
-    rows=amount_spent,
+    check=check_quota,
+    rows=describe_spending,
     expected=(QuotaExceeded,),
 )
 
@@ -121,7 +131,7 @@ RACES = (
             "row lock can be taken on a row that does not exist. Every process has to insert the "
             "row first."
         ),
-        setup=used_up_in_the_period_before,
+        setup=use_up_period_before,
         process=spend_the_only_one,
     ),
     _race(
@@ -135,7 +145,7 @@ RACES = (
             "quota has one link left. The first create fails. What it has spent must be available "
             "to the second, or to a create in between."
         ),
-        process=fail_first,
+        process=spend_with_process_1_failing,
         second_try=spend,
     ),
     _race(
@@ -152,9 +162,9 @@ RACES = (
             "other."
         ),
         # The others have thousands of schedules, and show nothing that last_link does not show.
-        strategies={n: s for n, s in STRATEGIES["spending"].items() if s.verdict is Verdict.RIGHT},
-        setup=nothing_spent,
+        strategies={k: v for k, v in STRATEGIES["spending"].items() if v.verdict is Verdict.RIGHT},
+        setup=delete_spending,
         process=spend_two_quotas,
-        check=both_quotas_kept,
+        check=check_both_quotas,
     ),
 )

@@ -10,7 +10,7 @@ from django.db import connection
 from lab.races.creating import set_next_id
 from lab.races.idempotency import Killed
 from lab.races.race import Race
-from lab.races.resolving import both_keys, fresh_links, redirected
+from lab.races.resolving import check_redirects, make_links, order_keys
 from pginterleave import Outcome
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.strategies.exhibits.totals import VISITS
@@ -20,25 +20,30 @@ from shorturl.strategies.table import STRATEGIES, Strategy
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 
 
-class HitsAndVisits(NamedTuple):  # read by one statement
+class HitsAndVisits(NamedTuple):
+    """The hits of the link `a`, and the sum of its visits."""
+
     hits: int
     visits: int
 
 
-def counts() -> HitsAndVisits:
+def read_hits_and_visits() -> HitsAndVisits:
+    """Read both by one statement."""
     link = ShortUrl.objects.filter(key="a").annotate(visits_sum=VISITS)
     return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
 
 
-def no_visits(strategy: Strategy) -> None:
-    fresh_links(strategy)
+def make_links_without_visits(strategy: Strategy) -> None:
+    """Make two links, `a` and `b`, and empty the tables of visits."""
+    make_links(strategy)
     for model in (HourlyVisits, DailyVisits, RecentVisits):
         model._base_manager.all().delete()
         set_next_id(1, model)
 
 
-def one_use_left(strategy: Strategy) -> None:
-    no_visits(strategy)
+def make_links_with_one_use(strategy: Strategy) -> None:
+    """Make two links without visits, of which `a` may be followed once."""
+    make_links_without_visits(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
 
@@ -48,35 +53,37 @@ def follow(strategy: Strategy, process: int) -> ShortUrl:
 
 
 def follow_if_live(strategy: Strategy, process: int) -> ShortUrl | None:
+    """Follow the link; return None if it is used up."""
     try:
         return follow(strategy, process)
     except ShortUrl.DoesNotExist:
         return None
 
 
-def follow_and_be_killed_first(strategy: Strategy, process: int) -> ShortUrl | None:
+def follow_with_process_1_killed(strategy: Strategy, process: int) -> ShortUrl | None:
     """Follow the link; the first process is killed after its first statement."""
-    with suppress(Killed), connection.execute_wrapper(KilledLater(process == 1)):
+    if process != 1:
+        return follow(strategy, process)
+    with suppress(Killed), connection.execute_wrapper(KillAfterFirstStatement()):
         return follow(strategy, process)
     return None
 
 
-class KilledLater:
-    """Sends one statement, and no other if `is_killed`; uncommitted changes are undone."""
+class KillAfterFirstStatement:
+    """Wraps the statements of a connection: sends the first one, and raises Killed at the next."""
 
-    def __init__(self, is_killed: bool) -> None:
-        self.is_killed, self.has_sent = is_killed, False
+    has_sent = False
 
     def __call__(self, execute: Callable[..., Any], *statement: Any) -> Any:
-        if self.is_killed and self.has_sent:
+        if self.has_sent:
             raise Killed
         self.has_sent = True
         return execute(*statement)
 
 
 def follow_both(strategy: Strategy, process: int) -> None:
-    """Record a visit of two keys, in one statement if the strategy can."""
-    keys = both_keys(process)
+    """Record a visit of each link, in one statement if the strategy is `combined`."""
+    keys = order_keys(process)
     counted = set[str]()
     if strategy.function is combined.record:
         with connection.cursor() as cursor:
@@ -86,66 +93,80 @@ def follow_both(strategy: Strategy, process: int) -> None:
             strategy.function(key, VISIT)
 
 
-def disagreement(found: HitsAndVisits) -> str:
-    return "" if found.hits == found.visits else f"hits = {found.hits}, visits = {found.visits}"
+def check_equal(counts: HitsAndVisits) -> str:
+    """Check that there are as many visits as hits."""
+    return "" if counts.hits == counts.visits else describe(counts)
 
 
-def no_lost_visit(outcomes: list[Outcome]) -> str:
-    due, found = len(outcomes), counts()
-    if violation := redirected(outcomes) or disagreement(found):
+def check_no_lost_visit(outcomes: list[Outcome]) -> str:
+    """Check that each process is redirected, and has a hit and a visit."""
+    expected = len(outcomes)
+    counts = read_hits_and_visits()
+    if violation := check_redirects(outcomes) or check_equal(counts):
         return violation
-    return "" if found.hits == due else f"hits = {found.hits}, not {due}"
+    return "" if counts.hits == expected else f"hits = {counts.hits}, not {expected}"
 
 
-def hits_and_visits_agree(outcomes: list[Outcome]) -> str:
-    return redirected(outcomes[1:]) or disagreement(counts())
+def check_hits_are_visits(outcomes: list[Outcome]) -> str:
+    """Check that all but process 1 are redirected, and that there are as many visits as hits."""
+    return check_redirects(outcomes[1:]) or check_equal(read_hits_and_visits())
 
 
-def no_torn_read(outcomes: list[Outcome]) -> str:
-    *follows, read = outcomes
-    assert isinstance(read.returned, HitsAndVisits)
-    if violation := disagreement(read.returned):
+def check_no_torn_read(outcomes: list[Outcome]) -> str:
+    """Check that the last process has read as many visits as hits, and that none is lost."""
+    *follows, reader = outcomes
+    assert isinstance(reader.returned, HitsAndVisits)
+    if violation := check_equal(reader.returned):
         return f"the reader sees {violation}"
-    return no_lost_visit(follows)
+    return check_no_lost_visit(follows)
 
 
-def one_visit(outcomes: list[Outcome]) -> str:
+def check_one_visit(outcomes: list[Outcome]) -> str:
+    """Check that one process is redirected, and that there is one hit and one visit."""
     redirects = sum(outcome.returned is not None for outcome in outcomes)
-    found = counts()
+    counts = read_hits_and_visits()
     if redirects != 1:
         return f"{redirects} redirected, by a link with one use left"
-    return disagreement(found) or ("" if found.hits == 1 else f"hits = {found.hits}")
+    return "" if counts == (1, 1) else describe(counts)
 
 
-def no_lost_visit_of_both(outcomes: list[Outcome]) -> str:
-    due = len(outcomes)
-    for key, hits, visits in both_counts():
-        if hits != due or visits != due:
-            return f"hits = {hits}, visits = {visits} of {key}, not {due}"
+def check_no_lost_visit_of_both(outcomes: list[Outcome]) -> str:
+    """Check that each link has a hit and a visit of each process."""
+    expected = len(outcomes)
+    for key, hits, visits in read_hits_and_visits_of_both():
+        if hits != expected or visits != expected:
+            return f"hits = {hits}, visits = {visits} of {key}, not {expected}"
     return ""
 
 
-def both_counts() -> list[tuple[str, int, int]]:
+def read_hits_and_visits_of_both() -> list[tuple[str, int, int]]:
+    """Return the key, the hits and the visits of each link."""
     links = ShortUrl.objects.annotate(visits_sum=VISITS).order_by("key")
     return list(links.values_list("key", "hits", "visits_sum"))
 
 
-def both_rows() -> str:
-    return ", ".join(f"{key}: {hits}, visits {visits}" for key, hits, visits in both_counts())
+def describe_both() -> str:
+    """Return the counts of both links, as the lab shows the rows."""
+    rows = read_hits_and_visits_of_both()
+    return ", ".join(f"{key}: {hits}, visits {visits}" for key, hits, visits in rows)
 
 
-def hits_and_visits() -> str:
-    found = counts()
-    return f"hits = {found.hits}, visits = {found.visits}"
+def describe_hits_and_visits() -> str:
+    """Return the counts of the link `a`, as the lab shows the rows."""
+    return describe(read_hits_and_visits())
+
+
+def describe(counts: HitsAndVisits) -> str:
+    return f"hits = {counts.hits}, visits = {counts.visits}"
 
 
 _race = partial(
     Race,
     operation="recording_visits",
     strategies=STRATEGIES["recording_visits"],
-    setup=no_visits,
+    setup=make_links_without_visits,
     process=follow,
-    rows=hits_and_visits,
+    rows=describe_hits_and_visits,
 )
 
 RACES = (
@@ -160,7 +181,7 @@ RACES = (
             "counted in a row for the hour, which does not exist yet. Each process looks for it, "
             "finds none, and inserts one."
         ),
-        check=no_lost_visit,
+        check=check_no_lost_visit,
     ),
     _race(
         name="killed_between",
@@ -171,8 +192,8 @@ RACES = (
             "full memory, a machine that is switched off. The visit is not sent again, so the "
             "counter stays one ahead of its visits. Either both must be committed, or neither."
         ),
-        process=follow_and_be_killed_first,
-        check=hits_and_visits_agree,
+        process=follow_with_process_1_killed,
+        check=check_hits_are_visits,
     ),
     _race(
         name="read_meanwhile",
@@ -183,8 +204,8 @@ RACES = (
             "counter and adds up the visits, and so sees one state of the database. If the two are "
             "committed separately, they differ in some of the states."
         ),
-        last=counts,
-        check=no_torn_read,
+        last=read_hits_and_visits,
+        check=check_no_torn_read,
     ),
     _race(
         name="last_visit",
@@ -196,9 +217,9 @@ RACES = (
             "An invitation can be used once, and two people follow it. The person who is refused "
             "has made no visit: a visit may be recorded only if its hit was counted."
         ),
-        setup=one_use_left,
+        setup=make_links_with_one_use,
         process=follow_if_live,
-        check=one_visit,
+        check=check_one_visit,
     ),
     _race(
         name="visits_of_several_keys",
@@ -213,7 +234,7 @@ RACES = (
         ),
         strategies={name: STRATEGIES["recording_visits"][name] for name in ("upsert", "combined")},
         process=follow_both,
-        check=no_lost_visit_of_both,
-        rows=both_rows,
+        check=check_no_lost_visit_of_both,
+        rows=describe_both,
     ),
 )

@@ -9,13 +9,19 @@ from functools import partial
 from django.db import OperationalError, connection, models, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from lab.races.museum.exhibit import ExhibitModel, make_tables, right, rows_of, wrong
+from lab.races.museum.exhibit import (
+    ExhibitModel,
+    describe_rows,
+    make_tables,
+    right_strategy,
+    wrong_strategy,
+)
 from lab.races.race import Race
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
 
 # One of the competing transactions always commits, so load alone never causes so many failures.
-ATTEMPTS = 1_000
+MAX_ATTEMPTS = 1_000
 
 
 class TeamLink(ExhibitModel):
@@ -30,7 +36,7 @@ class TeamLink(ExhibitModel):
 
 
 def in_a_transaction(key: str) -> bool:
-    """Count the active links of the team, and switch one off if it is not the last, in atomic().
+    """Count the active links of the team, and switch one off unless it is the last, in atomic().
 
     What goes wrong: both count two, and each switches off a different one. Neither writes a row
     that the other has written, so no row lock makes them wait, and no error is raised.
@@ -43,7 +49,7 @@ def in_a_transaction(key: str) -> bool:
 
 
 def one_statement(key: str) -> bool:
-    """Do the same in one UPDATE, with the count as a subquery.
+    """Switch a link off in one UPDATE, with the count as a subquery.
 
     What goes wrong: the UPDATE locks the row that it changes, and reads the other row as it was
     when the statement began. One statement is enough only if it decides by the row that it locks.
@@ -58,27 +64,27 @@ def one_statement(key: str) -> bool:
 
 
 def with_a_retry(key: str) -> bool:
-    """Do it in a transaction of the level that is set, and again after a serialization failure.
+    """Switch a link off at the level that is set, and try again after a serialization failure.
 
     What goes wrong: under READ COMMITTED and REPEATABLE READ there is no such failure, because
     neither writes a row that the other has written. Under SERIALIZABLE, nothing goes wrong.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         try:
             return in_a_transaction(key)
         except OperationalError as error:
             if not isinstance(error.__cause__, errors.SerializationFailure):
                 raise
-    raise OperationalError(f"Gave up after {ATTEMPTS} serialization failures.")
+    raise OperationalError(f"Gave up after {MAX_ATTEMPTS} serialization failures.")
 
 
 def repeatable_read(key: str) -> bool:
-    """Do it under REPEATABLE READ, and again after a serialization failure.
+    """Switch a link off under REPEATABLE READ, and try again after a serialization failure.
 
     What goes wrong: the same. The snapshot does not show what is committed after it was taken.
     Only a row that both write would cause a failure.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         try:
             with transaction.atomic(durable=True):
                 with connection.cursor() as cursor:
@@ -90,18 +96,18 @@ def repeatable_read(key: str) -> bool:
         except OperationalError as error:
             if not isinstance(error.__cause__, errors.SerializationFailure):
                 raise
-    raise OperationalError(f"Gave up after {ATTEMPTS} serialization failures.")
+    raise OperationalError(f"Gave up after {MAX_ATTEMPTS} serialization failures.")
 
 
 def serializable(key: str) -> bool:
-    """Do it under SERIALIZABLE, and again after a serialization failure.
+    """Switch a link off under SERIALIZABLE, and try again after a serialization failure.
 
     Why nothing can go wrong: PostgreSQL records what each transaction has read, detects that each
     has read what the other writes, and ends one of them. At its next attempt that one counts one.
     It costs memory for what was read, unnecessary failures, and a retry. All transactions that
     write these rows must be SERIALIZABLE too.
     """
-    for _ in range(ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         try:
             with transaction.atomic(durable=True):
                 with connection.cursor() as cursor:
@@ -113,11 +119,11 @@ def serializable(key: str) -> bool:
         except OperationalError as error:
             if not isinstance(error.__cause__, errors.SerializationFailure):
                 raise
-    raise OperationalError(f"Gave up after {ATTEMPTS} serialization failures.")
+    raise OperationalError(f"Gave up after {MAX_ATTEMPTS} serialization failures.")
 
 
 def lock_what_was_read(key: str) -> bool:
-    """Lock all links of the team, always in the same order, and count those that are active.
+    """Lock all links of the team in one order, and switch one off if another one is active.
 
     Why nothing can go wrong: the rows that the decision rests on are locked before they are read,
     so the second process waits, and then counts one. It costs that wait for every change of a
@@ -131,7 +137,7 @@ def lock_what_was_read(key: str) -> bool:
     return True
 
 
-def two_active_links(strategy: Strategy) -> None:
+def make_two_active_links(strategy: Strategy) -> None:
     make_tables(TeamLink)
     TeamLink.objects.create(id=1, key="a", team="red", active=True)
     TeamLink.objects.create(id=2, key="b", team="red", active=True)
@@ -141,16 +147,15 @@ def switch_off_own_link(strategy: Strategy, process: int) -> object:
     return strategy.function("ab"[process - 1])
 
 
-def one_stays_active(outcomes: list[Outcome]) -> str:
+def check_one_stays_active(outcomes: list[Outcome]) -> str:
+    """Check that one link is active, and that one process was told that it switched one off."""
     active = TeamLink.objects.filter(active=True).count()
     done = sum(bool(outcome.returned) for outcome in outcomes)
     if not active:
         return "no link of the team is active"
-    return (
-        ""
-        if (active, done) == (1, 1)
-        else f"{active} links are active, and {done} processes were told that they switched one off"
-    )
+    if (active, done) == (1, 1):
+        return ""
+    return f"{active} links are active, and {done} processes were told that they switched one off"
 
 
 WRITE_SKEW = Race(
@@ -170,15 +175,15 @@ WRITE_SKEW = Race(
         "does SERIALIZABLE."
     ),
     strategies=table(
-        wrong(in_a_transaction, "count, then switch off, in one transaction"),
-        wrong(one_statement, "the same in one UPDATE with a subquery"),
-        wrong(with_a_retry, "at the level that is set, with a retry"),
-        wrong(repeatable_read, "REPEATABLE READ with a retry"),
-        right(serializable, "SERIALIZABLE with a retry"),
-        right(lock_what_was_read, "a row lock on all that the decision rests on"),
+        wrong_strategy(in_a_transaction, "count, then switch off, in one transaction"),
+        wrong_strategy(one_statement, "the same in one UPDATE with a subquery"),
+        wrong_strategy(with_a_retry, "at the level that is set, with a retry"),
+        wrong_strategy(repeatable_read, "REPEATABLE READ with a retry"),
+        right_strategy(serializable, "SERIALIZABLE with a retry"),
+        right_strategy(lock_what_was_read, "a row lock on all that the decision rests on"),
     ),
-    setup=two_active_links,
+    setup=make_two_active_links,
     process=switch_off_own_link,
-    check=one_stays_active,
-    rows=partial(rows_of, TeamLink),
+    check=check_one_stays_active,
+    rows=partial(describe_rows, TeamLink),
 )

@@ -11,14 +11,15 @@ from lab.races import EVERY_RACE
 from lab.races.race import Race
 from shorturl.strategies.table import Strategy
 
-READ_COMMITTED, _, SERIALIZABLE = LEVELS = ("read committed", "repeatable read", "serializable")
+READ_COMMITTED = "read committed"
+LEVELS = (READ_COMMITTED, "repeatable read", "serializable")
 # Explored at every level; write_skew is not in the matrix.
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one exploration is about."""
+    """A cell of a table, which one exploration fills."""
 
     race: Race
     strategy: Strategy
@@ -47,39 +48,33 @@ class Cell:
 
 
 def cells_of(race: Race) -> list[Cell]:
-    """Return the cells that are recorded of a race: those that the pages show."""
-    cells = [
-        Cell(race, strategy, processes)
-        for strategy in race.strategies.values()
-        for processes in race.counts
-    ]
+    """Return the cells of a race that are recorded for the pages."""
+    cells = []
+    for strategy in race.strategies.values():
+        cells += [Cell(race, strategy, processes) for processes in race.counts]
     if race.name in ISOLATED:
-        cells += [
-            Cell(race, strategy, race.counts[0], level)
-            for strategy in race.strategies.values()
-            for level in LEVELS[1:]
-        ]
+        for strategy in race.strategies.values():
+            cells += [Cell(race, strategy, race.counts[0], level) for level in LEVELS[1:]]
     return cells
 
 
-def find_cell(race: str, strategy: str, processes: str = "", level: str = "") -> Cell:
-    """Return the cell of these names; raise NotFound, which says what would be right.
+def find_cell(race_name: str, strategy: str, processes: str = "", level: str = "") -> Cell:
+    """Return the cell of these names; raise NotFound with the names that exist.
 
     By default the cell has the race's smallest number of processes, at READ COMMITTED.
     """
-    of_race = find_race(race)
+    race = find_race(race_name)
     level = level or READ_COMMITTED
-    number = of_race.number_of_processes(processes)
-    cell = Cell(of_race, of_race.strategy(strategy), number, level)
+    cell = Cell(race, race.find_strategy(strategy), race.parse_processes(processes), level)
     if level not in LEVELS:
         raise NotFound(f"The isolation levels are {', '.join(LEVELS)}, not {level!r}.")
-    if cell not in cells_of(of_race):
-        raise NotFound(f"{race} with {cell.processes} processes is not recorded at {level}.")
+    if cell not in cells_of(race):
+        raise NotFound(f"{race.name} with {cell.processes} processes is not recorded at {level}.")
     return cell
 
 
 def find_race(name: str) -> Race:
-    """Return a race; raise NotFound with the nearest name."""
+    """Return the race of this name; raise NotFound with the nearest name."""
     if name not in EVERY_RACE:
         (nearest,) = get_close_matches(name, EVERY_RACE, 1, 0)
         raise NotFound(

@@ -13,14 +13,15 @@ SETTINGS = " -c lock_timeout=10s -c synchronous_commit=off"
 
 @contextmanager
 def test_database() -> Iterator[None]:
-    """Within the block, let connections lead to a migrated database that Django makes and drops."""
-    own, options = connection.settings_dict["NAME"], connection.settings_dict["OPTIONS"]
+    """Connect to a database of Django's test runner within the block, and drop it afterwards."""
+    name = connection.settings_dict["NAME"]
+    options = connection.settings_dict["OPTIONS"]
     with (
-        patch.dict(connection.settings_dict["TEST"], NAME=f"lab_{own}"),
+        patch.dict(connection.settings_dict["TEST"], NAME=f"lab_{name}"),
         patch.dict(options, options=options.get("options", "") + SETTINGS),
     ):
         connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
         try:
             yield
         finally:
-            connection.creation.destroy_test_db(own, verbosity=0)
+            connection.creation.destroy_test_db(name, verbosity=0)

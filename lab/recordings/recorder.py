@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from threading import current_thread
@@ -14,17 +16,17 @@ from django.db import connection
 
 from lab.races.race import Function
 from lab.recordings.cells import Cell
-from lab.recordings.recording import Count, Recording
-from lab.recordings.source import digest, file_of
+from lab.recordings.recording import Count, Recording, Step
+from lab.recordings.source import file_of, hash_source
 from pginterleave import Exploration, Options, Outcome, Schedule, explore
 from pginterleave.picture.recorded import recorded_steps
 from shorturl.models import ShortUrl
 from shorturl.strategies.table import Strategy
 
 MAX_SCHEDULES = 500  # of a cell that is recorded in full
-MAX_OF_MANY = 100  # of a cell with more: those with the fewest preemptions
+MAX_OF_MANY = 100  # of a cell with more schedules: those with the fewest preemptions
 MAX_COUNTED = 3_000  # schedules that run to count a cell; each stands for all equivalent ones
-MAX_MESSAGE = 300  # characters
+MAX_MESSAGE_LENGTH = 300
 # What the clock says: the times that races set are before 2026.
 CLOCK = re.compile(r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(\+\d\d(:?\d\d)?)?")
 NOW = "(now)"
@@ -39,26 +41,25 @@ RESTART_SEQUENCES = """
 EMPTY_LINKS = f"TRUNCATE {ShortUrl._meta.db_table} CASCADE"
 
 
-def record(cell: Cell, *, is_counted: bool = True) -> Recording:
+def record_cell(cell: Cell, *, is_counted: bool = True) -> Recording:
     """Explore a cell in the default database, and return its recording.
 
-    A first exploration counts the schedules, unless the cell `is_counted` no more. The second one
-    runs them in full, so that each has its picture.
+    With `is_counted` a first exploration counts the schedules. The second one records them.
     """
-    result = None
+    counted = None
     if is_counted:
-        result = cell.race.explore(
+        counted = cell.race.explore(
             cell.strategy,
             cell.processes,
             isolation_level=cell.level,
             max_schedules=MAX_COUNTED,
         )
-        if result.truncated:
-            result = None
-    return _Recorder(cell).record(result)
+    return _Recorder(cell).record(counted if counted and not counted.truncated else None)
 
 
 class _Recorder:
+    """Collects the schedules of a cell while they run."""
+
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.initial = ""
@@ -68,32 +69,37 @@ class _Recorder:
         self.randoms: dict[str, Random] = {}  # by process, so that each recording has the same keys
 
     def record(self, counted: Exploration | None) -> Recording:
+        """Run the schedules, and return the recording with the count of `counted`, if there is one.
+
+        A step that several schedules share is stored once.
+        """
         cell = self.cell
         is_small = counted and counted.schedules <= MAX_SCHEDULES
         with mock.patch("secrets.choice", self._choose):
             result = replace(cell.race, setup=self._setup).explore(
                 cell.strategy,
                 cell.processes,
-                run_again=self._record_second_try,
+                run_second_try=self._record_second_try,
                 isolation_level=cell.level,
-                options=Options(observe=self._observe, on_schedule=self._keep),
+                options=Options(observe=self._observe, on_schedule=self._add_schedule),
                 max_schedules=MAX_SCHEDULES if is_small else MAX_OF_MANY,
             )
-        self.schedules.sort(key=lambda schedule: schedule["order"])  # similar ones are neighbours
+        self.schedules.sort(key=itemgetter("order"))
         positions: dict[str, int] = {}  # of all different steps, by their texts
         for schedule in self.schedules:
             texts = schedule["steps"]
             schedule["steps"] = [positions.setdefault(text, len(positions)) for text in texts]
         return Recording(
             cell=cell,
-            count=_count(cell, counted or result),
-            counterexample=_counterexample(counted or result),
+            count=_make_count(cell, counted or result),
+            counterexample=_find_counterexample(counted or result),
             initial=self.initial,
             steps=[json.loads(text) for text in positions],
             schedules=self.schedules,
         )
 
     def _setup(self, strategy: Strategy) -> None:
+        """Make the first rows of a schedule, with the same ids as in every other one."""
         self.second_tries.clear()
         self.randoms.clear()
         with connection.cursor() as cursor:
@@ -103,6 +109,7 @@ class _Recorder:
         self.initial = self.initial or self._observe()
 
     def _choose(self, characters: str) -> str:
+        """Draw a character of a key, in place of secrets.choice()."""
         process = current_thread().name
         random = self.randoms.setdefault(process, Random(process))  # noqa: S311
         return random.choice(characters)
@@ -111,7 +118,7 @@ class _Recorder:
         return str(self.cell.race.rows())
 
     def _record_second_try(self, number: int, function: Function) -> Outcome:
-        """Run a second try as an exploration of one schedule, for its steps."""
+        """Run a second try as an exploration of one schedule, and keep its steps."""
         idle: list[Function] = [lambda: None] * (number - 1)  # the process keeps its number
         schedules: list[Schedule] = []
         explore(
@@ -124,60 +131,65 @@ class _Recorder:
         self.second_tries += schedules
         return schedules[0].outcomes[-1]
 
-    def _keep(self, schedule: Schedule) -> None:
-        texts = list[str]()
-        for part in (schedule, *self.second_tries):
-            steps = recorded_steps(part)
-            if part is not schedule:
-                steps[0]["alone"] = True
-            before = len(texts)
-            for recorded, step in zip(steps, part.timeline, strict=True):
-                recorded["until"] += before
-                recorded["line"] = step.lineno if step.filename == self.file else 0
-                if (path := Path(step.filename)).is_relative_to(settings.BASE_DIR):
-                    path = path.relative_to(settings.BASE_DIR)  # not to the working directory
-                    # Of other files than the strategy's nobody notices that a line has moved.
-                    recorded["where"] = f"{path}:{step.lineno}" if recorded["line"] else f"{path}"
-                text = json.dumps(_short_names_first(recorded), ensure_ascii=False)
-                texts.append(CLOCK.sub(NOW, text))
+    def _add_schedule(self, schedule: Schedule) -> None:
+        """Add a schedule that has run, and its second tries; a step is a text of JSON."""
+        steps = list(self._list_steps(schedule))
+        for second_try in self.second_tries:
+            first, *others = self._list_steps(second_try, before=len(steps))
+            steps += [{**first, "alone": True}, *others]
+        texts = [json.dumps(_sort_names(step), ensure_ascii=False) for step in steps]
         self.schedules.append(
             {
                 "order": schedule.order,
                 "violation": schedule.violation,
                 "raises": schedule.raises,
-                "outcomes": [_message(outcome.raised) for outcome in schedule.outcomes],
-                "steps": texts,
+                "outcomes": [_describe_exception(outcome.raised) for outcome in schedule.outcomes],
+                "steps": [CLOCK.sub(NOW, text) for text in texts],
             }
         )
 
+    def _list_steps(self, schedule: Schedule, before: int = 0) -> Iterator[Step]:
+        """Yield the steps of a schedule that follows so many steps; each names its line or file.
 
-def _count(cell: Cell, result: Exploration) -> Count:
+        Only a line of the strategy's file is named: its digest says when the line has moved.
+        """
+        for recorded, step in zip(recorded_steps(schedule), schedule.timeline, strict=True):
+            recorded["until"] += before
+            recorded["line"] = step.lineno if step.filename == self.file else 0
+            path = Path(step.filename)
+            if path.is_relative_to(settings.BASE_DIR):
+                path = path.relative_to(settings.BASE_DIR)  # not to the working directory
+                recorded["where"] = f"{path}:{step.lineno}" if recorded["line"] else f"{path}"
+            yield recorded
+
+
+def _make_count(cell: Cell, result: Exploration) -> Count:
     return Count(
         violating=result.violating,
         schedules=result.schedules,
         refused=result.raising,
         truncated=bool(result.truncated),
-        source=digest(cell.strategy),
+        source=hash_source(cell.strategy),
     )
 
 
-def _counterexample(result: Exploration) -> str:
+def _find_counterexample(result: Exploration) -> str:
     return result.counterexample.order if result.counterexample else ""
 
 
-def _short_names_first(value: Any) -> Any:
-    """Return JSON with the names of each object in the order in which a picture names columns."""
+def _sort_names(value: Any) -> Any:
+    """Return JSON with the names of each object in the order of the columns in a picture."""
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: (len(name), name))
-        return {name: _short_names_first(value[name]) for name in names}
+        return {name: _sort_names(value[name]) for name in names}
     if isinstance(value, list | tuple):
-        return [_short_names_first(item) for item in value]
+        return [_sort_names(item) for item in value]
     return value
 
 
-def _message(error: BaseException | None) -> str:
+def _describe_exception(error: BaseException | None) -> str:
     """Return an exception in one line, without what PostgreSQL adds about its processes."""
     if error is None:
         return ""
     text = re.sub(r"\s+", " ", str(error).partition("DETAIL:  Process")[0]).strip()
-    return f"{type(error).__name__}: {CLOCK.sub(NOW, text)}"[:MAX_MESSAGE]
+    return f"{type(error).__name__}: {CLOCK.sub(NOW, text)}"[:MAX_MESSAGE_LENGTH]

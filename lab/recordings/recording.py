@@ -26,10 +26,11 @@ Step = dict[str, Any]
 
 @dataclass(frozen=True)
 class Count:
-    """How many schedules violate the invariant, out of all, and the digest of the strategy.
+    """How many schedules violate the invariant, out of all.
 
-    In `refused` of the `violating` schedules a process raised an exception. If a limit ended the
-    search, it is `truncated`, and the numbers are of the schedules before.
+    `refused` is the number of violating schedules in which a process raised an exception. With
+    `truncated` a limit has ended the exploration, and the numbers are of the schedules before that.
+    `source` is the digest of the strategy's file.
     """
 
     violating: int
@@ -41,8 +42,8 @@ class Count:
     def __str__(self) -> str:
         return "…" if self.truncated else f"{self.violating:,} / {self.schedules:,}"
 
-    def marked(self) -> str:
-        """Return the counts with the lab's marks: ✓ right, ✗ wrong silently, ⊘ refused."""
+    def format_with_mark(self) -> str:
+        """Return the counts with the lab's mark: ✓ right, ✗ silently wrong, ⊘ refused."""
         if self.truncated:
             return str(self)
         if self.wrong:
@@ -51,6 +52,7 @@ class Count:
 
     @property
     def wrong(self) -> int:
+        """The number of schedules that violate the invariant without an exception."""
         return self.violating - self.refused
 
 
@@ -58,25 +60,27 @@ class Count:
 class RecordedSchedule:
     """A schedule that has run.
 
-    `raises` says whether the violation is an exception. An outcome is the exception that the
-    process raised, or "". A step has the fields of pginterleave's recorded_steps(), and its `line`
-    in the strategy's file (0: in another file). The steps of processes that tried again after all
-    had ended follow the others: the first of each has the field `alone`.
+    `raises` says whether the violation is an exception. `outcomes` are the exceptions that the
+    processes raised, or "". A step has the fields of pginterleave's recorded_steps(), and its
+    `line` in the strategy's file (0: in another file). The steps of second tries are the last ones;
+    the first step of each second try has the field `alone`.
     """
 
     order: str
     violation: str
     raises: bool
     outcomes: list[str]
-    whole: list[Step]
+    all_steps: list[Step]
 
     @property
     def steps(self) -> list[Step]:
-        """The steps up to the one at which the first process tries again after all have ended."""
-        return list(takewhile(lambda step: "alone" not in step, self.whole))
+        """The steps without those of second tries."""
+        return list(takewhile(lambda step: "alone" not in step, self.all_steps))
 
 
-class Ended(NamedTuple):
+class ScheduleEnd(NamedTuple):
+    """The order of a schedule's steps, and how it ends."""
+
     order: str
     verdict: HowItEnds
 
@@ -85,8 +89,8 @@ class Ended(NamedTuple):
 class Recording:
     """A cell with its schedules: all of them, or the first ones by the number of preemptions.
 
-    `counterexample` is the shortest schedule that violates the invariant, or empty. `initial` is
-    what the rows contain before the first step.
+    `counterexample` is the order of the shortest schedule that violates the invariant, or "".
+    `initial` describes the rows before the first step.
     """
 
     cell: Cell
@@ -96,27 +100,31 @@ class Recording:
     steps: list[Step]
     schedules: list[dict[str, Any]]
 
-    def content(self) -> dict[str, Any]:
-        """Return what a file has of the cell, besides the count."""
+    def convert_to_json(self) -> dict[str, Any]:
+        """Return the fields that are the cell's line in the file; the first line has the count."""
         names = ("counterexample", "initial", "steps", "schedules")
         return {name: getattr(self, name) for name in names}
 
     @property
     def is_complete(self) -> bool:
+        """Whether all schedules are recorded."""
         return not self.count.truncated and len(self.schedules) == self.count.schedules
 
     @cached_property
-    def ends(self) -> list[Ended]:
+    def ends(self) -> list[ScheduleEnd]:
+        """How each schedule ends."""
         return [
-            Ended(schedule["order"], verdict(schedule["violation"], raises=schedule["raises"]))
+            ScheduleEnd(
+                schedule["order"], verdict(schedule["violation"], raises=schedule["raises"])
+            )
             for schedule in self.schedules
         ]
 
     def schedule(self, number: int) -> RecordedSchedule:
         """Return the schedule with this number, from 0."""
-        recorded = dict(self.schedules[number])
-        positions = recorded.pop("steps")
-        return RecordedSchedule(**recorded, whole=[self.steps[position] for position in positions])
+        fields = dict(self.schedules[number])
+        positions = fields.pop("steps")
+        return RecordedSchedule(**fields, all_steps=[self.steps[index] for index in positions])
 
 
 def read_counts(race: Race) -> dict[str, Count]:
@@ -125,7 +133,7 @@ def read_counts(race: Race) -> dict[str, Count]:
     return {key: Count(**count) for key, count in counts.items()}
 
 
-def read(cell: Cell) -> Recording:
+def read_recording(cell: Cell) -> Recording:
     """Return the recording of a cell; raise NotRecorded, which names the command to record it."""
     lines = _lines(cell.race)
     counts = json.loads(next(lines, "{}"))
@@ -135,19 +143,20 @@ def read(cell: Cell) -> Recording:
     raise NotRecorded(f"{cell} is not recorded: {cell.command}")
 
 
-def write(race: Race, recordings: Mapping[str, Recording]) -> None:
+def write_recordings(race: Race, recordings: Mapping[str, Recording]) -> None:
     """Write the recordings of some cells, by Cell.key; those of the race's other cells stay.
 
     The same recordings make the same bytes.
     """
-    before = read_counts(race)
-    whole = {
-        cell.key: recordings.get(cell.key) or read(cell)
-        for cell in cells_of(race)
-        if cell.key in recordings or cell.key in before
-    }
-    counts = {key: asdict(recording.count) for key, recording in whole.items()}
-    lines = [counts, *(recording.content() for recording in whole.values())]
+    already_recorded = read_counts(race)
+    merged = {}
+    for cell in cells_of(race):
+        if cell.key in recordings:
+            merged[cell.key] = recordings[cell.key]
+        elif cell.key in already_recorded:
+            merged[cell.key] = read_recording(cell)
+    counts = {key: asdict(recording.count) for key, recording in merged.items()}
+    lines = [counts, *(recording.convert_to_json() for recording in merged.values())]
     text = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines)
     part = path_of(race).with_suffix(".part")  # a page may read the file meanwhile
     part.write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -159,6 +168,6 @@ def path_of(race: Race) -> Path:
 
 
 def _lines(race: Race) -> Iterator[str]:
-    """Yield the lines of a race's file: none if there is no file."""
+    """Yield the lines of a race's file; none without a file."""
     with suppress(FileNotFoundError), gzip.open(path_of(race), "rt", encoding="utf-8") as file:
         yield from file

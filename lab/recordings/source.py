@@ -4,7 +4,6 @@ import ast
 import difflib
 import hashlib
 import inspect
-import itertools
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -22,10 +21,10 @@ class Source(NamedTuple):
 
     path: str  # relative to the checkout
     lines: list[tuple[int, str]]
-    docstring: range  # its line numbers; it reveals the outcome
+    docstring: range  # its line numbers; the docstring reveals the outcome
 
     @property
-    def bare(self) -> list[tuple[int, str]]:
+    def lines_without_docstring(self) -> list[tuple[int, str]]:
         """The lines without the docstring."""
         return [(number, text) for number, text in self.lines if number not in self.docstring]
 
@@ -34,13 +33,13 @@ def file_of(strategy: Strategy) -> Path:
     return Path(inspect.getsourcefile(inspect.unwrap(strategy.function)) or "")
 
 
-def digest(strategy: Strategy) -> str:
+def hash_source(strategy: Strategy) -> str:
     """Return the first half of the SHA-256 of a strategy's file, in hex."""
     return hashlib.sha256(file_of(strategy).read_bytes()).hexdigest()[:32]
 
 
-def source(strategy: Strategy) -> Source:
-    """Return a strategy's source: its file, or its function if the file has several.
+def read_source(strategy: Strategy) -> Source:
+    """Return a strategy's source: its file, or only its function if the file has other strategies.
 
     The constants that say whether it is right are left out: they reveal the outcome.
     """
@@ -79,15 +78,14 @@ def split_source(
 
     The docstring is left out unless `with_docstring`.
     """
-    whole = source(strategy)
-    parts = []
-    for is_docstring, group in itertools.groupby(
-        whole.lines, key=lambda line: line[0] in whole.docstring
-    ):
-        lines = [(number, text, processes_by_line.get(number, "")) for number, text in group]
-        if with_docstring or not is_docstring:
-            parts.append(SourcePart(is_docstring, lines))
-    return parts
+    source = read_source(strategy)
+    parts = list[SourcePart]()
+    for number, text in source.lines:
+        is_docstring = number in source.docstring
+        if not parts or parts[-1].is_docstring != is_docstring:
+            parts.append(SourcePart(is_docstring, []))
+        parts[-1].lines.append((number, text, processes_by_line.get(number, "")))
+    return [part for part in parts if with_docstring or not part.is_docstring]
 
 
 class Line(NamedTuple):
@@ -99,15 +97,15 @@ class Line(NamedTuple):
     text: str
 
 
-def diff(left: Source, right: Source) -> list[Line]:
+def diff_sources(left: Source, right: Source) -> list[Line]:
     """Return the diff of two sources without their docstrings."""
-    before = [text for _, text in left.bare]
-    after = [text for _, text in right.bare]
+    before = [text for _, text in left.lines_without_docstring]
+    after = [text for _, text in right.lines_without_docstring]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     lines = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        removed = left.bare[start:end]
-        added = right.bare[other_start:other_end]
+        removed = left.lines_without_docstring[start:end]
+        added = right.lines_without_docstring[other_start:other_end]
         if tag == "equal":
             pairs = zip(removed, added, strict=True)
             lines += [Line(" ", number, other, text) for (number, text), (other, _) in pairs]

@@ -23,50 +23,50 @@ class CountedCell:
 
 
 class Table(NamedTuple):
-    """Rows of a strategy and its cells; None stands for a race without the strategy."""
+    """A row for each strategy with its cells. A cell is None if its race lacks the strategy."""
 
     title: str
     columns: list[str]
     rows: list[tuple[Strategy, list[CountedCell | None]]]
 
 
-def of_operation(name: str, processes: int | None = None) -> Table:
-    """Return the strategies of an operation × its races.
+def make_operation_table(name: str, processes: int | None = None) -> Table:
+    """Return the table of an operation: its strategies × its races.
 
-    By default each race has its smallest number of processes. With `processes`, only the races that
-    are explored with this number are shown.
+    By default each race has its smallest number of processes. With `processes` the table has the
+    races that are explored with this number.
     """
     _, strategies, every_race = OPERATIONS[name]
     races = [race for race in every_race if processes in (None, *race.counts)]
-    columns = [_column(race, processes or race.counts[0]) for race in races]
-    return _table(name, strategies.values(), [race.name for race in races], columns)
+    columns = [_make_column(race, processes or race.counts[0]) for race in races]
+    return _make_table(name, strategies.values(), [race.name for race in races], columns)
 
 
-def of_race(race: Race) -> Table:
-    """Return the strategies of a race × its numbers of processes."""
-    titles = [f"{number} process{'es' * (number > 1)}" for number in race.counts]
-    columns = [_column(race, number) for number in race.counts]
-    return _table(race.name, race.strategies.values(), titles, columns)
+def make_race_table(race: Race) -> Table:
+    """Return the table of a race: its strategies × its numbers of processes."""
+    headings = [f"{number} process{'es' * (number > 1)}" for number in race.counts]
+    columns = [_make_column(race, number) for number in race.counts]
+    return _make_table(race.name, race.strategies.values(), headings, columns)
 
 
-def of_levels(race: Race) -> Table:
-    """Return the strategies of a race × the isolation levels."""
-    columns = [_column(race, race.counts[0], level) for level in LEVELS]
-    return _table(race.name, race.strategies.values(), LEVELS, columns)
+def make_level_table(race: Race) -> Table:
+    """Return the table of a race: its strategies × the isolation levels."""
+    columns = [_make_column(race, race.counts[0], level) for level in LEVELS]
+    return _make_table(race.name, race.strategies.values(), LEVELS, columns)
 
 
 Column = dict[str, CountedCell]
 
 
-def _column(race: Race, processes: int, level: str = LEVELS[0]) -> Column:
-    """Return the cells of a column by the names of their strategies."""
+def _make_column(race: Race, processes: int, level: str = LEVELS[0]) -> Column:
+    """Return the cells of a race with this number of processes, by the names of strategies."""
     counts = read_counts(race)
     cells = [Cell(race, strategy, processes, level) for strategy in race.strategies.values()]
     return {cell.strategy.name: CountedCell(cell, counts.get(cell.key)) for cell in cells}
 
 
-def _table(
-    title: str, strategies: Iterable[Strategy], titles: Sequence[str], columns: list[Column]
+def _make_table(
+    title: str, strategies: Iterable[Strategy], headings: Sequence[str], columns: list[Column]
 ) -> Table:
     """Return a table of the columns, without the strategies that no column has."""
     rows = [
@@ -74,4 +74,4 @@ def _table(
         for strategy in strategies
         if any(strategy.name in column for column in columns)
     ]
-    return Table(title, list(titles), rows)
+    return Table(title, list(headings), rows)

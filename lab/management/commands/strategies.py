@@ -4,19 +4,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from lab.markdown import aligned, table
+from lab.markdown import format_aligned, format_markdown
 from lab.races import OPERATIONS
 from shorturl.strategies.table import STRATEGIES, Verdict
 
 MARKS = {Verdict.RIGHT: "✅", Verdict.WRONG: "⛔"}  # ⚠️ for all others
 
 
-def verdict(of: Verdict) -> str:
-    return f"{MARKS.get(of, '⚠️')} {of.value}"
-
-
 class Command(BaseCommand):
-    help = "Print the tables of strategies; as Markdown, if not to a terminal."
+    help = "Print the tables of strategies: aligned on a terminal, in Markdown elsewhere."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,16 +22,15 @@ class Command(BaseCommand):
         if unknown := [name for name in operation if name not in STRATEGIES]:
             names = ", ".join(STRATEGIES)
             raise CommandError(f"There is no operation {unknown[0]!r}; there are {names}.")
+        is_terminal = self.stdout.isatty()
         for name in operation or STRATEGIES:
-            folder, plain = f"shorturl/strategies/{name}", self.stdout.isatty()
-            rows = [
-                [
-                    file if plain else f"[`{file}`]({folder}/{file}.py)",
-                    one.verdict.value if plain else verdict(one.verdict),
-                    one.shows,
-                    one.step,
-                ]
-                for file, one in STRATEGIES[name].items()
-            ]
             titles = [OPERATIONS[name].title, "", "what it shows", "article"]
-            self.stdout.write(f"{(aligned if plain else table)(titles, rows)}\n\n")
+            rows = []
+            for file, strategy in STRATEGIES[name].items():
+                verdict = strategy.verdict.value
+                if not is_terminal:
+                    verdict = f"{MARKS.get(strategy.verdict, '⚠️')} {verdict}"
+                    file = f"[`{file}`](shorturl/strategies/{name}/{file}.py)"
+                rows.append([file, verdict, strategy.shows, strategy.step])
+            format_table = format_aligned if is_terminal else format_markdown
+            self.stdout.write(f"{format_table(titles, rows)}\n\n")

@@ -3,17 +3,25 @@
 import pytest
 from django.test import Client
 
-from lab.conftest import NAIVE, RIGHT, first_with, get, recorded, schedule_of, schedules_of
+from lab.conftest import (
+    NAIVE,
+    RIGHT,
+    find_first_schedule,
+    find_schedule,
+    get_page,
+    list_schedules,
+    read_recorded,
+)
 from lab.pages import exploration_views
 from lab.pages.schedules import group_by_outcome
-from lab.recordings.recording import Ended
+from lab.recordings.recording import ScheduleEnd
 from pginterleave.picture.cells import verdict
 
 
 def test_a_strategy_that_violates_the_invariant(client: Client) -> None:
-    kept = recorded("lost_update/naive")
-    page = get(client, NAIVE)
-    shown = schedule_of(kept, kept.counterexample)
+    kept = read_recorded("lost_update/naive")
+    page = get_page(client, NAIVE)
+    shown = find_schedule(kept, kept.counterexample)
     assert '<p class="verdict-box wrong" id="verdict">' in page
     assert "</span> Violated: hits = 1, not 2</b>" in page
     count = f"{kept.count.violating} of {kept.count.schedules}"
@@ -34,13 +42,13 @@ def test_a_strategy_that_violates_the_invariant(client: Client) -> None:
 
 
 def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
-    kept = recorded("lost_update/naive")
-    page = get(client, NAIVE).split('aria-label="Schedules"')[1].split("<nav")[0]
+    kept = read_recorded("lost_update/naive")
+    page = get_page(client, NAIVE).split('aria-label="Schedules"')[1].split("<nav")[0]
     violating, holding = page.split("</div>")[:2]
     assert f"<b>{kept.count.violating} <span" in violating
     assert "hits = 1, not 2</b>" in violating
     assert "the invariant holds</b>" in holding
-    for schedule in schedules_of(kept):
+    for schedule in list_schedules(kept):
         link = f'<a href="?schedule={schedule.order}"'
         assert link in (violating if schedule.violation else holding)
         assert link not in (holding if schedule.violation else violating)
@@ -50,7 +58,7 @@ def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
 
 def test_many_schedules_are_listed_in_part() -> None:
     verdicts = [verdict("lost" if number % 3 else "", raises=False) for number in range(200)]
-    ends = [Ended(f"{number:010b}", verdicts[number]) for number in range(200)]
+    ends = [ScheduleEnd(f"{number:010b}", verdicts[number]) for number in range(200)]
     for group in group_by_outcome(ends, ends[199].order):
         shown = sorted([*group.listed, *group.more])
         assert shown == [ended.order for ended in ends if ended.verdict == group.verdict]
@@ -61,7 +69,7 @@ def test_many_schedules_are_listed_in_part() -> None:
 
 
 def test_a_strategy_that_holds(client: Client) -> None:
-    page = get(client, RIGHT)
+    page = get_page(client, RIGHT)
     assert "0 of" in page
     assert "</span> The invariant holds</b>" in page
     assert "A green frame is a transaction. A purple bar is a lock that it holds" in page
@@ -70,11 +78,11 @@ def test_a_strategy_that_holds(client: Client) -> None:
 
 
 def test_the_schedule_that_is_asked_for(client: Client) -> None:
-    *_, before, last = kept = schedules_of(recorded("lost_update/naive"))
-    page = get(client, f"{NAIVE}?schedule={kept[0].order}")
+    *_, before, last = kept = list_schedules(read_recorded("lost_update/naive"))
+    page = get_page(client, f"{NAIVE}?schedule={kept[0].order}")
     assert f"Schedule <b>{kept[0].order}</b>, 1 of {len(kept)}" in page
     assert "</span> The invariant holds</b>" in page
-    page = get(client, f"{NAIVE}?schedule={last.order}")
+    page = get_page(client, f"{NAIVE}?schedule={last.order}")
     assert f'<a href="?schedule={before.order}">previous</a>' in page
     assert ">next</a>" not in page
     first = next(schedule for schedule in kept if schedule.violation)  # from the start again
@@ -82,34 +90,36 @@ def test_the_schedule_that_is_asked_for(client: Client) -> None:
 
 
 def test_a_wait_and_an_exception_are_shown(client: Client) -> None:
-    shown = first_with(recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False)
+    shown = find_first_schedule(
+        read_recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False
+    )
     path = f"/lab/races/lost_update/select_for_update/2/?schedule={shown.order}"
-    rows = get(client, path).split("<tbody>")[1].split("</tr>")
+    rows = get_page(client, path).split("<tbody>")[1].split("</tr>")
     assert [row.count("waits for process 1</p>") for row in rows[:4]] == [0, 1, 0, 0]
     assert [row.count('class="waiting"') for row in rows[:4]] == [0, 0, 1, 0]
     assert [row.count("resumes step 2</p>") for row in rows[:4]] == [0, 0, 0, 1]
-    shown = first_with(recorded("toctou/check_first"), "1S 2S 1I 2I")
-    page = get(client, f"/lab/races/toctou/check_first/2/?schedule={shown.order}")
+    shown = find_first_schedule(read_recorded("toctou/check_first"), "1S 2S 1I 2I")
+    page = get_page(client, f"/lab/races/toctou/check_first/2/?schedule={shown.order}")
     assert "Process 2 raises IntegrityError: duplicate key value" in page
     assert "Process 1 raises" not in page
     assert '<p class="returned error">!! ' in page
 
 
 def test_another_isolation_level(client: Client) -> None:
-    kept = recorded("lost_update/naive/2/serializable")
-    page = get(client, f"{NAIVE}?level=serializable")
+    kept = read_recorded("lost_update/naive/2/serializable")
+    page = get_page(client, f"{NAIVE}?level=serializable")
     assert "2 processes, serializable, recorded by" in page
-    for schedule in schedules_of(kept):
+    for schedule in list_schedules(kept):
         assert f'<a href="?level=serializable&amp;schedule={schedule.order}"' in page
     order = kept.counterexample
-    predict = get(client, f"{NAIVE}?level=serializable&schedule={order}&predict=2")
+    predict = get_page(client, f"{NAIVE}?level=serializable&schedule={order}&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
 
 
 def test_predict_hides_what_follows(client: Client) -> None:
-    shown = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U")
-    whole = get(client, f"{NAIVE}?schedule={shown.order}")
-    page = get(client, f"{NAIVE}?schedule={shown.order}&predict=2")
+    shown = find_first_schedule(read_recorded("lost_update/naive"), "1S 2S 1U 2U")
+    whole = get_page(client, f"{NAIVE}?schedule={shown.order}")
+    page = get_page(client, f"{NAIVE}?schedule={shown.order}&predict=2")
     # Among them the list of schedules, and the docstring, which also reveals the result.
     secrets = ["UPDATE", "→ 1 row", "hits = 1", "box wrong", 'class="mark"', "stale read"]
     secrets += ["two hits, counted once", 'class="schedules"', 'id="verdict"', 'id="step-3"']
@@ -124,26 +134,26 @@ def test_predict_hides_what_follows(client: Client) -> None:
     assert '<details class="as-table">' in page  # closed: its SQL gives the answer away
     assert "short_url.save()" in page
     assert f'<input type="hidden" name="schedule" value="{shown.order}">' in page
-    page = get(client, f"{NAIVE}?schedule={shown.order}&predict=0")
+    page = get_page(client, f"{NAIVE}?schedule={shown.order}&predict=0")
     assert "SELECT" not in page
     assert page.count("takes its next step: ?") == len(shown.steps)
 
 
 def test_a_guess_reveals(client: Client) -> None:
-    order = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U").order
-    page = get(client, f"{NAIVE}?schedule={order}&guess=hits+%3D+2%3Cb%3E")
+    order = find_first_schedule(read_recorded("lost_update/naive"), "1S 2S 1U 2U").order
+    page = get_page(client, f"{NAIVE}?schedule={order}&guess=hits+%3D+2%3Cb%3E")
     assert "You predicted: hits = 2&lt;b&gt;. The rows contain: hits = 1." in page
     assert "Violated: hits = 1, not 2" in page
-    assert "You predicted" not in get(client, f"{NAIVE}?schedule={order}")
-    assert f"You predicted: {'x' * 100}." in get(client, f"{NAIVE}?guess={'x' * 101}")
+    assert "You predicted" not in get_page(client, f"{NAIVE}?schedule={order}")
+    assert f"You predicted: {'x' * 100}." in get_page(client, f"{NAIVE}?guess={'x' * 101}")
 
 
 def test_the_legend_explains_what_the_picture_has(client: Client) -> None:
     """A read is framed by nothing; an insert locks its new row, in no mode that is named."""
-    page = get(client, f"{NAIVE}scheduler/?taken=1")
+    page = get_page(client, f"{NAIVE}scheduler/?taken=1")
     assert "green frame" not in page
     assert "purple bar" not in page
-    page = get(client, "/lab/races/toctou/check_first/2/")
+    page = get_page(client, "/lab/races/toctou/check_first/2/")
     assert "A green frame is a transaction. A purple bar is a lock that it holds.</p>" in page
 
 
@@ -153,10 +163,10 @@ def test_a_strategy_that_has_changed_since_is_named_with_the_command(
     notice = "<code>shorturl/strategies/resolving/naive.py</code> has changed since this was record"
     paths = ("/lab/", NAIVE, f"{NAIVE}scheduler/")
     for path in paths:
-        assert notice not in get(client, path)
-    monkeypatch.setattr(exploration_views, "digest", lambda _: "of another source")
+        assert notice not in get_page(client, path)
+    monkeypatch.setattr(exploration_views, "hash_source", lambda _: "of another source")
     for path in paths:
-        page = get(client, path)
+        page = get_page(client, path)
         assert notice in page
         assert "<code>manage.py race record lost_update naive</code>" in page
         assert "<svg" in page

@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains
 
-from lab.conftest import NAIVE, RIGHT, get
+from lab.conftest import NAIVE, RIGHT, get_page
 from lab.pages import load_runs
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
@@ -28,7 +28,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_index_shows_every_count(client: Client) -> None:
-    page = get(client, "/lab/")
+    page = get_page(client, "/lab/")
     for race in RACES.values():
         assert f'<a href="/lab/races/{race.name}/">{race.name}</a>' in page
     assert page.count('class="count') == sum(len(race.strategies) for race in RACES.values())
@@ -56,7 +56,7 @@ def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Pa
     about = {"command": "make races", "date": "2001-02-03", "users": 17, "seconds": 5, "left": 0}
     rows = [dict(zip(keys, values, strict=True)) for values in runs]
     report.write_text(json.dumps({**about, "runs": rows}))
-    page = get(client, LOAD_RUNS)
+    page = get_page(client, LOAD_RUNS)
     assert "to come" not in page
     assert "The last <code>make races</code>, 2001-02-03: 17 users on gunicorn for 5 sec" in page
     assert re.findall(r"<h2><a [^>]+>([^<]+)</a>", page) == ["Lost update", "TOCTOU"]
@@ -81,11 +81,11 @@ def test_the_page_of_load_runs_is_loaded_again_while_one_runs(client: Client, re
 @pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}]}'])
 def test_an_unreadable_report_is_none(client: Client, report: Path, text: str) -> None:
     report.write_text(text)
-    assert "There has been no load test yet" in get(client, LOAD_RUNS)
+    assert "There has been no load test yet" in get_page(client, LOAD_RUNS)
 
 
 def test_a_race_shows_two_strategies_as_a_diff(client: Client) -> None:
-    page = get(client, "/lab/races/lost_update/?left=naive&right=f_expression")
+    page = get_page(client, "/lab/races/lost_update/?left=naive&right=f_expression")
     assert "From <code>shorturl/strategies/resolving/naive.py</code>" in page
     assert "to <code>shorturl/strategies/resolving/f_expression.py</code>" in page
     removed = r'<tr class="removed"><td>\d+</td><td></td><td>-</td><td><code> *{}'
@@ -101,7 +101,7 @@ def test_a_race_shows_two_strategies_as_a_diff(client: Client) -> None:
 
 @pytest.mark.parametrize("name", EVERY_RACE)
 def test_every_race_has_its_page(client: Client, name: str) -> None:
-    page = get(client, f"/lab/races/{name}/")
+    page = get_page(client, f"/lab/races/{name}/")
     assert f"<h1>{EVERY_RACE[name].title}</h1>" in page
     assert ("Found in" in page) is (name in MUSEUM)
     # By default a wrong strategy, if there is one, is compared with a right one.
@@ -137,7 +137,7 @@ def test_pages_that_do_not_exist(client: Client, path: str) -> None:
 
 
 def test_isolation_has_a_column_for_each_level(client: Client) -> None:
-    page = get(client, "/lab/isolation/")
+    page = get_page(client, "/lab/isolation/")
     for level in ("read committed", "repeatable read", "serializable"):
         assert page.count(f'<th scope="col">{level}</th>') == len(ISOLATED)
     assert f'<a class="count wrong" href="{NAIVE}">' in page
@@ -146,7 +146,7 @@ def test_isolation_has_a_column_for_each_level(client: Client) -> None:
 
 
 def test_museum_shows_each_exhibit_with_its_source(client: Client) -> None:
-    page = get(client, "/lab/museum/")
+    page = get_page(client, "/lab/museum/")
     for name in MUSEUM:
         assert f'<a href="/lab/races/{name}/">{MUSEUM[name].title}</a>' in page
     count = '"/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 12 / 14'

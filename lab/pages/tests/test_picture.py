@@ -2,8 +2,8 @@
 
 import pytest
 
-from lab.conftest import first_with, recorded, schedule_of, schedules_of
-from lab.pages.schedules import sheet_of
+from lab.conftest import find_first_schedule, find_schedule, list_schedules, read_recorded
+from lab.pages.schedules import make_sheet
 from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.cells import Sheet, verdict
 from pginterleave.picture.conflicts import conflicts
@@ -82,7 +82,7 @@ EXPLAINED = [
 def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
     what: str, statements: str, explained: str, in_words: str
 ) -> None:
-    steps = first_with(recorded(what), statements, violating=bool(explained)).steps
+    steps = find_first_schedule(read_recorded(what), statements, violating=bool(explained)).steps
     texts = [f"{step['process']} {text}" for step, text in zip(steps, words(steps), strict=True)]
     if in_words:
         assert in_words == "; ".join(text for text in texts if text[2:] not in ENDS)
@@ -94,7 +94,9 @@ def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
 
 
 def test_a_prefix_does_not_reveal_what_follows() -> None:
-    schedule = first_with(recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False)
+    schedule = find_first_schedule(
+        read_recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False
+    )
     asks = number_of(schedule, 2, "SELECT")
     steps = schedule.steps
     known = prefix(steps, asks)
@@ -109,9 +111,9 @@ def test_a_prefix_does_not_reveal_what_follows() -> None:
 
 
 def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due() -> None:
-    kept = recorded("lost_update/atomic_only")
-    schedule = first_with(kept, "1S 1U 2S 2U")
-    sheet = sheet_of(kept, schedule, len(schedule.steps))
+    kept = read_recorded("lost_update/atomic_only")
+    schedule = find_first_schedule(kept, "1S 1U 2S 2U")
+    sheet = make_sheet(kept, schedule, len(schedule.steps))
     assert sheet.sentences[1:3] == [
         "Process 1 writes hits = 1.",
         "Process 2 reads hits = 0, although process 1 has written hits = 1.",
@@ -119,14 +121,14 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due() ->
     told = {text.text: text.style for text in draw(sheet, WIDE).texts}
     assert told["✗ hits = 1, not 2"] == "verdict wrong"
     assert "Due: All are redirected, and every hit is counted." in told
-    begun = sheet_of(kept, schedule, 3)
+    begun = make_sheet(kept, schedule, 3)
     assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
 
 
 def test_a_process_with_an_error_is_refused() -> None:
-    kept = recorded("toctou/check_first")
-    schedule = first_with(kept, "1S 2S 1I 2I")
-    drawing = draw(sheet_of(kept, schedule, len(schedule.steps)), WIDE)
+    kept = read_recorded("toctou/check_first")
+    schedule = find_first_schedule(kept, "1S 2S 1I 2I")
+    drawing = draw(make_sheet(kept, schedule, len(schedule.steps)), WIDE)
     assert drawing.kind == "refused"
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
 
@@ -136,30 +138,30 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
     order: str, step: int, victim: int
 ) -> None:
     """Its step is in the cycle. It keeps its number, and the verdict follows its last step."""
-    kept = recorded("crossed_locks/update_returning")
-    schedule = schedule_of(kept, order)
-    sheet = sheet_of(kept, schedule, len(schedule.steps))
+    kept = read_recorded("crossed_locks/update_returning")
+    schedule = find_schedule(kept, order)
+    sheet = make_sheet(kept, schedule, len(schedule.steps))
     assert [(conflict.kind, conflict.source, conflict.target) for conflict in sheet.conflicts] == [
         ("cycle", step, 7 - step),
         ("cycle", 7 - step, step),
     ]
     assert "is ended by PostgreSQL" in sheet.sentences[3]
     assert sheet.conflicts[0].text_at_source.endswith(f"which waits for process {victim}")
-    again = schedule.whole[len(schedule.steps) :]
+    again = schedule.all_steps[len(schedule.steps) :]
     assert [(step["process"], step["until"]) for step in again] == [
         (victim, until) for until in (7, 8, 9)
     ]
     assert sheet.sentences[6].startswith(f"Process {victim} tries again, after all have ended, and")
     assert sheet.held == "a: 2, b: 2"
-    begun = sheet_of(kept, schedule, 5)
+    begun = make_sheet(kept, schedule, 5)
     assert not begun.ended
     assert len(begun.rows) == 6  # with that of the open transaction
 
 
 def test_the_pivot_of_a_write_skew_tries_again() -> None:
-    kept = recorded("write_skew/with_a_retry/2/serializable")
-    schedule = first_with(kept, "1S 2S 1U 2U 2S", violating=False)
-    sheet = sheet_of(kept, schedule, len(schedule.steps))
+    kept = read_recorded("write_skew/with_a_retry/2/serializable")
+    schedule = find_first_schedule(kept, "1S 2S 1U 2U 2S", violating=False)
+    sheet = make_sheet(kept, schedule, len(schedule.steps))
     write, again = number_of(schedule, 2, "UPDATE"), len(schedule.steps) - 1
     assert sheet.sentences[write - 1].endswith(
         "PostgreSQL ends it as the pivot of a write skew, "
@@ -172,9 +174,9 @@ def test_the_pivot_of_a_write_skew_tries_again() -> None:
 
 @pytest.mark.parametrize("size", [WIDE, DENSE, NARROW], ids=lambda size: size.name)
 def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(size: Size) -> None:
-    for kept in map(recorded, CELLS):
-        for schedule in schedules_of(kept):
-            sheet = sheet_of(kept, schedule, len(schedule.steps))
+    for kept in map(read_recorded, CELLS):
+        for schedule in list_schedules(kept):
+            sheet = make_sheet(kept, schedule, len(schedule.steps))
             drawing = draw(sheet, size)
             for shape in [*drawing.below, *drawing.above]:
                 if isinstance(shape, Rect):
@@ -189,7 +191,7 @@ def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(size: Siz
                 ) or text.style in ("number", "version"), text  # fmt: skip
             tops = [box.y for box in drawing.above if box.style.startswith("step")]
             assert tops == sorted(tops)
-            assert len(drawing.ends) == len(schedule.whole) + 1
+            assert len(drawing.ends) == len(schedule.all_steps) + 1
             assert len(drawing.arrows) == sum(
                 conflict.source is not None for conflict in sheet.conflicts
             )

@@ -8,12 +8,12 @@ from django.db.models import F
 from lab.races.museum.exhibit import (
     Exhibit,
     ExhibitModel,
+    describe_rows,
     make_tables,
-    right,
-    rows_of,
-    wrong,
+    right_strategy,
+    wrong_strategy,
 )
-from lab.races.resolving import NEW, OLD, redirected
+from lab.races.resolving import NEW, OLD, check_redirects
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
 
@@ -64,25 +64,27 @@ def mended(key: str) -> ClickedLink:
 
 
 def follow(strategy: Strategy, process: int) -> object:
-    """Follow the link; the owner, process 2, edits the target before."""
+    """Follow the link. Process 2, the owner, edits its target before that."""
     if process == 2:
         ClickedLink.objects.filter(key="a").update(target_url=NEW)
     return strategy.function("a")
 
 
-def old_link(strategy: Strategy) -> None:
+def make_link(strategy: Strategy) -> None:
+    """Make the table with one link."""
     make_tables(ClickedLink)
     ClickedLink.objects.create(id=1, key="a", target_url=OLD, clicks=0)
 
 
-def no_lost_edit_or_click(outcomes: list[Outcome]) -> str:
-    due = len(outcomes)
-    if violation := redirected(outcomes):
+def check_no_lost_edit_or_click(outcomes: list[Outcome]) -> str:
+    """Check the redirects, the edited target, and that each process has a click."""
+    expected = len(outcomes)
+    if violation := check_redirects(outcomes):
         return violation
     link = ClickedLink.objects.get(key="a")
     if link.target_url != NEW:
         return "the edit of the target is undone"
-    return "" if link.clicks == due else f"clicks = {link.clicks}, not {due}"
+    return "" if link.clicks == expected else f"clicks = {link.clicks}, not {expected}"
 
 
 EXHIBIT = Exhibit(
@@ -90,14 +92,14 @@ EXHIBIT = Exhibit(
     situation="The last process edits a link's target and follows it; the others follow it.",
     invariant="The edit stays, all are redirected, and every click is counted.",
     strategies=table(
-        wrong(as_found, "clicks += 1; save()"),
-        wrong(mended_by_half, "F() and a bare save(): the edit is still undone"),
-        right(mended, "F() and update_fields"),
+        wrong_strategy(as_found, "clicks += 1; save()"),
+        wrong_strategy(mended_by_half, "F() and a bare save(): the edit is still undone"),
+        right_strategy(mended, "F() and update_fields"),
     ),
-    setup=old_link,
+    setup=make_link,
     process=follow,
-    check=no_lost_edit_or_click,
-    rows=partial(rows_of, ClickedLink),
+    check=check_no_lost_edit_or_click,
+    rows=partial(describe_rows, ClickedLink),
     source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
     story=(
         "Most people write this first: get the object, add one, save. It reads as if it changed "

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 from django.db import connection, models
 
-from lab.races.creating import target
+from lab.races.creating import target_of
 from lab.races.race import Race
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, Verdict
@@ -38,49 +38,52 @@ class ExhibitModel(models.Model):
         managed = False
 
 
-def wrong(function: Any, shows: str) -> Strategy:
+def wrong_strategy(function: Any, shows: str) -> Strategy:
+    """Return a function as a strategy that violates the invariant; `shows` is its description."""
     return Strategy(function.__name__, function, Verdict.WRONG, "–", shows)
 
 
-def right(function: Any, shows: str) -> Strategy:
+def right_strategy(function: Any, shows: str) -> Strategy:
+    """Return a function as a strategy that keeps the invariant; `shows` is its description."""
     return Strategy(function.__name__, function, Verdict.RIGHT, "–", shows)
 
 
-def make_tables(*tables: type[ExhibitModel]) -> None:
+def make_tables(*exhibit_models: type[ExhibitModel]) -> None:
+    """Create the tables of models anew, without rows."""
     with connection.schema_editor() as editor:
-        for model in tables:
+        for model in exhibit_models:
             editor.execute(f"DROP TABLE IF EXISTS {editor.quote_name(model._meta.db_table)}")
             editor.create_model(model)
 
 
 def add_unique(model: type[ExhibitModel], *fields: str, nulls_distinct: bool | None = None) -> None:
+    """Add a unique constraint to the table of a model."""
+    name = "_".join([model._meta.db_table, *fields, "uk"])
+    constraint = models.UniqueConstraint(fields=fields, name=name, nulls_distinct=nulls_distinct)
     with connection.schema_editor() as editor:
-        name = "_".join([model._meta.db_table, *fields, "uk"])
-        editor.add_constraint(
-            model, models.UniqueConstraint(fields=fields, name=name, nulls_distinct=nulls_distinct)
-        )
+        editor.add_constraint(model, constraint)
 
 
-def rows_of(*tables: type[ExhibitModel]) -> str:
-    return "; ".join(
-        ", ".join(map(str, model.objects.order_by("pk"))) or "no rows" for model in tables
-    )
+def describe_rows(*exhibit_models: type[ExhibitModel]) -> str:
+    """Return all rows of each model, as the lab shows them."""
+    tables = [", ".join(map(str, model.objects.order_by("pk"))) for model in exhibit_models]
+    return "; ".join(table or "no rows" for table in tables)
 
 
-def one_owner_of(name: str, model: Any, outcomes: list[Outcome]) -> str:
-    """Check that one link is called `name`, and that only its owner was told so."""
+def check_one_owner(name: str, model: Any, outcomes: list[Outcome]) -> str:
+    """Check that the model has one link, and that only the process that owns it was told so."""
     links = list(model.objects.all())
     if len(links) != 1:
         return f"{len(links)} links are called {name}"
-    owners = [target(process) for process, outcome in enumerate(outcomes, 1) if outcome.returned]
-    leads_to = links[0].target_url
-    return "" if owners == [leads_to] else f"{name} leads to {leads_to}, and {owners} own it"
+    owners = [target_of(process) for process, outcome in enumerate(outcomes, 1) if outcome.returned]
+    target_url = links[0].target_url
+    return "" if owners == [target_url] else f"{name} leads to {target_url}, and {owners} own it"
 
 
-def own_links_in(model: Any, outcomes: list[Outcome]) -> str:
+def check_own_links(model: Any, outcomes: list[Outcome]) -> str:
     """Check that each process is returned a primary key that leads to its own target."""
     for process, outcome in enumerate(outcomes, 1):
         link = model.objects.filter(pk=outcome.returned).first()
-        if link is None or link.target_url != target(process):
+        if link is None or link.target_url != target_of(process):
             return f"{outcome.returned} does not lead to the target of process {process}"
     return ""

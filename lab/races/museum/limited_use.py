@@ -8,10 +8,10 @@ from django.db.models import F
 from lab.races.museum.exhibit import (
     Exhibit,
     ExhibitModel,
+    describe_rows,
     make_tables,
-    right,
-    rows_of,
-    wrong,
+    right_strategy,
+    wrong_strategy,
 )
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
@@ -71,12 +71,14 @@ def redeem(strategy: Strategy, process: int) -> object:
     return strategy.function("gift")
 
 
-def one_free_use(strategy: Strategy) -> None:
+def make_link_with_one_use(strategy: Strategy) -> None:
+    """Make the table with one link, which may be followed once."""
     make_tables(LimitedLink)
     LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
 
 
-def within_the_limit(outcomes: list[Outcome]) -> str:
+def check_limit(outcomes: list[Outcome]) -> str:
+    """Check that as many processes have redeemed the link as its limit allows, and its count."""
     link = LimitedLink.objects.get(key="gift")
     redeemed = sum(bool(outcome.returned) for outcome in outcomes)
     if redeemed != link.max_uses:
@@ -89,14 +91,14 @@ EXHIBIT = Exhibit(
     situation="Every process redeems the same link (LimitedLink), which may be used once.",
     invariant="One may follow it, the others are told that it is used up, and uses = 1.",
     strategies=table(
-        wrong(as_found, "check, then act: the counter is right, and too high"),
-        right(mended, "one UPDATE … WHERE uses < max_uses"),
-        right(mended_with_a_lock, "a row lock before the check"),
+        wrong_strategy(as_found, "check, then act: the counter is right, and too high"),
+        right_strategy(mended, "one UPDATE … WHERE uses < max_uses"),
+        right_strategy(mended_with_a_lock, "a row lock before the check"),
     ),
-    setup=one_free_use,
+    setup=make_link_with_one_use,
     process=redeem,
-    check=within_the_limit,
-    rows=partial(rows_of, LimitedLink),
+    check=check_limit,
+    rows=partial(describe_rows, LimitedLink),
     source=(
         "django-link-shortener 1.1: max_uses (max_uses=1 with 16 threads: 5 to 16 redemptions); "
         "Shlink 5.1.5: max-visits"

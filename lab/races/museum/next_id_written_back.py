@@ -4,15 +4,15 @@ from functools import partial
 
 from django.db import connection, models
 
-from lab.races.creating import target
+from lab.races.creating import target_of
 from lab.races.museum.exhibit import (
     Exhibit,
     ExhibitModel,
+    check_own_links,
+    describe_rows,
     make_tables,
-    own_links_in,
-    right,
-    rows_of,
-    wrong,
+    right_strategy,
+    wrong_strategy,
 )
 from shorturl.strategies.table import Strategy, table
 
@@ -69,10 +69,11 @@ def mended(target_url: str) -> str:
 
 
 def create(strategy: Strategy, process: int) -> object:
-    return strategy.function(target(process))
+    return strategy.function(target_of(process))
 
 
-def first_id(strategy: Strategy) -> None:
+def make_first_id(strategy: Strategy) -> None:
+    """Make the tables without links, and with the next id 1."""
     make_tables(Option, Keyword)
     Option.objects.create(name="next_id", value=1)
 
@@ -82,13 +83,13 @@ EXHIBIT = Exhibit(
     situation="Every process creates a link, whose keyword is the next id.",
     invariant="Each process gets a link that leads to its own target.",
     strategies=table(
-        wrong(as_found, "read the next id, look, insert, write it back"),
-        right(mended, "UPDATE … RETURNING takes the number and moves on"),
+        wrong_strategy(as_found, "read the next id, look, insert, write it back"),
+        right_strategy(mended, "UPDATE … RETURNING takes the number and moves on"),
     ),
-    setup=first_id,
+    setup=make_first_id,
     process=create,
-    check=partial(own_links_in, Keyword),
-    rows=partial(rows_of, Option, Keyword),
+    check=partial(check_own_links, Keyword),
+    rows=partial(describe_rows, Option, Keyword),
     source="YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)",
     story=(
         "Counting makes the shortest keywords. The next number is stored in a table of options. "

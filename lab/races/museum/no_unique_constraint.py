@@ -4,16 +4,16 @@ from functools import partial
 
 from django.db import connection, models
 
-from lab.races.creating import target
+from lab.races.creating import target_of
 from lab.races.museum.exhibit import (
     Exhibit,
     ExhibitModel,
     add_unique,
+    check_one_owner,
+    describe_rows,
     make_tables,
-    one_owner_of,
-    right,
-    rows_of,
-    wrong,
+    right_strategy,
+    wrong_strategy,
 )
 from shorturl.strategies.table import Strategy, table
 
@@ -54,10 +54,11 @@ def mended(address: str, target_url: str) -> bool:
 
 
 def create(strategy: Strategy, process: int) -> object:
-    return strategy.function("sale", target(process))
+    return strategy.function("sale", target_of(process))
 
 
 def make_table(strategy: Strategy) -> None:
+    """Make the empty table; only the corrected strategy has the unique constraint."""
     make_tables(Address)
     if strategy.name != "as_found":
         add_unique(Address, "address")
@@ -68,13 +69,13 @@ EXHIBIT = Exhibit(
     situation="Every process asks for the same address.",
     invariant="One process gets it, and the others are told that it is taken.",
     strategies=table(
-        wrong(as_found, "check, then insert, without a unique constraint"),
-        right(mended, "a unique constraint, and INSERT … ON CONFLICT"),
+        wrong_strategy(as_found, "check, then insert, without a unique constraint"),
+        right_strategy(mended, "a unique constraint, and INSERT … ON CONFLICT"),
     ),
     setup=make_table,
     process=create,
-    check=partial(one_owner_of, "sale", Address),
-    rows=partial(rows_of, Address),
+    check=partial(check_one_owner, "sale", Address),
+    rows=partial(describe_rows, Address),
     source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
     story=(
         "The code checks whether the address is free, and inserts it. Other projects do the same, "

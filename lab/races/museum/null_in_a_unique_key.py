@@ -4,16 +4,16 @@ from functools import partial
 
 from django.db import connection, models, transaction
 
-from lab.races.creating import target
+from lab.races.creating import target_of
 from lab.races.museum.exhibit import (
     Exhibit,
     ExhibitModel,
     add_unique,
+    check_one_owner,
+    describe_rows,
     make_tables,
-    one_owner_of,
-    right,
-    rows_of,
-    wrong,
+    right_strategy,
+    wrong_strategy,
 )
 from shorturl.strategies.table import Strategy, table
 
@@ -66,10 +66,11 @@ def mended(code: str, target_url: str) -> bool:
 
 
 def create(strategy: Strategy, process: int) -> object:
-    return strategy.function("sale", target(process))
+    return strategy.function("sale", target_of(process))
 
 
 def make_table(strategy: Strategy) -> None:
+    """Make the empty table; for the corrected strategy, NULLs are equal in its unique key."""
     make_tables(DomainLink)
     # By default, all NULLs of a unique constraint are distinct.
     distinct = None if strategy.name == "as_found" else False
@@ -81,13 +82,13 @@ EXHIBIT = Exhibit(
     situation="Every process asks for the same code on the default domain, whose id is NULL.",
     invariant="One process gets it, and the others are told that it is taken.",
     strategies=table(
-        wrong(as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"),
-        right(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
+        wrong_strategy(as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"),
+        right_strategy(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
     ),
     setup=make_table,
     process=create,
-    check=partial(one_owner_of, "sale", DomainLink),
-    rows=partial(rows_of, DomainLink),
+    check=partial(check_one_owner, "sale", DomainLink),
+    rows=partial(describe_rows, DomainLink),
     source="Shlink 5.1.5: how it makes sure that a short code is unique",
     story=(
         "The code has two protections against this race. It looks for the short code with SELECT … "

@@ -5,15 +5,15 @@ from functools import partial
 
 from django.db import IntegrityError, models, transaction
 
-from lab.races.creating import target
+from lab.races.creating import target_of
 from lab.races.museum.exhibit import (
     Exhibit,
     ExhibitModel,
+    check_own_links,
+    describe_rows,
     make_tables,
-    own_links_in,
-    right,
-    rows_of,
-    wrong,
+    right_strategy,
+    wrong_strategy,
 )
 from shorturl.strategies.table import Strategy, table
 
@@ -67,7 +67,7 @@ def make_empty_table(strategy: Strategy) -> None:
 def create_in_a_request(strategy: Strategy, process: int) -> object:
     """Create a link in the transaction that ATOMIC_REQUESTS begins."""
     with transaction.atomic():
-        return strategy.function(target(process), ["same", f"own{process}"])
+        return strategy.function(target_of(process), ["same", f"own{process}"])
 
 
 EXHIBIT = Exhibit(
@@ -75,13 +75,13 @@ EXHIBIT = Exhibit(
     situation="Every process creates a link in a transaction, and all draw the same key first.",
     invariant="Each process gets a link that leads to its own target.",
     strategies=table(
-        wrong(as_found, "catches IntegrityError and continues in the same transaction"),
-        right(mended, "the same with a savepoint round the INSERT"),
+        wrong_strategy(as_found, "catches IntegrityError and continues in the same transaction"),
+        right_strategy(mended, "the same with a savepoint round the INSERT"),
     ),
     setup=make_empty_table,
     process=create_in_a_request,
-    check=partial(own_links_in, RetriedLink),
-    rows=partial(rows_of, RetriedLink),
+    check=partial(check_own_links, RetriedLink),
+    rows=partial(describe_rows, RetriedLink),
     source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
     story=(
         "The code expects that two processes may draw the same key, leaves the decision to the "

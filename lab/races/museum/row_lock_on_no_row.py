@@ -10,10 +10,10 @@ from lab.races.museum.exhibit import (
     Exhibit,
     ExhibitModel,
     add_unique,
+    describe_rows,
     make_tables,
-    right,
-    rows_of,
-    wrong,
+    right_strategy,
+    wrong_strategy,
 )
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
@@ -86,14 +86,16 @@ def visit(strategy: Strategy, process: int) -> object:
     return strategy.function(1, NOON)
 
 
-def one_link(strategy: Strategy) -> None:
+def make_link(strategy: Strategy) -> None:
+    """Make the tables with a link and without visits; only `mended` has the unique constraint."""
     make_tables(VisitedLink, Visits)
     VisitedLink.objects.create(id=1)
-    if strategy.name not in ("as_found", "mended_with_a_lock"):
+    if strategy.name == "mended":
         add_unique(Visits, "link_id", "hour")
 
 
-def no_lost_visit(outcomes: list[Outcome]) -> str:
+def check_one_row(outcomes: list[Outcome]) -> str:
+    """Check that the hour has one row, with a visit of each process."""
     totals = list(Visits.objects.order_by("id").values_list("total", flat=True))
     if len(totals) != 1:
         return f"{len(totals)} rows for one hour"
@@ -105,14 +107,14 @@ EXHIBIT = Exhibit(
     situation="Every process follows a link that has no visit in this hour yet.",
     invariant="The hour has one row, which counts every visit.",
     strategies=table(
-        wrong(as_found, "SELECT … FOR UPDATE of a row that may not exist, then INSERT"),
-        right(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
-        right(mended_with_a_lock, "the same, with a lock on a row that exists"),
+        wrong_strategy(as_found, "SELECT … FOR UPDATE of a row that may not exist, then INSERT"),
+        right_strategy(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
+        right_strategy(mended_with_a_lock, "the same, with a lock on a row that exists"),
     ),
-    setup=one_link,
+    setup=make_link,
     process=visit,
-    check=no_lost_visit,
-    rows=partial(rows_of, Visits),
+    check=check_one_row,
+    rows=partial(describe_rows, Visits),
     source="Kutt 3.2.3: server/queries/visit.queries.js (seen live: 4 rows where 1 was due)",
     story=(
         "Visits are counted by the hour, in one row for each link and hour. The code locks that "

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from lab.conftest import recorded, schedules_of
-from lab.pages.schedules import sheet_of
+from lab.conftest import list_schedules, read_recorded
+from lab.pages.schedules import make_sheet
 from lab.races import EVERY_RACE, OPERATIONS, RACES
 from lab.recordings.cells import LEVELS, READ_COMMITTED, Cell, cells_of, find_cell
-from lab.recordings.recording import Count, read, read_counts
+from lab.recordings.recording import Count, read_counts, read_recording
 from pginterleave.picture.layout import drawings
 from project.docs import ROOT
 from shorturl.strategies.table import Verdict
@@ -80,14 +80,14 @@ DRAWN = [
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("cell", DRAWN, ids=str)
 def test_every_violation_is_explained_on_one_screen(cell: Cell) -> None:
-    kept = read(cell)
-    for schedule in schedules_of(kept):
-        sheet = sheet_of(kept, schedule, len(schedule.steps))
+    kept = read_recording(cell)
+    for schedule in list_schedules(kept):
+        sheet = make_sheet(kept, schedule, len(schedule.steps))
         if schedule.violation:
             assert sheet.conflicts, schedule.order
         wide, _narrow = drawings(sheet)
         # A second try is below the schedule, and has to be scrolled to.
-        has_second_try = len(schedule.whole) > len(schedule.steps)
+        has_second_try = len(schedule.all_steps) > len(schedule.steps)
         height = wide.ends[len(schedule.steps)] if has_second_try else wide.height
         assert height < LAPTOP, schedule.order
 
@@ -100,5 +100,5 @@ def test_the_museum_violates_silently_where_its_story_says_so() -> None:
         "row_lock_on_no_row/as_found": "2 rows for one hour",
         "limited_use/as_found": "redeemed 2 times, not 1",
     }.items():
-        violations = {schedule.violation for schedule in schedules_of(recorded(what))}
+        violations = {schedule.violation for schedule in list_schedules(read_recorded(what))}
         assert violations - {""} == {violation}, what

@@ -14,7 +14,7 @@ from django.db import connection, connections
 from lab.races import EVERY_RACE
 from lab.races.race import Race
 from lab.recordings.cells import LEVELS, find_cell
-from lab.recordings.recording import read
+from lab.recordings.recording import read_recording
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy
 
@@ -25,7 +25,7 @@ TIMEOUT = 60  # seconds that one thread waits for the others, far more than they
 def violates(race: Race, strategy: Strategy, level: str) -> bool:
     """Run each process of a race in a thread of its own, and check the invariant."""
     race.setup(strategy)
-    functions = race.functions(strategy, max(race.counts))
+    functions = race.make_functions(strategy, max(race.counts))
     start = threading.Barrier(len(functions))
 
     def run(function: Callable[[], object]) -> Outcome:
@@ -53,6 +53,6 @@ def test_what_is_safe_never_fails_and_what_is_broken_does(name: str, level: str)
     for strategy in race.strategies.values():
         if strategy.name == "in_memory":
             continue  # it counts later, after the threads have ended
-        is_broken = read(find_cell(name, strategy.name, level=level)).count.violating > 0
+        is_broken = read_recording(find_cell(name, strategy.name, level=level)).count.violating > 0
         runs = (violates(race, strategy, level) for _ in range(MAX_RUNS if is_broken else RUNS))
         assert any(runs) is is_broken, strategy.name

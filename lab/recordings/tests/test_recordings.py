@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.conftest import run_race, schedules_of
+from lab.conftest import list_schedules, run_race
 from lab.races import EVERY_RACE
 from lab.recordings import recorder, recording
 from lab.recordings.cells import Cell, cells_of, find_cell
-from lab.recordings.recording import FOLDER, path_of, read, read_counts
-from lab.recordings.source import digest
+from lab.recordings.recording import FOLDER, path_of, read_counts, read_recording
+from lab.recordings.source import hash_source
 
 CELLS = [cell for race in EVERY_RACE.values() for cell in cells_of(race)]
 # These are explored with the other tests, too.
@@ -22,7 +22,7 @@ def test_every_cell_is_recorded_from_the_source_of_today() -> None:
         for race in EVERY_RACE.values()
         for counts in [read_counts(race)]
         for cell in cells_of(race)
-        if cell.key not in counts or counts[cell.key].source != digest(cell.strategy)
+        if cell.key not in counts or counts[cell.key].source != hash_source(cell.strategy)
     }
     assert not commands, f"Record again: {'; '.join(sorted(commands))}"
 
@@ -45,19 +45,19 @@ def test_there_is_nothing_else_and_all_are_small() -> None:
     ids=str,
 )
 def test_an_exploration_finds_what_is_recorded(cell: Cell) -> None:
-    kept = read(cell)
-    found = recorder.record(cell, is_counted=not kept.count.truncated)
+    kept = read_recording(cell)
+    found = recorder.record_cell(cell, is_counted=not kept.count.truncated)
     assert found == kept
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_the_count_is_that_of_the_schedules(cell: Cell) -> None:
-    kept = read(cell)
+    kept = read_recording(cell)
     assert [ended.order for ended in kept.ends] == sorted({ended.order for ended in kept.ends})
     if not kept.is_complete:
         assert len(kept.schedules) == recorder.MAX_OF_MANY <= kept.count.schedules
         return
-    violating = [schedule for schedule in schedules_of(kept) if schedule.violation]
+    violating = [schedule for schedule in list_schedules(kept) if schedule.violation]
     assert len(violating) == kept.count.violating
     assert sum(schedule.raises for schedule in violating) == kept.count.refused
     assert bool(violating) is bool(kept.counterexample)
@@ -74,7 +74,7 @@ def test_the_same_recordings_are_the_same_bytes_and_others_stay(folder: Path) ->
     kept = FOLDER / "collision.json.gz"
     (folder / kept.name).write_bytes(kept.read_bytes())
     cell = find_cell("collision", "naive")
-    recording.write(collision, {cell.key: read(cell)})
+    recording.write_recordings(collision, {cell.key: read_recording(cell)})
     assert (folder / kept.name).read_bytes() == kept.read_bytes()
 
 

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from lab.conftest import NAIVE, first_with, recorded, schedule_of
+from lab.conftest import NAIVE, find_first_schedule, find_schedule, read_recorded
 from lab.recordings.recording import RecordedSchedule
 from shorturl.tests.browser.conftest import NewPage
 
@@ -19,8 +19,8 @@ def as_table(page: Page) -> Locator:
 
 
 def counterexample(strategy: str) -> RecordedSchedule:
-    kept = recorded(f"lost_update/{strategy}")
-    return schedule_of(kept, kept.counterexample)
+    kept = read_recorded(f"lost_update/{strategy}")
+    return find_schedule(kept, kept.counterexample)
 
 
 def shows_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
@@ -149,7 +149,7 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
     page = new_page()
     page.goto(NAIVE)
     page.get_by_role("link", name="you are the scheduler").click()
-    schedule = first_with(recorded("lost_update/naive"), "1S 2S 1U 2U")
+    schedule = find_first_schedule(read_recorded("lost_update/naive"), "1S 2S 1U 2U")
     keys = ["1", "ArrowLeft", *schedule.order]
     for key, taken in zip(keys, (1, 0, *range(1, len(schedule.order) + 1)), strict=True):
         expect(page.locator(".keys")).to_be_visible()  # then the script listens
