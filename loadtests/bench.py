@@ -1,10 +1,10 @@
-"""Requests per second of the service, beside programs that do less: docs/benchmarks.md has them.
+"""Requests per second of the service, beside programs that do less, and their processor time.
 
     make bench                                       about five minutes
     .venv/bin/python -m loadtests.bench --quick      one short round
 
 wrk follows links of 10,000 and creates new ones, with all programs in turn and in several rounds.
-The table has the medians. All of them share one PostgreSQL of their own, which is removed at the
+The tables have the medians. All of them share one PostgreSQL of their own, which is removed at the
 end. The exit code is 1 if a request was answered and not counted, or counted twice.
 """
 
@@ -15,17 +15,18 @@ import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import psutil
 from tabulate import tabulate
 
 from embedded_postgres.postgres import programs
-from loadtests.servers import NO_REFUSALS, OwnPostgres, own_postgres, serving
+from loadtests.servers import NO_REFUSALS, OwnPostgres, RunningService, own_postgres, serving
 
 LINKS = 10_000  # with the keys k1, k2, …
 FILL = f"""
@@ -36,6 +37,7 @@ FILL = f"""
 COUNTED = "SELECT sum(hits)::bigint + count(*) FROM shorturl_shorturl"
 EXTRA_SECONDS = 30  # seconds in which wrk and pgbench have to end
 Load = tuple[str, int]  # what is requested, and by how many clients
+Measurements = dict[tuple[str, Load], list[float]]  # of each round, by title and load
 UPDATE = "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = 'k' || :n RETURNING target_url;"
 INSERT = """
     INSERT INTO shorturl_shorturl (key, target_url) VALUES ('n' || :n, 'https://example.com/')
@@ -103,11 +105,12 @@ async def one_line(
 
 
 class Bench:
-    """The measurements: requests per second, by title and load."""
+    """The measurements: requests per second, and microseconds of processor time for a request."""
 
     def __init__(self, postgres: OwnPostgres, directory: Path, seconds: int) -> None:
         self.postgres, self.script, self.seconds = postgres, directory / "script", seconds
-        self.measured: dict[tuple[str, Load], list[float]] = {}
+        self.per_second: Measurements = {}
+        self.processor_time: Measurements = {}
         self.miscounted = 0
 
     def execute(self, statement: str) -> int:
@@ -117,13 +120,14 @@ class Bench:
             cursor.execute(statement)
             return int(cursor.fetchone()[0]) if cursor.description else 0
 
-    def measure(self, subject: Subject, url: str, load: Load) -> None:
-        """Request `url` by wrk, and compare what it was told with what was counted."""
+    def measure(self, subject: Subject, service: RunningService, load: Load) -> None:
+        """Send requests by wrk, and compare what it was told with what was counted."""
         kind, clients = load
         self.script.write_text(LUA[kind])
         before = self.execute(COUNTED)
+        used_before = self.processor_seconds(service)
         options = f"-t1 -c{clients} -d{self.seconds}s --timeout={EXTRA_SECONDS}"
-        output = self.run(["wrk", *options.split(), "-s", str(self.script), url])
+        output = self.run(["wrk", *options.split(), "-s", str(self.script), service.url])
         answered = int(re.findall(r"(\d+) requests in", output)[0])
         errors = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
         lost = sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", output)))
@@ -131,7 +135,23 @@ class Bench:
         if subject.counts and not acknowledged <= counted <= answered + lost + clients:
             print(f"MISCOUNTED: {subject.title}, {load}: {acknowledged:,} as {counted:,}")
             self.miscounted += 1
-        self.measured.setdefault((subject.title, load), []).append(acknowledged / self.seconds)
+        self.per_second.setdefault((subject.title, load), []).append(acknowledged / self.seconds)
+        for name, seconds in self.processor_seconds(service).items():
+            microseconds = (seconds - used_before[name]) * 1e6 / acknowledged
+            title = f"{name}: {subject.title}"
+            self.processor_time.setdefault((title, load), []).append(microseconds)
+
+    def processor_seconds(self, service: RunningService) -> dict[str, float]:
+        """Return the processor time so far, with that of processes that have ended."""
+        seconds = {"service": 0.0, "PostgreSQL": 0.0}
+        for name, processes in (
+            ("service", service.workers),
+            ("PostgreSQL", self.postgres.processes()),
+        ):
+            for process in processes:
+                with suppress(psutil.NoSuchProcess):  # then its parent has its time
+                    seconds[name] += sum(process.cpu_times()[:4])
+        return seconds
 
     def measure_pgbench(self, load: Load) -> None:
         """Have as many clients of pgbench send the statement for each request."""
@@ -141,7 +161,7 @@ class Bench:
         program = [str(programs() / "pgbench"), *options.split(), "-f", str(self.script)]
         output = self.run(program)
         per_second = float(re.findall(r"tps = ([\d.]+) \(without", output)[0])
-        self.measured.setdefault((PGBENCH, load), []).append(per_second)
+        self.per_second.setdefault((PGBENCH, load), []).append(per_second)
 
     def run(self, command: list[str]) -> str:
         """Run wrk or pgbench, and return what it prints; raise CalledProcessError."""
@@ -158,17 +178,16 @@ class Bench:
             timeout=timeout,
         ).stdout
 
-    def table(self) -> str:
-        """Return the medians in Markdown."""
-        titles = [subject.title for subject in SUBJECTS]
-        titles.insert(2, PGBENCH)
-        rows = []
-        for title in titles:
-            cells = [self.measured.get((title, load)) for load in LOADS]
-            rows.append([title, *(f"{median(cell):,.0f}" if cell else "–" for cell in cells)])
-        heads = [f"{kind}, {clients} clients" for kind, clients in LOADS]
-        alignment = ["left", *["right"] * len(LOADS)]
-        return tabulate(rows, ["", *heads], "pipe", colalign=alignment, disable_numparse=True)
+
+def table(measurements: Measurements) -> str:
+    """Return the medians in Markdown."""
+    rows = []
+    for title in dict.fromkeys(title for title, _ in measurements):
+        cells = [measurements.get((title, load)) for load in LOADS]
+        rows.append([title, *(f"{median(cell):,.0f}" if cell else "–" for cell in cells)])
+    heads = [f"{kind}, {clients} clients" for kind, clients in LOADS]
+    alignment = ["left", *["right"] * len(LOADS)]
+    return tabulate(rows, ["", *heads], "pipe", colalign=alignment, disable_numparse=True)
 
 
 def main() -> int:
@@ -182,8 +201,8 @@ def main() -> int:
         postgres = stack.enter_context(own_postgres())
         directory = Path(stack.enter_context(TemporaryDirectory()))
         settings = {**NO_REFUSALS, "DATABASE_URL": postgres.url}
-        urls = [
-            stack.enter_context(serving(*subject.arguments, **settings, **subject.environment)).url
+        services = [
+            stack.enter_context(serving(*subject.arguments, **settings, **subject.environment))
             for subject in SUBJECTS
         ]
         bench = Bench(postgres, directory, seconds)
@@ -193,10 +212,12 @@ def main() -> int:
             print(f"bench: round {number + 1} of {rounds}", file=sys.stderr)
             for load in LOADS:
                 bench.measure_pgbench(load)
-                for subject, url in zip(SUBJECTS, urls, strict=True):
+                for subject, service in zip(SUBJECTS, services, strict=True):
                     if load[0] in subject.kinds:
-                        bench.measure(subject, url, load)
-    print(f"{bench.table()}\n\nMeasured by `make bench`: {about}.")
+                        bench.measure(subject, service, load)
+    print(f"Requests per second:\n\n{table(bench.per_second)}\n")
+    print(f"Microseconds of processor time for a request:\n\n{table(bench.processor_time)}\n")
+    print(f"Measured by `make bench`: {about}.")
     return min(1, bench.miscounted)
 
 
