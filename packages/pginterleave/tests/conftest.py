@@ -1,5 +1,6 @@
 """The tables of the explorer's tests, and a check that no session or thread is left."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ SESSIONS = (
     "SELECT pid, application_name, state, query FROM pg_stat_activity WHERE pid != pg_backend_pid()"
     " AND datname = current_database() AND backend_type = 'client backend'"
 )
+CREATED = re.compile(
+    r'CREATE (SCHEMA|TABLE|VIEW|MATERIALIZED VIEW|SEQUENCE|FUNCTION) ("[^"]+"|\w+)'
+)
 
 
 @pytest.fixture
@@ -27,6 +31,15 @@ def counter_table(transactional_db: None) -> Iterator[None]:
     )
     yield
     sql("DROP TABLE interleave_counter")
+
+
+@pytest.fixture
+def tables(counter_table: None, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Make what TABLES of the test's module creates, and drop it afterwards."""
+    sql(request.module.TABLES)
+    yield
+    for kind, name in CREATED.findall(request.module.TABLES):
+        sql(f"DROP {kind} IF EXISTS {name} CASCADE")
 
 
 @pytest.fixture

@@ -141,6 +141,17 @@ def compare_and_swap() -> None:
     raise RuntimeError("five others were faster")
 
 
+def together(*statements: str) -> Process:
+    """Return a process that sends the statements in one transaction."""
+
+    @transaction.atomic
+    def send() -> None:
+        for statement in statements:
+            sql(statement)
+
+    return send
+
+
 def lock(*numbers: int, settings: str = "") -> None:
     with transaction.atomic():
         if settings:

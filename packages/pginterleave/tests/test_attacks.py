@@ -1,7 +1,7 @@
 """Races that no statement's text shows: the result names each of them as a limit."""
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,9 +12,11 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from pginterleave import Outcome
 
 from . import counter
-from .counter import Counter, explored, replayed, sql
+from .counter import Counter, explored, replayed, sql, together
 
-OBJECTS = """
+pytestmark = pytest.mark.usefixtures("tables")
+
+TABLES = """  -- objects that call a function when a statement uses them
 CREATE SCHEMA attack;
 SET search_path TO attack, public;
 CREATE FUNCTION add_once(number int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN
@@ -68,18 +70,9 @@ CREATE VIEW clock AS SELECT LOCALTIMESTAMP;
 CREATE TABLE with_policy (made timestamptz);
 CREATE POLICY of_clock ON with_policy USING (made < 'now'::text::timestamptz);
 CREATE TABLE "old orders" (id int DEFAULT add_once(8), name text);
+RESET search_path;
 """
-
-
-@pytest.fixture
-def objects(counter_table: None) -> Iterator[None]:
-    """Create objects that call a function when a statement uses them."""
-    sql(OBJECTS)
-    sql("RESET search_path")
-    yield
-    sql("DROP SCHEMA attack CASCADE")
-
-
+CLOCK = "which transaction began first, as their clocks tell"
 FUNCTION = "the statements in the function add_once are one step"
 USES = "the function add_once is part of the step that uses "
 
@@ -134,21 +127,15 @@ PLAIN = [
 def send(statement: str) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL search_path TO attack, public")
-        if statement.startswith("COPY"):
-            copy_out(cursor, statement)
-        else:
+        if not statement.startswith("COPY"):
             cursor.execute(statement)
+        elif is_psycopg3:
+            with cursor.copy(statement) as copy:
+                copy.read()
+        else:
+            cursor.copy_expert(statement, io.StringIO())
 
 
-def copy_out(cursor: Any, statement: str) -> None:
-    if is_psycopg3:
-        with cursor.copy(statement) as copy:
-            copy.read()
-    else:
-        cursor.copy_expert(statement, io.StringIO())
-
-
-@pytest.mark.usefixtures("objects")
 def test_a_hidden_call_of_a_function_is_named() -> None:
     shown = {each: explored(partial(send, each)).limits for each in [*CALLS, *PLAIN]}
     wrong = {each: shown[each] for each in CALLS if CALLS[each] not in "; ".join(shown[each])}
@@ -166,7 +153,6 @@ def call_procedure(number: int) -> None:
         cursor.callproc(name, [number])
 
 
-@pytest.mark.usefixtures("objects")
 @pytest.mark.parametrize("reduce", [False, True])
 @pytest.mark.parametrize(
     "send",
@@ -189,54 +175,52 @@ def test_the_commit_of_a_hidden_call_is_a_step(send: Callable[[int], object], re
     assert (found.violating, found.schedules) == (4, 6)
 
 
-def reads_then_dates(*statement: str) -> None:
-    with transaction.atomic():
-        counter.hits()
-        sql(*statement)
+DATED = "INSERT INTO attack.with_clock VALUES (1)"
 
 
-def says_begin() -> None:
-    sql("BEGIN")
-    sql("INSERT INTO attack.with_clock VALUES (1)")
-
-
-@pytest.mark.usefixtures("objects")
-def test_the_clock_of_a_transaction_is_named() -> None:
-    """BEGIN is no step, so it is not explored which transaction began first."""
-    limit = ("which transaction began first, as their clocks tell",)
-    dated: list[tuple[str, ...]] = [
-        ("INSERT INTO attack.with_clock VALUES (1)",),
+@pytest.mark.parametrize(
+    "statement",
+    [
+        (DATED,),
         ("INSERT INTO attack.with_check_of_clock VALUES (NULL)",),
         ("SELECT FROM attack.clock",),
         ("SELECT FROM attack.with_policy",),
         ("SELECT 'now'::timestamptz",),
         ("SELECT %s::timestamptz", "today"),
-    ]
-    for each in dated:
-        assert limit[0] in explored(partial(reads_then_dates, *each), reduce=True).limits, each
-    assert explored(says_begin).limits == limit
-    assert explored(partial(reads_then_dates, *dated[0])).limits == ()
+    ],
+)
+def test_the_clock_of_a_transaction_is_named(statement: tuple[str, ...]) -> None:
+    """BEGIN is no step, so it is not explored which transaction began first."""
+
+    @transaction.atomic
+    def reads_then_dates() -> None:
+        counter.hits()
+        sql(*statement)
+
+    assert CLOCK in explored(reads_then_dates, reduce=True).limits
+
+
+def test_the_clock_of_a_transaction_matters_if_begin_is_sent_or_reads_are_reduced() -> None:
+    def says_begin() -> None:
+        sql("BEGIN")
+        sql(DATED)
+
+    assert explored(says_begin).limits == (CLOCK,)
+    assert explored(together("SELECT hits FROM interleave_counter", DATED)).limits == ()
 
 
 @pytest.mark.skipif(is_psycopg3, reason="psycopg 3 takes no SQL for a parameter")
-@pytest.mark.usefixtures("objects")
 def test_a_call_in_a_parameter_of_psycopg2_is_seen() -> None:
     """psycopg2 does not quote AsIs, also within a list."""
     from psycopg2.extensions import AsIs
-
-    def called(cursor: Any, params: Any) -> None:
-        cursor.callproc("lower", params)
-
-    def many(cursor: Any, params: Any) -> None:
-        cursor.executemany("SELECT %s", iter([params]))
 
     add: Any = AsIs("attack.add_once(8)")
     sent: list[Callable[[Any], object]] = [
         lambda cursor: cursor.execute("SELECT %s", [add]),
         lambda cursor: cursor.execute("SELECT %(a)s", {"a": [add]}),
         lambda cursor: cursor.execute("SELECT 1 %s", [AsIs("FROM attack.shown")]),
-        lambda cursor: many(cursor, [add]),
-        lambda cursor: called(cursor, [AsIs("attack.add_once(8)::text")]),
+        lambda cursor: cursor.executemany("SELECT %s", iter([[add]])),
+        lambda cursor: cursor.callproc("lower", [AsIs("attack.add_once(8)::text")]),
     ]
 
     def process(send: Callable[[Any], object]) -> None:
@@ -266,7 +250,6 @@ def iterates() -> None:
         list(Counter.objects.iterator(chunk_size=1))
 
 
-@pytest.mark.usefixtures("counter_table")
 @pytest.mark.parametrize("process", [inserts_values, iterates])
 def test_a_statement_of_the_driver_for_django_is_seen(process: Callable[[], object]) -> None:
     found = explored(process, counter.hits, expected=())

@@ -5,7 +5,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -18,12 +17,11 @@ from django.db import OperationalError, connection, transaction
 from pginterleave import Exploration, NotProven, explore
 from pginterleave.pytest_plugin import Interleave
 
-from .counter import Counter, hits, sql, violation_of
-from .counter import setup as two_rows
+from . import counter
+from .counter import Counter, Process, hits, sql, together, violation_of
 
 pytestmark = pytest.mark.usefixtures("tables")
 
-Process = Callable[[], object]
 TABLES = """
     CREATE TABLE effect_revision (id serial PRIMARY KEY, text text, at timestamptz);
     CREATE TABLE effect_article (
@@ -33,20 +31,11 @@ TABLES = """
 """
 
 
-@pytest.fixture
-def tables(counter_table: None) -> Iterator[None]:
-    drop = "DROP TABLE IF EXISTS effect_article, effect_revision, effect_log"
-    sql(f"{drop}; DROP SEQUENCE IF EXISTS effect_number")
-    sql(TABLES)
-    yield
-    sql(f"{drop}; DROP SEQUENCE effect_number")
-
-
 def setup() -> None:
     sql("TRUNCATE effect_article, effect_revision, effect_log RESTART IDENTITY")
     sql("INSERT INTO effect_article VALUES (1, NULL, '')")
     sql("SELECT setval('effect_number', 1)")
-    two_rows()
+    counter.setup()
 
 
 def explored(*processes: Process, **options: Any) -> Exploration:
@@ -58,28 +47,24 @@ def insert(text: str) -> int:
 
 
 @transaction.atomic
-def revise(text: str, *, lock: bool) -> None:
+def send(text: str, *, lock: bool, points: bool = False) -> None:
+    """Insert a revision; with `points`, the article refers to it."""
     if lock:
         sql("SELECT 1 FROM effect_article WHERE id = 1 FOR UPDATE")
-    sql("UPDATE effect_article SET current = %s WHERE id = 1", insert(text))
+    new = insert(text)
+    if points:
+        sql("UPDATE effect_article SET current = %s WHERE id = 1", new)
 
 
-def test_a_pointer_to_the_newest_row() -> None:
+def test_a_pointer_to_the_newest_row_is_compared() -> None:
     """The article may point to the first of two new revisions, as after no serial order."""
-    found = explored(partial(revise, "a", lock=False), partial(revise, "b", lock=False))
+    found = explored(*[partial(send, text, lock=False, points=True) for text in "ab"])
     assert 0 < found.violating < found.schedules
     assert violation_of(found) == (
         "the new rows of effect_revision have their ids in an order as after no serial order, and "
         "effect_article refers to one of them"
     )
-    explored(partial(revise, "a", lock=True), partial(revise, "b", lock=True)).assert_safe()
-
-
-@transaction.atomic
-def send(text: str, *, lock: bool) -> None:
-    if lock:
-        sql("SELECT 1 FROM effect_article WHERE id = 1 FOR UPDATE")
-    insert(text)
+    explored(*[partial(send, text, lock=True, points=True) for text in "ab"]).assert_safe()
 
 
 @transaction.atomic
@@ -92,8 +77,8 @@ def consume() -> list[str]:
 
 
 @pytest.mark.parametrize("lock", [False, True])
-def test_a_consumer_that_reads_what_is_after_its_position(lock: bool) -> None:
-    """A row with a smaller id becomes visible later, and is never read."""
+def test_a_consumer_may_pass_over_a_row_with_a_smaller_id(lock: bool) -> None:
+    """It becomes visible later, and is never read."""
     senders = [partial(send, text, lock=lock) for text in "ab"]
     found = explored(*senders, consume, max_schedules=2_000)
     assert found.complete
@@ -107,9 +92,9 @@ def test_the_order_of_ids_that_nothing_asks_for_is_a_limit() -> None:
 
     found = explored(partial(inserts_two, "a"), partial(inserts_two, "b"))
     found.assert_safe()
-    assert "the order of the new ids of effect_revision" in found.limits
-    once = explored(partial(insert, "a"), partial(insert, "b"))
-    assert not any("order of the new ids" in limit for limit in once.limits)
+    limit = "the order of the new ids of effect_revision"
+    assert limit in found.limits
+    assert limit not in explored(partial(insert, "a"), partial(insert, "b")).limits
 
 
 @pytest.mark.parametrize(
@@ -125,29 +110,19 @@ def test_the_order_of_ids_that_nothing_asks_for_is_a_limit() -> None:
 )
 def test_which_statements_ask_for_the_order_of_ids(statement: str, asks: bool) -> None:
     """The first and the last row are of the same process, as after no serial order."""
-
-    @transaction.atomic
-    def writes(*texts: str) -> None:
-        for text in texts:
-            insert(text)
-
-    found = explored(partial(writes, "a1", "a2"), partial(writes, "b"), lambda: sql(statement))
+    add = "INSERT INTO effect_revision (text) VALUES ('{}')"
+    two, one = together(add.format("a1"), add.format("a2")), together(add.format("b"))
+    found = explored(two, one, partial(sql, statement))
     order = "ids in an order as after no serial order"
     assert any(order in schedule.violation for schedule in found.violations) is asks
 
 
 @pytest.mark.parametrize("way", ["SKIP LOCKED", "NOWAIT"])
 @pytest.mark.parametrize("level", ["repeatable read", "read committed"])
-def test_a_commit_between_a_snapshot_and_its_locks(way: str, level: str) -> None:
+def test_a_commit_between_a_snapshot_and_its_locks_is_a_limit(way: str, level: str) -> None:
     """PostgreSQL refuses the lock then, in no schedule."""
-
-    @transaction.atomic
-    def takes() -> None:
-        sql(
-            f"SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1 FOR UPDATE {way}"
-        )
-        sql("UPDATE interleave_counter SET hits = 1 WHERE id = 1")
-
+    free = "SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1 FOR UPDATE"
+    takes = together(f"{free} {way}", "UPDATE interleave_counter SET hits = 1 WHERE id = 1")
     found = explored(takes, takes, isolation_level=level, expected=OperationalError)
     named = any(limit.startswith("a serialization failure, if another") for limit in found.limits)
     assert named is (level == "repeatable read")
@@ -171,24 +146,22 @@ def test_python_before_the_first_statement_runs_in_turn_in_a_serial_order() -> N
 
 
 class Shop:
-    """An object that both processes use."""
-
     @functools.cached_property
     def hits(self) -> int:
         return hits()
 
 
-def test_a_cached_property_that_queries() -> None:
-    shops: list[Shop] = [Shop()]
+def test_a_cached_property_that_both_processes_use_may_query() -> None:
+    shop = Shop()
 
-    def new_shop() -> None:
+    def forget() -> None:
         setup()
-        shops[:] = [Shop()]
+        vars(shop).clear()
 
     def counts() -> None:
-        Counter.objects.filter(key="a").update(hits=shops[0].hits + 1)
+        Counter.objects.filter(key="a").update(hits=shop.hits + 1)
 
-    assert explored(counts, counts, setup=new_shop).violating
+    assert explored(counts, counts, setup=forget).violating
 
 
 def test_what_also_names_is_compared(interleave: Interleave) -> None:
@@ -203,8 +176,7 @@ def test_what_also_names_is_compared(interleave: Interleave) -> None:
             counter.hits = 1
             counter.save()
 
-    unseen = interleave(pay)
-    assert "the calls of charge: compare it with also=" in unseen.limits
+    assert "the calls of charge: compare it with also=" in interleave(pay).limits
     with pytest.raises(AssertionError, match="also is 2; one after the other it is 1"):
         interleave(pay, also=lambda: charge.call_count)
     with pytest.raises(AssertionError, match="end as no serial order does"):
@@ -237,8 +209,8 @@ def test_a_socket_is_named() -> None:
     assert f"what a process sends to 127.0.0.1:{port}: compare it with also=" in found.limits
 
 
-def test_a_program_names_also() -> None:
-    """It may write to the database, too, so nothing is proven."""
+def test_a_program_is_named_and_proves_nothing() -> None:
+    """It may write to the database, too."""
 
     def prints() -> None:
         hits()
@@ -246,9 +218,9 @@ def test_a_program_names_also() -> None:
 
     found = explored(prints, hits)
     assert f"what the program {sys.executable!r} does: compare it with also=" in found.limits
-    (past,) = found.unobserved
-    assert past.startswith(f"a program, {sys.executable!r} at ")
-    assert "prints" in past
+    (program,) = found.unobserved
+    assert program.startswith(f"a program, {sys.executable!r} at ")
+    assert "prints" in program
     with pytest.raises(NotProven, match="sent past the explorer"):
         found.assert_safe()
 
@@ -280,7 +252,7 @@ def cached_hits() -> int:
     return hits()
 
 
-def test_a_cache_that_is_cleared_and_filled_again() -> None:
+def test_a_cache_that_is_cleared_and_filled_again_is_named() -> None:
     """Afterwards its counts are the same as before."""
 
     def warm() -> None:
@@ -297,15 +269,14 @@ def test_a_cache_that_is_cleared_and_filled_again() -> None:
     assert name not in explored(hits, hits, setup=warm).limits
 
 
-def test_a_sequence_that_is_a_counter() -> None:
+def test_a_sequence_that_is_a_counter_is_compared() -> None:
     def counts() -> None:
         (last,) = sql("SELECT last_value FROM effect_number")[0]
         sql("SELECT setval('effect_number', %s)", last + 1)
 
     found = explored(counts, counts)
-    assert "the sequence effect_number is at 2; one after the other it is at 3" in violation_of(
-        found
-    )
+    violation = "the sequence effect_number is at 2; one after the other it is at 3"
+    assert violation in violation_of(found)
     explored(*[partial(sql, "SELECT nextval('effect_number')")] * 2).assert_safe()
 
 

@@ -20,7 +20,7 @@ psycopg = pytest.importorskip("psycopg")
 
 from pginterleave.psycopg_adapter import PsycopgDatabase  # noqa: E402
 
-from .counter import arguments, conninfo  # noqa: E402
+from .counter import arguments, conninfo, violation_of  # noqa: E402
 
 
 @pytest.fixture
@@ -70,6 +70,15 @@ def test_the_counts_are_those_of_django(database: PsycopgDatabase) -> None:
     assert (found.violating, found.schedules) == (0, 6)
     process = counts(database, autocommit=True)
     assert explored(database, process, process).schedules == 14
+
+
+def test_without_an_invariant_the_ends_are_compared(database: PsycopgDatabase) -> None:
+    wrong, right = counts(database), counts(database, lock="FOR UPDATE")
+    found = explored(database, wrong, wrong, invariant=None)
+    assert "interleave_counter.hits is 1; one after the other it is 2" in violation_of(found)
+    explored(database, right, right, invariant=None).assert_safe()
+    explored(database, right, right, invariant=None, like=[right] * 2).assert_safe()
+    assert explored(database, wrong, wrong, invariant=None, like=[right] * 2).violating
 
 
 def test_the_timeline(database: PsycopgDatabase) -> None:

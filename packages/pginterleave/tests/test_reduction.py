@@ -1,7 +1,6 @@
 """One of the schedules that differ only in the order of independent steps runs; all count."""
 
 import contextlib
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,9 +10,11 @@ from django.db import DatabaseError, transaction
 from pginterleave import Exploration, Options, Outcome, explore
 
 from . import counter
-from .counter import Process, explored, sql
+from .counter import Process, explored, sql, together
 
-pytestmark = pytest.mark.usefixtures("other_table")
+pytestmark = pytest.mark.usefixtures("tables")
+
+TABLES = "CREATE TABLE interleave_other (id int PRIMARY KEY, n int)"
 
 
 def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
@@ -50,41 +51,34 @@ def second_sees(outcomes: list[Outcome]) -> str:
     return str(outcomes[1].returned or "")
 
 
-def test_independent_reads() -> None:
+def test_the_order_of_independent_reads_is_explored_once() -> None:
     options = {"invariant": counter.counted(2), "split_autocommit": False}
     _, reduced = both(counter.naive, counter.naive, **options)
     # The two reads of 1212, 1221, 2112 and 2121 are independent. The two writes are not.
     assert reduced.orders == ("1122", "2211", "1221", "1212")
 
 
-def test_reads_that_compare_with_the_clock() -> None:
-    """They are independent unless a time passes between them, which is named as a limit."""
+COMPARED = "that a time passes with which a statement compares the clock"
 
-    def process(condition: str) -> None:
-        ((hits,),) = sql(f"SELECT hits FROM interleave_counter WHERE key = 'a' AND {condition}")
+
+@pytest.mark.parametrize(
+    ("clock", "runs", "limits"),
+    [
+        ("clock_timestamp()", 4, (COMPARED,)),
+        ("clock_timestamp() - interval '1 s'", 6, ()),  # which depend on each other
+    ],
+)
+def test_reads_that_compare_with_the_clock_are_independent(
+    clock: str, runs: int, limits: tuple[str, ...]
+) -> None:
+    read = f"SELECT hits FROM interleave_counter WHERE id = 1 AND '2000-01-01' < {clock}"
+
+    def process() -> None:
+        ((hits,),) = sql(read)
         sql("UPDATE interleave_counter SET hits = %s WHERE key = 'a'", hits + 1)
 
-    processes = [partial(process, "'2000-01-01'::timestamptz < clock_timestamp()")] * 2
-    options = {"invariant": counter.counted(2), "split_autocommit": False}
-    _, reduced = both(*processes, **options)
-    assert reduced.orders == ("1122", "2211", "1221", "1212")
-    assert reduced.limits == ("that a time passes with which a statement compares the clock",)
-    # Reads that compute with the time depend on each other.
-    processes = [
-        partial(process, "'2000-01-01'::timestamptz < clock_timestamp() - interval '1 s'")
-    ] * 2
-    assert len(both(*processes, **options)[1].orders) == 6
-
-
-def together(*texts: str) -> Process:
-    """Return a process that sends statements in a transaction."""
-
-    @transaction.atomic
-    def send() -> None:
-        for text in texts:
-            sql(text)
-
-    return send
+    _, reduced = both(process, process, invariant=counter.counted(2), split_autocommit=False)
+    assert (len(reduced.orders), reduced.limits) == (runs, limits)
 
 
 ADD = "UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'"
@@ -116,21 +110,20 @@ def test_what_releases_locks_before_the_transaction_ends(texts: tuple[str, ...])
         together(f"SAVEPOINT a; {ADD}"),
     ],
 )
-def test_several_statements_at_once(process: Process) -> None:
+def test_several_statements_at_once_are_one_step(process: Process) -> None:
     some_violate(process, counter.hits, invariant=second_sees)
 
 
-def test_savepoints() -> None:
-    def process(number: int) -> None:
+def test_savepoints_are_independent() -> None:
+    def process(row: int) -> None:
         with transaction.atomic(), transaction.atomic():
-            sql("UPDATE interleave_counter SET hits = hits + %s WHERE id = %s", number, number)
+            write(row)
 
     _, reduced = both(partial(process, 1), partial(process, 2))
-    # Each updates a row of its own.
     assert (reduced.schedules, len(reduced.orders)) == (70, 1)
 
 
-def test_a_savepoint_after_an_error() -> None:
+def test_a_savepoint_after_an_error_is_reduced() -> None:
     def insert(key: str) -> str:
         with transaction.atomic():
             for each in (key, f"{key}{key}"):
@@ -173,29 +166,30 @@ def test_a_transaction_that_begins_serializable() -> None:
     assert reduced.orders == every.orders
 
 
-def test_setting_the_isolation_level() -> None:
-    def process(level: str, read: str, write: str) -> None:
+@pytest.mark.parametrize(
+    ("level", "runs"),
+    [
+        # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
+        # other's UPDATE, it can do so before or after the other's SELECT.
+        ("REPEATABLE READ", 8),
+        # The order of reads, but not of SET, decides which process PostgreSQL refuses.
+        ("SERIALIZABLE", 20),
+    ],
+)
+def test_setting_the_isolation_level_is_independent(level: str, runs: int) -> None:
+    def process(read: str, write: str) -> None:
         with transaction.atomic():
             sql(f"SET TRANSACTION ISOLATION LEVEL {level}")
-            (hits,) = sql("SELECT hits FROM interleave_counter WHERE key = %s", read)[0]
+            hits = counter.hits(read)
             sql("UPDATE interleave_counter SET hits = %s WHERE key = %s", hits + 1, write)
 
     def skewed(outcomes: list[Outcome]) -> str:
         values = sql("SELECT hits FROM interleave_counter ORDER BY key")
         return "" if {(1,), (2,)} == set(values) else f"{values}"
 
-    def explored(level: str) -> tuple[Exploration, Exploration]:
-        processes = (partial(process, level, *keys) for keys in ("ab", "ba"))
-        return both(*processes, invariant=skewed)
-
-    every, reduced = explored("REPEATABLE READ")
+    every, reduced = both(partial(process, *"ab"), partial(process, *"ba"), invariant=skewed)
+    assert (every.schedules, len(reduced.orders)) == (70, runs)
     assert 0 < every.violating < every.schedules
-    # UPDATE and COMMIT of both have 6 orders. In the two in which one commits before the
-    # other's UPDATE, it can do so before or after the other's SELECT.
-    assert (every.schedules, len(reduced.orders)) == (70, 8)
-    # Here the order of reads, but not of SET, decides which process PostgreSQL refuses.
-    every, reduced = explored("SERIALIZABLE")
-    assert (every.violating > 0, len(reduced.orders)) == (True, 20)
 
 
 @pytest.mark.parametrize("level", ["", "repeatable read"])
@@ -216,8 +210,7 @@ def test_an_update_of_a_changed_row_does_not_wait_for_the_next_change(level: str
     both(*processes, isolation_level=level, split_autocommit=False)
 
 
-def test_a_select_that_writes() -> None:
-    """SELECT nextval() is a write."""
+def test_a_select_of_nextval_is_a_write() -> None:
     sql("CREATE SEQUENCE interleave_sequence OWNED BY interleave_counter.hits")  # dropped with it
     found = explored(
         *[partial(sql, "SELECT nextval('interleave_sequence')")] * 2,
@@ -227,16 +220,9 @@ def test_a_select_that_writes() -> None:
     assert (found.violating, found.schedules, len(found.orders)) == (1, 2, 2)
 
 
-def test_processes_that_send_nothing() -> None:
+def test_processes_that_send_nothing_have_one_schedule() -> None:
     found = explored(*[lambda: None] * 2, invariant=lambda _: "violated", reduce=True)
     assert (found.violating, found.schedules, found.orders) == (1, 1, ("",))
-
-
-@pytest.fixture
-def other_table(counter_table: None) -> Iterator[None]:
-    sql("CREATE TABLE interleave_other (id int PRIMARY KEY, n int)")
-    yield
-    sql("DROP TABLE interleave_other")
 
 
 def setup() -> None:
@@ -246,10 +232,8 @@ def setup() -> None:
     sql("INSERT INTO interleave_other VALUES (1, 0)")
 
 
-def read(row: int, times: int = 1) -> None:
-    with transaction.atomic():
-        for _ in range(times):
-            sql("SELECT hits FROM interleave_counter WHERE id = %s", row)
+def read_twice(row: int) -> Process:
+    return together(*[f"SELECT hits FROM interleave_counter WHERE id = {row}"] * 2)
 
 
 def write(row: int, table: str = "interleave_counter", column: str = "hits") -> None:
@@ -281,8 +265,8 @@ BY_HAND = [
     ([partial(read_and_write, 1)] * 2, 4, 14),
     ([partial(read_and_write, 1)] * 3, 3 * 2 * 2 * 3, 636),
     # Reads are before, between or after: the COMMIT of a read has no place.
-    ([partial(read, 1, 2), partial(write, 1)], 3, 10),
-    ([partial(read, 2, 2), partial(write, 1)], 1, 10),
+    ([read_twice(1), partial(write, 1)], 3, 10),
+    ([read_twice(2), partial(write, 1)], 1, 10),
     # An INSERT may meet any row of its table: INSERT and COMMIT of both, in each order.
     ([partial(insert, 4), partial(write, 1)], 6, 6),
     ([partial(insert, 4), other], 1, 6),
@@ -314,28 +298,23 @@ def test_a_wait_for_a_key_runs() -> None:
 def test_a_row_that_was_waited_for_stays_locked() -> None:
     """2 and 3 wait for 1. Then no row meets their condition, but 3 waits for 2's COMMIT."""
     guard = partial(sql, "UPDATE interleave_counter SET hits = 3 WHERE id = 1 AND hits < 2")
-    counts = {
-        (found.schedules, found.violating)
-        for found in (explored(*[guard] * 3, setup=setup, reduce=each) for each in (False, True))
-    }
-    assert counts == {(42, 0)}
+    every, _ = both(guard, guard, guard, setup=setup)
+    assert (every.schedules, every.violating) == (42, 0)
 
 
 def test_it_is_on_by_default() -> None:
     """Two processes that write different rows: one schedule runs, and all are counted."""
-
-    def add_hit(row: int) -> None:
-        with transaction.atomic():
-            sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", row)
-
-    processes = [partial(add_hit, 1), partial(add_hit, 2)]
+    processes = [partial(write, 1), partial(write, 2)]
     race: dict[str, Any] = {"setup": counter.setup, "invariant": counter.anything}
     found = explore(processes, **race)
     assert (len(found.orders), found.schedules) == (1, 6)
     assert "1 ran; the others are equivalent, if no memory is shared." in str(found)
     assert len(explore(processes, **race, options=Options(reduce=False)).orders) == 6
-    found = explore([counter.atomic_only] * 3, **race, max_schedules=20)  # of those that run
-    assert (len(found.orders), found.schedules > 20) == (20, True)
-    assert "search was truncated: max_schedules=20" in str(found)
     every = Options(on_schedule=lambda schedule: None)
     assert len(explore(processes, **race, options=every).orders) == 6
+
+
+def test_max_schedules_counts_those_that_run() -> None:
+    found = explored(*[counter.atomic_only] * 3, reduce=True, max_schedules=20)
+    assert (len(found.orders), found.schedules > 20) == (20, True)
+    assert "search was truncated: max_schedules=20" in str(found)

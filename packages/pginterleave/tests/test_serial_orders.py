@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,10 +17,11 @@ from pginterleave.pytest_plugin import Interleave
 
 from .counter import (
     Counter,
+    Process,
     atomic_only,
     compare_and_swap,
-    conninfo,
     f_expression,
+    hits,
     naive,
     select_for_update,
     setup,
@@ -39,10 +40,9 @@ TABLES = """
         order_id int REFERENCES serial_order ON DELETE CASCADE);
     CREATE TABLE serial_token (
         id uuid PRIMARY KEY DEFAULT gen_random_uuid(), name text UNIQUE, used int DEFAULT 0);
-    CREATE TABLE serial_use (token uuid REFERENCES serial_token, by int);
+    CREATE TABLE serial_use (token uuid REFERENCES serial_token ON DELETE CASCADE, by int);
     CREATE TABLE serial_audit (what text)
 """
-NAMES = ("order", "item", "token", "use", "audit")
 
 
 class Order(models.Model):
@@ -59,25 +59,25 @@ class Order(models.Model):
         return self.buyer
 
 
-@pytest.fixture
-def tables(counter_table: None) -> Iterator[None]:
-    sql(f"DROP TABLE IF EXISTS {', '.join(f'serial_{name}' for name in NAMES)}")
-    sql(TABLES)
-    yield
-    sql(f"DROP TABLE {', '.join(f'serial_{name}' for name in NAMES)}")
+def empty() -> None:
+    sql("DELETE FROM serial_token; DELETE FROM serial_order; DELETE FROM serial_audit")
+    setup()
 
 
-def compared(*processes: Callable[[], object], **options: Any) -> Exploration:
-    def empty() -> None:
-        sql("DELETE FROM serial_use; DELETE FROM serial_token; DELETE FROM serial_item")
-        sql("DELETE FROM serial_order; DELETE FROM serial_audit")
-        setup()
-
+def compared(*processes: Process, **options: Any) -> Exploration:
     return explore(processes, **{"setup": empty, **options})
 
 
 def new_order(buyer: str) -> int:
-    return int(sql("INSERT INTO serial_order (buyer) VALUES (%s) RETURNING id", buyer)[0][0])
+    return int(Order.objects.create(buyer=buyer).pk)
+
+
+def newest_order() -> int:
+    return int(sql("SELECT max(id) FROM serial_order")[0][0])
+
+
+def add_hit() -> None:
+    sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
 
 
 def add_item(name: str, order: int) -> None:
@@ -85,27 +85,23 @@ def add_item(name: str, order: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [naive, atomic_only])
-def test_a_lost_update(wrong: Callable[[], object], interleave: Interleave) -> None:
+def test_a_lost_update_ends_as_no_serial_order_does(wrong: Process, interleave: Interleave) -> None:
     setup()
     with pytest.raises(AssertionError) as raised:
         interleave(wrong, count_all=True)
-    assert str(raised.value).startswith(
-        "12 of 14 schedules end as no serial order does.\n4 ran; the others are equivalent"
-    )
-    assert (
-        "interleave_counter.hits is 1; one after the other it is 2 (nearest is the order 1, 2)"
-        in str(raised.value)
-    )
-    order = "122211"
+    message = str(raised.value)
+    assert message.startswith("12 of 14 schedules end as no serial order does.\n4 ran; the others")
+    end = "interleave_counter.hits is 1; one after the other it is 2 (nearest is the order 1, 2)"
+    assert end in message
     with pytest.raises(AssertionError, match="Schedule 122211 ends as no serial order does"):
-        interleave(wrong, replay=order)
+        interleave(wrong, replay="122211")
     interleave(wrong, replay="111222")
 
 
 @pytest.mark.parametrize(
     "right", [select_for_update, f_expression, update_returning, compare_and_swap]
 )
-def test_right_ways_to_count(right: Callable[[], object]) -> None:
+def test_right_ways_to_count_are_safe(right: Process) -> None:
     compared(right, right).assert_safe()
 
 
@@ -124,28 +120,28 @@ def test_new_ids_are_compared_by_the_rows_that_they_name() -> None:
     assert found.not_compared == ("serial_order.made",)
 
 
-def test_an_item_in_the_order_of_somebody_else() -> None:
+def test_a_reference_to_the_row_of_another_process_is_wrong() -> None:
     """The newest order is the other's: each row is right by itself, and the reference is not."""
 
     def buys(buyer: str) -> None:
         new_order(buyer)
-        add_item("an item", sql("SELECT max(id) FROM serial_order")[0][0])
+        add_item("an item", newest_order())
 
     found = compared(partial(buys, "one"), partial(buys, "two"))
     assert "the rows refer to each other as after no serial order" in violation_of(found)
 
 
-def test_the_id_of_a_row_that_only_one_has_made() -> None:
-    """Both return the id of one row, as no serial order does; there each returns its own."""
+def test_a_result_may_be_the_id_of_a_row_that_another_process_made() -> None:
+    """Both return the id of one row; in the serial orders each returns its own."""
 
     def makes() -> int:
         new_order("same")
-        return int(sql("SELECT max(id) FROM serial_order")[0][0])
+        return newest_order()
 
     assert compared(makes, makes).violating
 
 
-def test_a_number_that_happens_to_be_a_new_id() -> None:
+def test_a_number_that_happens_to_be_a_new_id_is_compared() -> None:
     """Each counts the orders, of which the ids are 1 and 2."""
 
     def makes() -> int:
@@ -153,15 +149,11 @@ def test_a_number_that_happens_to_be_a_new_id() -> None:
         new_order("same")
         return before + 1
 
-    def setup_with_ids() -> None:
-        sql("TRUNCATE serial_order, serial_item RESTART IDENTITY")
-
-    assert compared(makes, makes, setup=setup_with_ids).violating
+    restart = partial(sql, "TRUNCATE serial_order, serial_item RESTART IDENTITY")
+    assert compared(makes, makes, setup=restart).violating
 
 
-def test_rows_that_setup_makes_with_other_ids_each_time() -> None:
-    """The first order of the two is taken, never the second: which one is told by their places."""
-
+def test_rows_that_setup_makes_with_other_ids_each_time_are_told_by_their_places() -> None:
     def two_orders() -> None:
         sql("DELETE FROM serial_order")
         new_order("same")
@@ -179,7 +171,7 @@ def test_rows_that_setup_makes_with_other_ids_each_time() -> None:
     assert other.violating == 1
 
 
-def test_ids_by_chance() -> None:
+def test_ids_by_chance_are_compared_by_the_rows_that_they_name() -> None:
     def makes(name: str) -> None:
         with transaction.atomic():
             (token,) = sql("INSERT INTO serial_token (name) VALUES (%s) RETURNING id", name)[0]
@@ -200,8 +192,8 @@ def touch() -> None:
     sql("UPDATE serial_order SET made = clock_timestamp()")
 
 
-def test_a_time_that_the_clock_sets(interleave: Interleave) -> None:
-    """It is not compared. A row's time from before is no new one: one that is not written shows."""
+def test_a_time_that_the_clock_sets_is_not_compared(interleave: Interleave) -> None:
+    """A row's time from before is no new one: a write that is missing shows."""
     sql("INSERT INTO serial_order (buyer) VALUES ('one')")
     found = interleave(touch)
     assert found.not_compared == ("serial_order.made",)
@@ -223,116 +215,114 @@ def test_a_time_that_the_clock_sets(interleave: Interleave) -> None:
         ("UPDATE serial_audit SET what = what", ""),
     ],
 )
-def test_a_table_that_only_a_race_writes(statement: str, violation: str) -> None:
+def test_a_table_that_only_a_race_writes_is_compared(statement: str, violation: str) -> None:
     def audits() -> None:
-        hits = Counter.objects.get(key="a").hits
-        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
-        if Counter.objects.get(key="a").hits > hits + 1:
+        before = hits()
+        add_hit()
+        if hits() > before + 1:
             sql(statement)
 
     def setup_with_a_row() -> None:
-        setup()
-        sql("DELETE FROM serial_audit; INSERT INTO serial_audit VALUES ('before')")
+        empty()
+        sql("INSERT INTO serial_audit VALUES ('before')")
 
     found = compared(audits, audits, setup=setup_with_a_row)
     assert bool(found.violating) is bool(violation)
     assert violation in violation_of(found)
 
 
-def test_busy_is_not_wrong() -> None:
-    """Who is refused by NOWAIT, or skips a locked row, runs once more alone."""
+LOCK = "SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE"
 
-    @transaction.atomic
-    def counts_without_waiting() -> bool:
-        sql("SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE NOWAIT")
-        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
-        return True
 
-    @transaction.atomic
-    def counts_if_free() -> bool:
-        free = sql("SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE SKIP LOCKED")
-        if free:
-            sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
-        return bool(free)
+@transaction.atomic
+def counts_without_waiting() -> None:
+    sql(f"{LOCK} NOWAIT")
+    add_hit()
 
-    pair = [counts_without_waiting] * 2
-    compared(*pair, expected=OperationalError).assert_safe()
-    refused = compared(*pair)
+
+@transaction.atomic
+def counts_if_free() -> bool:
+    is_free = bool(sql(f"{LOCK} SKIP LOCKED"))
+    if is_free:
+        add_hit()
+    return is_free
+
+
+def test_who_finds_a_row_locked_runs_once_more_alone() -> None:
+    waits, skips = [counts_without_waiting] * 2, [counts_if_free] * 2
+    compared(*waits, expected=OperationalError).assert_safe()
+    refused = compared(*waits)
     assert refused.raising == refused.violating > 0
-    compared(*[counts_if_free] * 2, try_again=lambda outcome: not outcome.returned).assert_safe()
-    found = compared(*[counts_if_free] * 2)
-    assert violation_of(found).endswith("give try_again=lambda outcome: outcome.returned == False")
+    compared(*skips, try_again=lambda outcome: not outcome.returned).assert_safe()
+    violation = violation_of(compared(*skips))
+    assert violation.endswith("give try_again=lambda outcome: outcome.returned == False")
 
 
-def test_who_is_refused_has_not_written_before() -> None:
-    """A second run does not hide what the refused run has left behind."""
-
+def test_a_second_run_does_not_hide_what_the_refused_run_has_left_behind() -> None:
     def leaves_a_trace() -> None:
         sql("INSERT INTO serial_audit VALUES ('tried')")
-        with transaction.atomic():
-            sql("SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE NOWAIT")
+        counts_without_waiting()
 
     found = compared(leaves_a_trace, leaves_a_trace, expected=OperationalError)
     assert found.violating
     assert found.raising == 0
 
 
-def test_exceptions() -> None:
-    """One that a serial order raises, too, is an end like any other, unless all orders raise it."""
+def make_token() -> None:
+    sql("INSERT INTO serial_token (name) VALUES ('a')")
 
-    def makes(name: str, used: int = 0) -> None:
-        sql("INSERT INTO serial_token (name, used) VALUES (%s, %s)", name, used)
 
-    compared(partial(makes, "a"), partial(makes, "a")).assert_safe()
+def test_an_exception_that_some_serial_order_raises_is_an_end_like_any_other() -> None:
+    compared(make_token, make_token).assert_safe()
 
     def checks() -> None:
         if not sql("SELECT 1 FROM serial_token WHERE name = 'a'"):
-            makes("a")
+            make_token()
 
     found = compared(checks, checks)
     assert found.raising == found.violating > 0
     assert violation_of(found).endswith("raises IntegrityError")
 
+
+def test_an_exception_that_every_serial_order_raises_is_no_race() -> None:
     def fails() -> None:
         sql("SELECT 1")
         raise KeyError("a")
 
-    always = compared(fails, partial(makes, "a"))
-    assert always.violating == always.schedules
+    found = compared(fails, make_token)
+    assert found.violating == found.schedules
     with pytest.raises(AssertionError, match="The processes also fail one after the other"):
-        always.assert_safe()
-    compared(fails, partial(makes, "a"), expected=KeyError).assert_safe()
+        found.assert_safe()
+    compared(fails, make_token, expected=KeyError).assert_safe()
 
 
-def test_a_reference() -> None:
-    """`like` finds what is wrong alone: the second gets the row of the first."""
+def test_like_finds_what_is_wrong_without_a_race() -> None:
+    """The second gets the row of the first."""
+    insert = "INSERT INTO serial_token (name) VALUES ('a') ON CONFLICT DO NOTHING"
 
     def get_or_create() -> bool:
         if not sql("SELECT 1 FROM serial_token WHERE name = 'a' FOR UPDATE"):
-            sql("INSERT INTO serial_token (name) VALUES ('a') ON CONFLICT DO NOTHING")
+            sql(insert)
         return True
 
     def create() -> bool:
-        sql("INSERT INTO serial_token (name) VALUES ('a') ON CONFLICT DO NOTHING")
-        return not sql("SELECT 1 FROM serial_token WHERE used = 1")
+        sql(insert)
+        return True
 
     def create_once() -> bool:
-        return bool(
-            sql("INSERT INTO serial_token (name) VALUES ('a') ON CONFLICT DO NOTHING RETURNING 1")
-        )
+        return bool(sql(f"{insert} RETURNING 1"))
 
-    compared(get_or_create, get_or_create).assert_safe()
-    compared(get_or_create, get_or_create, like=[create, create]).assert_safe()
-    other = compared(get_or_create, get_or_create, like=[create_once, create_once])
+    pair = [get_or_create] * 2
+    compared(*pair).assert_safe()
+    compared(*pair, like=[create, create]).assert_safe()
+    other = compared(*pair, like=[create_once, create_once])
     assert "process 2 returned True; one after the other it returned False" in violation_of(other)
     with pytest.raises(CannotExplore, match="one function for each process"):
-        compared(get_or_create, get_or_create, like=[create])
+        compared(*pair, like=[create])
 
 
-def test_an_invariant_besides() -> None:
-    found = compared(
-        naive, naive, like=[naive, naive], invariant=lambda outcomes: "never", count_all=True
-    )
+def test_an_invariant_may_be_given_besides_like() -> None:
+    found = compared(naive, naive, like=[naive, naive], invariant=lambda outcomes: "never")
     assert found.violating == found.schedules
     with pytest.raises(CannotExplore, match="try_again"):
         compared(naive, naive, invariant=lambda outcomes: "", try_again=bool)
@@ -344,40 +334,36 @@ class Pair:
     numbers: list[int]
 
 
-def test_values_are_compared_by_value() -> None:
-    """Each returns what it has read: a lost update shows in it, whatever it is wrapped in."""
+@pytest.mark.parametrize(
+    ("wrap", "violating"),
+    [
+        (lambda hits: {"hits": (hits,)}, 12),
+        (lambda hits: Pair("a", [hits]), 12),
+        (lambda hits: Counter(id=1, key="a", hits=hits), 12),
+        (lambda hits: {hits}, 12),
+        (lambda hits: object(), 0),
+        (lambda hits: [object()], 0),
+        (lambda hits: Pair("a", []), 0),
+        (lambda hits: Counter.objects.filter(hits__gt=100 + hits), 0),
+    ],
+)
+def test_results_are_compared_by_value(wrap: Callable[[int], object], violating: int) -> None:
+    """Each returns what it has read: a stale read shows in it, whatever it is wrapped in."""
 
-    def reads(wrap: Callable[[int], object]) -> object:
-        hits = Counter.objects.get(key="a").hits
-        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
-        return wrap(hits)
+    def reads() -> object:
+        before = hits()
+        add_hit()
+        return wrap(before)
 
-    wraps: list[Callable[[int], object]] = [
-        lambda hits: {"hits": (hits,)},
-        lambda hits: Pair("a", [hits]),
-        lambda hits: Counter(id=1, key="a", hits=hits),
-        lambda hits: {hits},
-        lambda hits: Counter.objects.filter(hits__gt=100 + hits),
-    ]
-    for wrap in wraps[:4]:
-        assert compared(partial(reads, wrap), partial(reads, wrap)).violating == 12
-    for wrap in (
-        lambda hits: object(),
-        lambda hits: [object()],
-        lambda hits: Pair("a", []),
-        wraps[4],
-    ):
-        compared(partial(reads, wrap), partial(reads, wrap)).assert_safe()
+    assert compared(reads, reads).violating == violating
 
 
-def test_model_instances_with_new_ids() -> None:
-    def makes(buyer: str) -> Order:
-        return Order.objects.create(buyer=buyer)
-
-    compared(partial(makes, "one"), partial(makes, "two")).assert_safe()
+def test_model_instances_with_new_ids_are_compared() -> None:
+    pair = [partial(Order.objects.create, buyer=buyer) for buyer in ("one", "two")]
+    compared(*pair).assert_safe()
 
 
-def test_what_cannot_be_compared() -> None:
+def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(CannotExplore, match="5 processes have too many serial orders"):
         compared(*[naive] * 5)
     numbers = itertools.count()
@@ -391,9 +377,9 @@ def test_what_cannot_be_compared() -> None:
         compared(at_random)
 
 
-def test_a_part_of_a_result_that_chance_decides() -> None:
+def test_the_part_of_a_result_that_chance_decides_is_not_compared() -> None:
     def counts() -> dict[str, object]:
-        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
+        add_hit()
         return {"token": random.random(), "hits": 1}
 
     found = compared(counts, counts)
@@ -404,8 +390,8 @@ def test_a_part_of_a_result_that_chance_decides() -> None:
     )
 
 
-def test_a_clock_that_goes_on_after_the_serial_orders() -> None:
-    """A clock of seconds may stand still while they run, and differ in a schedule later."""
+def test_a_clock_may_stand_still_while_the_serial_orders_run() -> None:
+    """One of seconds differs in a schedule later."""
     calls = itertools.count()
 
     def run() -> int:
@@ -418,8 +404,9 @@ def test_a_clock_that_goes_on_after_the_serial_orders() -> None:
     assert found.not_compared == ("what process 1 returns", "what process 2 returns")
 
 
-def test_what_is_not_compared_and_may_matter(tmp_path: Path, interleave: Interleave) -> None:
-    """Two transactions of one function, a mail and a file."""
+def test_what_is_not_compared_and_may_matter_is_a_limit(
+    tmp_path: Path, interleave: Interleave
+) -> None:
     setup()
     mail.outbox = []
 
@@ -435,25 +422,3 @@ def test_what_is_not_compared_and_may_matter(tmp_path: Path, interleave: Interle
     between = "what a third program sees between the transactions of process {}"
     assert {between.format(1), between.format(2)} <= {*limits}
     assert not interleave(partial(sql, "SELECT 1")).limits
-
-
-def test_without_django() -> None:
-    pytest.importorskip("psycopg")
-    from pginterleave.psycopg_adapter import PsycopgDatabase
-
-    database = PsycopgDatabase(conninfo())
-
-    def counts(*, lock: bool) -> int:
-        look = "SELECT hits FROM interleave_counter WHERE id = 1" + " FOR UPDATE" * lock
-        with database.connect() as connection:
-            ((hits,),) = connection.execute(look).fetchall()
-            connection.execute("UPDATE interleave_counter SET hits = %s WHERE id = 1", [hits + 1])
-        return int(hits)
-
-    wrong, right = partial(counts, lock=False), partial(counts, lock=True)
-    found = explore([wrong, wrong], using=database, setup=setup)
-    assert "interleave_counter.hits is 1; one after the other it is 2" in violation_of(found)
-    explore([right, right], using=database, setup=setup).assert_safe()
-    explore([right, right], using=database, setup=setup, like=[right, right]).assert_safe()
-    assert explore([wrong, wrong], using=database, setup=setup, like=[right, right]).violating
-    database.close()

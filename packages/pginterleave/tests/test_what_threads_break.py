@@ -1,62 +1,53 @@
-"""Programs that fail in real threads and in no schedule.
+"""Programs that fail in real threads or between processes, and in no schedule.
 
 The result does not call them proven, or it names a limit.
 """
 
-from collections.abc import Iterator
-from contextlib import closing
+import os
+from collections.abc import Callable
+from contextlib import closing, suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection
 
 from pginterleave import Outcome
+from pginterleave.sql.timeouts import timeouts_set
 
 from . import counter
-from .counter import explored, parameters, sql
+from .counter import explored, hits, parameters, sql, together
 
 pytestmark = pytest.mark.usefixtures("tables")
 
-
-@pytest.fixture
-def tables(counter_table: None) -> Iterator[None]:
-    sql(
-        "CREATE TABLE interleave_item (v int);"
-        "CREATE TABLE interleave_total (id int PRIMARY KEY, v int);"
-        "CREATE TABLE interleave_child (id int PRIMARY KEY, n int,"
-        " parent int REFERENCES interleave_counter ON DELETE CASCADE)"
-    )
-    yield
-    sql("DROP TABLE interleave_item, interleave_total, interleave_child")
+TABLES = """
+    CREATE TABLE interleave_item (v int);
+    CREATE TABLE interleave_total (id int PRIMARY KEY, v int)
+"""
 
 
 def setup() -> None:
     counter.setup()
-    sql(
-        "DELETE FROM interleave_item; DELETE FROM interleave_total;"
-        "INSERT INTO interleave_total VALUES (1, 0), (2, 0);"
-        "INSERT INTO interleave_child VALUES (1, 0, 1), (2, 0, 1)"
-    )
+    sql("DELETE FROM interleave_item; DELETE FROM interleave_total")
+    sql("INSERT INTO interleave_total VALUES (1, 0), (2, 0)")
 
 
+ITEM = "INSERT INTO interleave_item VALUES (1)"
 ADD_UP = "UPDATE interleave_total SET v = (SELECT sum(v) FROM interleave_item) WHERE id = 1"
 GAP = "what others commit between the snapshot of one statement and its locks: "
 
 
-def insert_and_add_up() -> None:
-    sql("INSERT INTO interleave_item VALUES (1)")
-    sql(ADD_UP)
-
-
-def added_up(outcomes: list[Outcome]) -> str:
-    ((total, items),) = sql(
-        "SELECT v, (SELECT sum(v) FROM interleave_item) FROM interleave_total WHERE id = 1"
-    )
-    return "" if total == items else f"total {total} of {items}"
-
-
 def test_a_statement_that_reads_before_it_locks_is_named() -> None:
+    def insert_and_add_up() -> None:
+        sql(ITEM)
+        sql(ADD_UP)
+
+    def added_up(outcomes: list[Outcome]) -> str:
+        ((total, items),) = sql(
+            "SELECT v, (SELECT sum(v) FROM interleave_item) FROM interleave_total WHERE id = 1"
+        )
+        return "" if total == items else f"total {total} of {items}"
+
     found = explored(insert_and_add_up, insert_and_add_up, setup=setup, invariant=added_up)
     assert found.violating == 0
     assert found.limits == (GAP + "UPDATE interleave_total SET v = (SELECT sum(v) FROM interle…",)
@@ -76,53 +67,9 @@ def test_a_statement_that_reads_before_it_locks_is_named() -> None:
     ],
 )
 def test_the_gap_is_named_only_if_it_matters(statement: str, processes: int, named: bool) -> None:
-    def process() -> None:
-        with transaction.atomic():
-            sql("INSERT INTO interleave_item VALUES (1)")
-            sql(statement)
-
-    found = explored(*[process] * processes, setup=setup, reduce=True, max_schedules=10)
+    adds = [together(ITEM, statement)] * processes
+    found = explored(*adds, setup=setup, reduce=True, max_schedules=10)
     assert any(each.startswith(GAP) for each in found.limits) is named
-
-
-def both_tables(first: str, second: str) -> str:
-    """Return a statement that changes a row of each table, in an order that PostgreSQL chooses."""
-    return f"WITH one AS (UPDATE {first} WHERE id = 1) UPDATE {second} WHERE id = 1"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "limits"),
-    [
-        # In threads, 21 of 100 times a deadlock.
-        (
-            both_tables("interleave_total SET v = 1", "interleave_counter SET hits = 1"),
-            both_tables("interleave_counter SET hits = 1", "interleave_total SET v = 1"),
-            ["in which order one statement locks rows of interleave_counter and interleave_total"],
-        ),
-        # In threads, 23 of 80 times.
-        (
-            "DELETE FROM interleave_counter WHERE id = 1",
-            "UPDATE interleave_child SET n = 1 WHERE id IN"
-            " (SELECT id FROM interleave_child ORDER BY id DESC FOR UPDATE)",
-            ["in which order one statement locks several rows of interleave_child"],
-        ),
-        (
-            "DELETE FROM interleave_counter WHERE id = 1",
-            "UPDATE interleave_child SET n = 1 WHERE id = 2",
-            [],
-        ),
-        (
-            both_tables("interleave_total SET v = 1", "interleave_counter SET hits = 1"),
-            both_tables("interleave_total SET v = 1", "interleave_counter SET hits = 1"),
-            [],
-        ),
-    ],
-)
-def test_a_deadlock_inside_two_statements_is_named(
-    first: str, second: str, limits: list[str]
-) -> None:
-    found = explored(partial(sql, first), partial(sql, second), setup=setup)
-    assert [*found.limits] == limits
 
 
 def test_the_order_of_two_commits_after_one_step_is_chance() -> None:
@@ -146,8 +93,8 @@ def test_the_order_of_two_commits_after_one_step_is_chance() -> None:
 
 def test_a_safe_result_names_python_between_two_statements() -> None:
     line = "What Python does between two statements is not interleaved"
-    assert line in str(explored(counter.hits, counter.hits))
-    assert line not in str(explored(counter.hits, counter.hits, max_schedules=1))
+    assert line in str(explored(hits, hits))
+    assert line not in str(explored(hits, hits, max_schedules=1))
 
 
 def connected_elsewhere() -> Any:
@@ -156,19 +103,19 @@ def connected_elsewhere() -> Any:
 
 
 @pytest.mark.parametrize("closes", [False, True])
-def test_a_connection_that_was_opened_before_to_another_database(closes: bool) -> None:
+def test_a_connection_that_was_opened_before_to_another_database_is_noticed(closes: bool) -> None:
     """As in a pool or a kept thread; the schedule closes it or not."""
     with closing(connected_elsewhere()) as other:
 
         def process() -> None:
-            counter.hits()
+            hits()
             if not other.closed:
                 other.cursor().execute("SELECT 1")
                 other.rollback()
                 if closes:
                     other.close()
 
-        found = explored(process, counter.hits)
+        found = explored(process, hits)
     assert len(found.unobserved) == 1, found.unobserved
     ended = "a session of another connection, which has ended"
     assert (found.unobserved[0] == ended) is closes
@@ -177,4 +124,81 @@ def test_a_connection_that_was_opened_before_to_another_database(closes: bool) -
 
 def test_a_connection_that_is_not_used_is_no_limit() -> None:
     with closing(connected_elsewhere()):
-        explored(counter.hits, counter.hits).assert_safe()
+        explored(hits, hits).assert_safe()
+
+
+@pytest.mark.parametrize("name", ["lock_timeout", "statement_timeout"])
+def test_a_timeout_that_the_code_sets_is_named(name: str) -> None:
+    """In threads 16 of 20 times the other holds the row for longer."""
+    update = "UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1"
+
+    def passes_over() -> None:
+        with suppress(OperationalError):
+            together(f"SET LOCAL {name} = '5s'", update)()
+
+    limit = f"when {name} ends a statement or a session, which the code sets"
+    assert limit in explored(passes_over, together(update)).limits
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("SET LOCAL lock_timeout = '50ms'", ("lock_timeout",)),
+        ("SELECT 1; set session statement_timeout to 7", ("statement_timeout",)),
+        ("SELECT set_config('idle_session_timeout', '9', true)", ("idle_session_timeout",)),
+        ("SELECT set_config(%s, %s, true) ['lock_timeout', '2s']", ("lock_timeout",)),
+        ("SELECT set_config('lock' || '_timeout', '2s', true)", ("a setting",)),
+        ("UPDATE pg_settings SET setting = 1 WHERE name = 'lock_timeout'", ("lock_timeout",)),
+        ("SET /* now */ LOCAL \"lock_timeout\" TO '2s'", ("lock_timeout",)),
+        ("SELECT set_config('lock_timeout', '0', true), set_config(%s, 'x', true)", ()),
+        ("SET lock_timeout = 0", ()),
+        ("SET lock_timeout TO DEFAULT", ()),
+        ("SHOW lock_timeout", ()),
+    ],
+)
+def test_which_statements_set_a_timeout(text: str, names: tuple[str, ...]) -> None:
+    assert timeouts_set(text) == names
+
+
+DICTIONARY: dict[str, int] = {}
+GLOBAL = 0
+
+
+class Memory:
+    known: ClassVar[list[int]] = []
+
+
+def _once(default: list[int] = []) -> None:  # noqa: B006
+    default.append(1)
+
+
+def _in_a_global() -> None:
+    global GLOBAL
+    GLOBAL += 1
+
+
+@pytest.mark.parametrize(
+    ("name", "remember"),
+    [
+        ("DICTIONARY", lambda: DICTIONARY.update(a=len(DICTIONARY))),
+        ("GLOBAL", _in_a_global),
+        ("Memory.known", lambda: Memory.known.append(1)),
+        ("_once.__defaults__", _once),
+        ("os.environ", lambda: os.environ.update(SAFE=os.environ.get("SAFE", "") + "1")),
+    ],
+)
+def test_memory_of_the_project_is_named(
+    name: str, remember: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads share it, and the processes of a server do not."""
+    monkeypatch.setenv("SAFE", "")
+
+    def remembers() -> None:
+        sql("SELECT 1")
+        remember()
+
+    place = name if "environ" in name else f"{__name__}.{name}"
+    assert explored(remembers, remembers).limits == (
+        f"the memory of {place}, which the processes of a server do not share",
+    )
+    assert explored(*[partial(sql, "SELECT 1")] * 2).limits == ()
