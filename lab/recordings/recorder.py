@@ -20,7 +20,8 @@ from lab.recordings.recording import Count, Recording, Step
 from lab.recordings.source import file_of, hash_source
 from pginterleave import Exploration, Options, Outcome, Schedule, explore
 from pginterleave.picture.recorded import recorded_steps
-from shorturl.models import ShortUrl
+from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl
+from shorturl.strategies.exhibits.models import PartialCount
 from shorturl.strategies.table import Strategy
 
 MAX_SCHEDULES = 500  # of a cell that is recorded in full
@@ -38,7 +39,9 @@ RESTART_SEQUENCES = """
 """
 # A SELECT without ORDER BY returns rows in the order of the table's file. In a file that was empty
 # this is the order in which they were inserted, whatever ran before.
-EMPTY_LINKS = f"TRUNCATE {ShortUrl._meta.db_table} CASCADE"
+# No foreign key of the database leads from visits and partial counts to their link.
+TABLES = (ShortUrl, RecentVisits, HourlyVisits, DailyVisits, PartialCount)
+EMPTY_TABLES = f"TRUNCATE {', '.join(model._meta.db_table for model in TABLES)} CASCADE"
 
 
 def record_cell(cell: Cell, *, is_counted: bool = True) -> Recording:
@@ -104,7 +107,7 @@ class _Recorder:
         self.randoms.clear()
         with connection.cursor() as cursor:
             cursor.execute(RESTART_SEQUENCES)
-            cursor.execute(EMPTY_LINKS)
+            cursor.execute(EMPTY_TABLES)
         self.cell.race.setup(strategy)
         self.initial = self.initial or self._observe()
 
