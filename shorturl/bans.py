@@ -1,8 +1,8 @@
 """Banned domains: no link is made to one, and a ban makes the links expire that lead there.
 
-A redirect does not ask about bans. A create, or a change of a target, asks in its own transaction,
-and so locks the table of bans until its COMMIT. A ban waits for these locks before it is committed,
-and looks for links afterwards. So either the create sees the ban, or the ban sees the link.
+A create, or a change of a target, asks in its own transaction, and so locks the table of bans until
+its COMMIT. A ban waits for these locks before it is committed, and looks for links afterwards. So
+either the create sees the ban, or the ban sees the link.
 """
 
 from collections.abc import Collection
@@ -18,8 +18,8 @@ from shorturl.links.validators import shortened, target_host, validate_url
 from shorturl.models import CLOCK, BannedDomain, ShortUrl
 
 BATCH_SIZE = 10_000  # links that a statement reads
-# A hit compares the expiry with the time at which its statement began. This may be before the ban's
-# UPDATE, which may still get the row first. No statement takes so long: see statement_timeout.
+# A hit compares the expiry with the time at which its statement began, which may be before the ban
+# although the ban gets the row first. No statement takes so long: see statement_timeout.
 BEFORE_HITS_UNDER_WAY = timedelta(minutes=1)
 TABLE = sql.Identifier(BannedDomain._meta.db_table)
 # FOR KEY SHARE locks the table, too, in a mode that only the LOCK below waits for.
@@ -80,9 +80,9 @@ def refuse_banned(target_urls: Collection[str]) -> None:
 
 
 def banned_targets(target_urls: Collection[str]) -> dict[str, str]:
-    """Return the targets that are in a banned domain, with that domain.
+    """Return the targets in a banned domain, with that domain.
 
-    Call it in the transaction that writes the targets, before it writes them.
+    Call it before the transaction writes the targets.
     """
     domains = {target_url: domains_of(target_url) for target_url in target_urls}
     with connection.cursor() as cursor:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LinksRefused
@@ -12,28 +12,24 @@ from shorturl.links import keys
 from shorturl.models import ShortUrl
 
 MAX_LINKS = 1_000  # of one statement, which locks their keys for some 20 ms
-COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 INSERT = sql.SQL("""
     INSERT INTO {table} ({given})
     SELECT {given} FROM json_populate_recordset(NULL::{table}, %s) ORDER BY key COLLATE "C"
-    ON CONFLICT (key) DO NOTHING RETURNING {columns}
+    ON CONFLICT (key) DO NOTHING RETURNING *
 """)
 
 
 def insert(rows: Sequence[Mapping[str, Any]]) -> dict[str, ShortUrl]:
     """Insert the rows whose keys are free, and return the new links by key.
 
-    All rows have the same columns. The statement waits for another session's uncommitted insert of
-    a key. Two such statements insert in the same order of keys, so they cannot deadlock.
+    All rows have the same columns. Two such statements wait for each other's keys in the same
+    order, so they cannot deadlock.
     """
     statement = INSERT.format(
         table=sql.Identifier(ShortUrl._meta.db_table),
         given=sql.SQL(", ").join(map(sql.Identifier, rows[0])),
-        columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
     )
-    with connection.cursor() as cursor:
-        cursor.execute(statement, [json.dumps(rows, default=str)])
-        links = [ShortUrl.from_db(connection.alias, COLUMNS, row) for row in cursor.fetchall()]
+    links = ShortUrl.objects.raw(statement, [json.dumps(rows, default=str)])
     return {link.key: link for link in links}
 
 

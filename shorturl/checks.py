@@ -1,4 +1,4 @@
-"""System checks of the logo and of the countries of visits."""
+"""System checks of the files that settings name: the logo, and the countries of visits."""
 
 import mimetypes
 from collections.abc import Iterator
@@ -12,16 +12,22 @@ from shorturl.visits import geoip
 
 
 @register()
-def check_logo(**kwargs: Any) -> Iterator[CheckMessage]:
-    if settings.SHORTURL_LOGO and (reason := why_no_image(Path(settings.SHORTURL_LOGO))):
+def check_files(**kwargs: Any) -> Iterator[CheckMessage]:
+    if settings.SHORTURL_LOGO and (reason := problem_of_logo(Path(settings.SHORTURL_LOGO))):
         yield Error(
             f"SHORTURL_LOGO={settings.SHORTURL_LOGO!r} {reason}.",
             hint="Name the file of a square image, or leave it empty.",
             id="shorturl.E005",
         )
+    if reason := geoip.problem():
+        yield Error(
+            f"SHORTURL_GEOIP={settings.SHORTURL_GEOIP!r} cannot be read: {reason}.",
+            hint="Name a file in MaxMind's format with countries, or leave it empty.",
+            id="shorturl.E004",
+        )
 
 
-def why_no_image(path: Path) -> str:
+def problem_of_logo(path: Path) -> str:
     """Return why the file cannot be shown as an image; "" if it can."""
     if not str(mimetypes.guess_type(path)[0]).startswith("image/"):
         return "does not end like an image, for example .svg or .png"
@@ -30,13 +36,3 @@ def why_no_image(path: Path) -> str:
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return ""
-
-
-@register()
-def check_visits(**kwargs: Any) -> Iterator[CheckMessage]:
-    if reason := geoip.problem():
-        yield Error(
-            f"SHORTURL_GEOIP={settings.SHORTURL_GEOIP!r} cannot be read: {reason}.",
-            hint="Name a file in MaxMind's format with countries, or leave it empty.",
-            id="shorturl.E004",
-        )

@@ -21,8 +21,7 @@ def address_of(environ: Mapping[str, Any]) -> str | None:
     """Return the client's address from the WSGI environ; None without one, as on a Unix socket.
 
     With BEHIND_PROXY this is the last address of X-Forwarded-For, the only address that a client
-    cannot forge. Without BEHIND_PROXY, behind a proxy, this is the proxy's address. An IPv4 address
-    mapped to IPv6 is the IPv4 address.
+    cannot forge.
     """
     address = str(environ.get("REMOTE_ADDR", ""))
     if settings.BEHIND_PROXY:
@@ -46,20 +45,16 @@ def network_of(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def first_address(request: HttpRequest) -> str | None:
-    """Return the first address of the client's network, by which django-axes counts failed logins.
-
-    None without an address.
-    """
+    """Return the first address of the client's network; django-axes counts failed logins by it."""
     address = client_address(request)
     return str(network_of(address).network_address) if address else None
 
 
 @lru_cache(maxsize=1024)
 def hashed_network(address: str | None, secret: str) -> str:
-    """Return a keyed hash of an address's network, in hexadecimal digits.
+    """Return a keyed hash of an address's network; without the key it could be guessed.
 
-    Without the `secret` the network cannot be found by hashing all networks. All requests without
-    an address share one network.
+    All requests without an address share one network.
     """
     network = str(network_of(address)) if address else "unknown"
     hashed = salted_hmac("shorturl.limits.client_address", network, secret, algorithm="sha256")

@@ -13,12 +13,10 @@ def is_api(path: str) -> bool:
 def error_response(
     request: HttpRequest, status: HTTPStatus, detail: str, *, busy: bool = False
 ) -> HttpResponse:
-    """Return the response with a sentence for people; `busy` says that nothing is broken.
-
-    The page is rendered without the request, whose context processors would read the session.
-    """
+    """Return the response with a sentence for people; `busy` says that nothing is broken."""
     if is_api(request.path_info):
         return JsonResponse({"detail": detail}, status=status)
+    # Without the request, whose context processors would read the session.
     template = {503: "503.html", 500: "500.html"}.get(status, "400.html")
     context = {"status": status.value, "detail": detail, "busy": busy}
     return HttpResponse(render_to_string(template, context), status=status)

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import ceil
 
+Fault = tuple[str, str, str]  # a field, a code for programs, and a message for people
+
 
 class ShortUrlError(Exception):
     """An error whose text is a sentence; `advice` is a sentence on what to do."""
@@ -21,6 +23,10 @@ class ShortUrlError(Exception):
     def message(self) -> str:
         return f"{self} {self.advice}".rstrip()
 
+    @property
+    def faults(self) -> list[Fault]:
+        return [(self.field, self.code, self.message)] if self.field else []
+
 
 class InputError(ShortUrlError):
     """An error of the input."""
@@ -31,10 +37,7 @@ class InputError(ShortUrlError):
 
 
 class KeySpaceExhausted(ShortUrlError):
-    """Every candidate key was taken: one of keys.candidates(), or of a list.
-
-    `attempts` maps a key length to the number of attempts; for an exhausted iterator it is empty.
-    """
+    """Every candidate key was taken; `attempts` maps key lengths to the numbers of attempts."""
 
     text = "Every candidate key was taken{}."
     advice = "Choose a custom key, or try again."
@@ -72,7 +75,7 @@ class Gone(ShortUrlError):
 
 
 class NotForPrograms(ShortUrlError):
-    """A bot has requested a short URL with a limit, of which only people use something up."""
+    """A bot has requested a short URL with a limit, which only people use up."""
 
     text = "The short URL {!r} has a limit, and is not for programs."
 
@@ -83,13 +86,22 @@ class TargetBanned(InputError):
 
 
 class LinksRefused(InputError):
-    """Nothing was created, because of some links of several; `errors` maps the index of each."""
+    """Nothing was created, because of some links of several; `errors` has them by their index."""
 
     text = "{}"
 
     def __init__(self, errors: Mapping[int, KeyTaken | TargetBanned]) -> None:
         super().__init__(" ".join(map(str, errors.values())))
         self.errors = errors
+        self.status = max(error.status for error in errors.values())
+
+    @property
+    def faults(self) -> list[Fault]:
+        return [
+            (f"links.{index}.{field}", code, message)
+            for index, error in self.errors.items()
+            for field, code, message in error.faults
+        ]
 
 
 class LimitTooLow(InputError):
@@ -137,8 +149,7 @@ class MoreThanQuota(InputError):
 class TooManyCreates(ShortUrlError):
     """The quota of a day is used up, until the next day begins in `seconds`.
 
-    `what` names the quota for people. `headers` are those of a 429, by
-    draft-ietf-httpapi-ratelimit-headers-10.
+    The headers are those of draft-ietf-httpapi-ratelimit-headers-10.
     """
 
     status = 429

@@ -1,7 +1,7 @@
 """Following a link: count the hit, and record its visit.
 
-The strategy is `combined` of recording_visits. Django's view counts one hit by a statement of its
-own. The event loop (project/serving) sends the same statements for all hits that wait.
+Django's view counts one hit; the event loop (project/serving) counts all hits that wait by the same
+statements, those of the strategy `combined`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ def classify(environ: Mapping[str, Any]) -> Visit:
 
 
 def key_values(key: str, visits: Sequence[Visit]) -> list[Any]:
-    """Return the values of COUNT_KEY; the visits are recorded by the settings."""
+    """Return the values of COUNT_KEY; SHORTURL_VISITS says whether visits are recorded."""
     return combined.key_values(key, visits, keep=settings.SHORTURL_VISITS)
 
 
@@ -48,9 +48,9 @@ def keys_values(visits: Mapping[str, Sequence[Visit]]) -> list[Any]:
 def follow(key: str, visit: Visit) -> ShortUrl:
     """Count a visit, and return the short URL of `key`.
 
-    Raises ShortUrl.DoesNotExist when no short URL has the key, or it was deleted; Gone
-    when it has expired or is used up; NotForPrograms for a bot's visit to a link with a limit;
-    RowLocked when another transaction keeps the row locked.
+    Raises ShortUrl.DoesNotExist when no short URL has the key, or it was deleted; Gone when it has
+    expired or is used up; NotForPrograms for a bot's visit to a link with a limit; RowLocked when
+    another transaction keeps the row locked.
     """
     try:
         return combined.record(key, visit, keep=settings.SHORTURL_VISITS)
@@ -66,10 +66,7 @@ def follow(key: str, visit: Visit) -> ShortUrl:
 
 
 def look_up(key: str) -> ShortUrl:
-    """Return the short URL of `key` without counting a hit.
-
-    Raises ShortUrl.DoesNotExist and Gone as follow() does.
-    """
+    """Return the short URL of `key` without counting a hit; raise DoesNotExist or Gone."""
     short_url = ShortUrl.objects.with_state().get(key=key, deleted_at=None)
     if short_url.state != LinkState.LIVE:
         raise Gone(key, short_url.state)

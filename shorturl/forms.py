@@ -40,7 +40,7 @@ class MinuteField(forms.DateTimeField):
 
 
 class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The fields that the pages and the admin share.
+    """The fields of a link.
 
     A form that changes a link has hidden fields with the values that it showed. Only fields that
     differ from these are changed, so a concurrent change of another field is kept.

@@ -1,6 +1,6 @@
 """The operations of the service: create, reuse and change links, and answer repeated requests.
 
-Each runs one strategy. A hit is counted in following.py, and a quota spent in limits/quotas.py.
+A hit is counted in following.py, and a quota spent in limits/quotas.py.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,9 +30,7 @@ from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.idempotency import advisory_lock as idempotency
 from shorturl.strategies.reusing import advisory_lock as reusing
 
-# Creates with random keys while a node of a cluster is away. With half of all nodes down, one in a
-# thousand fails.
-MAX_NODES_TRIED = 10
+MAX_NODES_TRIED = 10  # by a create while nodes of a cluster are away
 
 
 def create(
@@ -48,11 +46,9 @@ def create(
 ) -> ShortUrl:
     """Return a new short URL, with a random key unless `key` is given. Safe inside atomic().
 
-    The link leads to its target `max_hits` times and until `expires_at`. `title` and `tags` are as
-    links/labels.py returns them. With `forward_query` it adds the query of the short URL.
-
-    Raises ValidationError for an invalid target URL or custom key, TargetBanned, KeyTaken for a
-    custom key that is or was in use, and KeySpaceExhausted when no random key was free.
+    Title and tags are as links/labels.py returns them. Raises ValidationError for an invalid target
+    URL or custom key, TargetBanned, KeyTaken for a custom key that is or was in use, and
+    KeySpaceExhausted when no random key was free.
     """
     validate_target_url(target_url)
     if key is not None:
@@ -69,8 +65,6 @@ def create(
         bans.refuse_banned([target_url])
         if key is None:
             return with_candidates(partial(on_conflict.create, target_url, **values))
-        # A custom key is the only candidate, so a taken one is not retried. The constraint decides
-        # which of two concurrent requests gets it.
         try:
             return on_conflict.create(target_url, keys=[key], **values)
         except KeySpaceExhausted as error:
@@ -80,8 +74,7 @@ def create(
 def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> list[ShortUrl]:
     """Return a new link for each row, or create none. The rows have the arguments of create().
 
-    Raises ValidationError for an invalid target URL or custom key, LinksRefused for banned targets
-    or custom keys that are or were in use, and KeySpaceExhausted.
+    Raises the errors of create(), but LinksRefused for TargetBanned and KeyTaken.
     """
     for row in rows:
         validate_target_url(row["target_url"])
@@ -129,7 +122,7 @@ def deleted_keys(keys_in_use: Iterable[str]) -> set[str]:
 
 
 def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
-    """Return the owner's oldest live link, if any; it takes no lock: reuse() looks again."""
+    """Return the owner's oldest live link, if any; it takes no lock, so reuse() looks again."""
     links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
     return links.order_by("id").first()
 
@@ -146,8 +139,8 @@ def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
 def change(links: ShortUrlQuerySet, **values: Any) -> bool:
     """Change the short URL in `links`, which has at most one; return whether there was one.
 
-    Hits may be counted at the same time. Raises LimitTooLow for a limit below the hits,
-    and TargetBanned also for a new expiry of a link to a banned domain, which a ban has set.
+    Raises LimitTooLow for a limit below the hits. Raises TargetBanned also for a new expiry of a
+    link to a banned domain: the ban has set the expiry.
     """
     try:
         with transaction.atomic():  # an error leaves the caller's usable
@@ -168,11 +161,9 @@ def answer(
 ) -> IdempotencyRecord:
     """Return the answer to the caller's request with this Idempotency-Key; do its work only once.
 
-    `fingerprint` is a hash of the request. `work` returns the fields of the answer; its exceptions
-    are raised, and its changes rolled back.
-
-    Raises InFlight while the first request with this key is in progress, and
-    KeyReused if the first request with this key was a different one.
+    `work` returns the fields of the answer; its exceptions are raised, and its changes rolled back.
+    Raises InFlight while the first request with this key is in progress, and KeyReused if it had
+    another `fingerprint`, a hash of the request.
     """
     record = idempotency.answer(caller, key, fingerprint, work=work)
     if record.fingerprint != fingerprint:

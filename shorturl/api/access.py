@@ -1,4 +1,4 @@
-"""Who may call an operation: each of these callables returns a true value to admit a request."""
+"""Who may call an operation: a callable returns a true value to admit a request."""
 
 from http import HTTPStatus
 

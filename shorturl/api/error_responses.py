@@ -12,7 +12,7 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 
 from shorturl.bulk import MAX_LINKS
 from shorturl.error_response import is_api
-from shorturl.exceptions import LinksRefused, ShortUrlError
+from shorturl.exceptions import Fault, ShortUrlError
 from shorturl.links.keys import violates
 from shorturl.links.validators import shortened
 from shorturl.models import OWNER_CONSTRAINT
@@ -26,7 +26,6 @@ MESSAGES = {
     "string_type": "It must be a string.",
     "model_type": "It must be a JSON object.",
 }
-Fault = tuple[str, str, str]  # a field, a code for programs, and a message
 
 
 class ApiError(HttpError):
@@ -40,17 +39,16 @@ class ApiError(HttpError):
         faults: Sequence[Fault] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        named = [(shortened(field), code, message) for field, code, message in faults]
-        sentences = [f"{field}: {message}" for field, _, message in named[:MAX_FAULTS]]
-        super().__init__(status, detail or " ".join(sentences))
-        self.headers = headers
-        self.content: dict[str, Any] = {"detail": self.message}
-        if named:
-            names = ("field", "code", "message")
-            self.content["errors"] = [dict(zip(names, fault, strict=True)) for fault in named]
-
-    def response(self) -> HttpResponse:
-        return JsonResponse(self.content, status=self.status_code, headers=self.headers)
+        errors = [
+            {"field": shortened(field), "code": code, "message": message}
+            for field, code, message in faults
+        ]
+        sentences = [f"{error['field']}: {error['message']}" for error in errors[:MAX_FAULTS]]
+        content: dict[str, Any] = {"detail": detail or " ".join(sentences)}
+        if errors:
+            content["errors"] = errors
+        super().__init__(status, content["detail"])
+        self.response = JsonResponse(content, status=status, headers=headers)
 
 
 def input_error(*faults: Fault, status: int = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
@@ -69,10 +67,7 @@ def not_json() -> ApiError:
 
 
 def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
-    """Return the first faults that Pydantic names, or in a bulk the first fault of each link.
-
-    The field of a link in a bulk has the link's index, from 0: "links.3.key".
-    """
+    """Return the first faults that Pydantic names, or in a bulk the first fault of each link."""
     faults: dict[tuple[object, ...], Fault] = {}
     limit = MAX_FAULTS
     for error in errors:
@@ -93,45 +88,33 @@ def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
     if isinstance(own, AuthenticationError):
         own = unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
     assert isinstance(own, ApiError)
-    return own.response()
+    return own.response
 
 
 def answer_invalid_input(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    return input_error(*faults_of(error.errors)).response()
+    return input_error(*faults_of(error.errors)).response
 
 
 def answer_refusal(request: HttpRequest, error: ShortUrlError) -> HttpResponse:
-    if not error.field:
-        return ApiError(error.status, error.message, headers=error.headers).response()
-    fault = (error.field, error.code, error.message)
-    return input_error(fault, status=error.status).response()
-
-
-def answer_refused_links(request: HttpRequest, error: LinksRefused) -> HttpResponse:
-    faults = [
-        (f"links.{index}.{refusal.field}", refusal.code, refusal.message)
-        for index, refusal in error.errors.items()
-    ]
-    status = max(refusal.status for refusal in error.errors.values())
-    return input_error(*faults, status=status).response()
+    detail = "" if error.faults else error.message
+    return ApiError(error.status, detail, faults=error.faults, headers=error.headers).response
 
 
 def answer_violation(request: HttpRequest, error: IntegrityError) -> HttpResponse:
     if not violates(error, OWNER_CONSTRAINT):
         raise error
-    return unauthorized("The account was removed meanwhile, and nothing was created.").response()
+    return unauthorized("The account was removed meanwhile, and nothing was created.").response
 
 
 def answer_form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
     """Answer a form, whose body the check of the CSRF token has read."""
-    return not_json().response()
+    return not_json().response
 
 
 HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
     HttpError: answer_http_error,
     ValidationError: answer_invalid_input,
     ShortUrlError: answer_refusal,
-    LinksRefused: answer_refused_links,
     IntegrityError: answer_violation,
     RawPostDataException: answer_form,
 }
@@ -140,7 +123,7 @@ HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
 @csrf_exempt
 def not_found(request: HttpRequest) -> HttpResponse:
     detail = f"There is nothing at {shortened(request.path)!r}: see /api/docs."
-    return ApiError(HTTPStatus.NOT_FOUND, detail).response()
+    return ApiError(HTTPStatus.NOT_FOUND, detail).response
 
 
 def methods_in_json(
@@ -160,6 +143,6 @@ def methods_in_json(
         methods = set(response["Allow"].split(", "))
         allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
         detail = f"{method} is not allowed for {shortened(request.path)!r}: use {allow}."
-        return ApiError(response.status_code, detail, headers={"Allow": allow}).response()
+        return ApiError(response.status_code, detail, headers={"Allow": allow}).response
 
     return middleware

@@ -38,7 +38,7 @@ View = Callable[..., HttpResponse]
 
 
 class NotKept(Exception):
-    """Rolls the work back, and carries a response that is not stored."""
+    """Rolls the work back, and has the response, which is not stored."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__(response.status_code)
@@ -48,8 +48,8 @@ class NotKept(Exception):
 def idempotent(view: View) -> View:
     """Store the answer of a create, and answer a repeated request with it.
 
-    The decorator is for ninja's `decorate_view`, which calls it before the body is validated: a
-    repeated request is answered although its expiry has passed meanwhile.
+    By ninja's `decorate_view` the body is not validated before: a repeated request is answered
+    although its expiry has passed meanwhile.
     """
 
     @wraps(view)

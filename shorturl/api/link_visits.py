@@ -23,18 +23,12 @@ from shorturl.visits.statistics import MAX_ITEMS, Statistics, VisitCount
 router = Router(tags=["links"])
 
 JSON, CSV = "application/json", "text/csv"
-
-
 # What visits can be grouped by. The dimension browser also has the names of bots.
 Of = Literal["referrer", "browser", "system", "device", "country", "bot"]
-
-
 Day = Annotated[date, BeforeValidator(pydantic_errors()(read_date))]
 
 
 class VisitsQuery(BaseModel):
-    """Which visits, and how they are counted."""
-
     first: Day | None = Field(
         None,
         alias="from",
@@ -123,22 +117,22 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     if by == Bucket.HOUR and query.of:
         raise input_error(("of", "by_hour", "Visits by the hour have no values: use by=day."))
     try:
-        chosen = range_of(query.first, query.last, by)
+        days = range_of(query.first, query.last, by)
     except ValidationError as error:
         [(name, [fault])] = error.error_dict.items()
         raise input_error((name, fault.code or "invalid", fault.messages[0])) from error
     of = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
     if by:
-        visits = statistics.read(key, chosen, by=by, of=of)
+        visits = statistics.read(key, days, by=by, of=of)
     else:
-        visits = statistics.read(key, chosen, values_of=[of] if of else [], top=MAX_ITEMS + 1)
+        visits = statistics.read(key, days, values_of=[of] if of else [], top=MAX_ITEMS + 1)
     counts = visits.periods if by else visits.values
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise input_error(("from", "too_many", message))
     items = [item_of(count, query.of) for count in counts]
     items = [item for item in items if item.people or item.bots]
-    items.sort(key=lambda item: (item.starts_at or chosen.begins, -item.people - item.bots))
+    items.sort(key=lambda item: (item.starts_at or days.begins, -item.people - item.bots))
     prefers_csv = request.get_preferred_type([JSON, CSV]) == CSV
     if query.format == "csv" or (query.format is None and prefers_csv):
         return csv_response(visits, items, query.of, key)
@@ -147,8 +141,8 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
         "recorded": visits.recorded if visits.is_whole else None,
         "not_recorded": visits.not_recorded,
         "key": key,
-        "first": chosen.first,
-        "last": chosen.last,
+        "first": days.first,
+        "last": days.last,
         "items": items,
     }
 

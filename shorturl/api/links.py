@@ -22,8 +22,7 @@ from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 router = Router(tags=["links"])
 
 UNREADABLE = frozenset({400, 413, 415, 422})  # the statuses of an invalid body
-# {} means that an operation can also be called without credentials.
-OPTIONAL: dict[str, Any] = {"security": [{}]}
+OPTIONAL: dict[str, Any] = {"security": [{}]}  # can also be called without credentials
 CREATING = {**OPTIONAL, "parameters": [PARAMETER]}
 
 
@@ -49,10 +48,9 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     who = access.get_caller(request)
     spender = quotas.spender_of(who, request)
     if body.reuse:
+        owner_id = owner_of_reuse(who, body)
         is_kept = HEADER in request.headers
-        link, is_new = quotas.reuse(
-            spender, body.target_url, owner_id=owner_of_reuse(who, body), is_kept=is_kept
-        )
+        link, is_new = quotas.reuse(spender, body.target_url, owner_id=owner_id, is_kept=is_kept)
     else:
         fields = body.model_dump(exclude={"reuse"})
         create = partial(operations.create, **fields, owner_id=owners.owner_id(who))

@@ -29,9 +29,13 @@ from shorturl.links.validators import (
 from shorturl.models import ShortUrl
 
 DEFAULT_LIMIT = 50  # links of a page
-MAX_LIMIT = 100  # of which the longest are some 250 kB of JSON
-
+MAX_LIMIT = 100
 TARGET = "https://example.com/a/long/page"
+
+
+def pydantic_error(code: str, message: str) -> PydanticCustomError:
+    # The message is a value, because braces in a template would be placeholders.
+    return PydanticCustomError(code, "{message}", {"message": message.removesuffix(".")})
 
 
 @contextmanager
@@ -40,9 +44,7 @@ def pydantic_errors() -> Iterator[None]:
     try:
         yield
     except ValidationError as error:
-        # The message is a value, because braces in a template would be placeholders.
-        words = {"message": error.messages[0].removesuffix(".")}
-        raise PydanticCustomError(error.code or "invalid", "{message}", words) from error
+        raise pydantic_error(error.code or "invalid", error.messages[0]) from error
 
 
 def cleaned(clean: Callable[..., object]) -> AfterValidator:
@@ -74,61 +76,41 @@ TargetUrl = Annotated[
 CustomKey = Annotated[
     str, cleaned(clean_key), Field(json_schema_extra={"pattern": f"^{keys.CUSTOM_KEY.pattern}$"})
 ]
-MaxHits = Annotated[
-    int,
-    Field(
-        ge=1,
-        le=2**63 - 1,
-        description="After this many hits the short URL answers 410.",
-        examples=[100],
-    ),
-]
-ExpiresAt = Annotated[
-    AwareDatetime,
-    cleaned(validate_expiry),
-    Field(
-        description="From this time on the short URL answers 410.",
-        examples=["2030-12-31T23:59:59Z"],
-    ),
-]
-Title = Annotated[
-    str,
-    cleaned(labels.clean_title),
-    Field(
-        description="The owner's name for the short URL.",
-        examples=["Spring catalogue"],
-        json_schema_extra={"maxLength": labels.TITLE_MAX_LENGTH},
-    ),
-]
-Tags = Annotated[
-    list[str] | None,
-    cleaned(lambda tags: labels.clean_tags(tags or [])),
-    Field(
-        description=f"At most {labels.TAGS_MAX} words of {labels.TAG_MAX_LENGTH} characters, "
-        "without commas and bars. Tags are stored in lower case, each once.",
-        examples=[["catalogue", "spring"]],
-    ),
-]
-ForwardQuery = Annotated[
-    bool,
-    Field(
-        description="Whether a redirect adds the query of the short URL to the target's. The query "
-        "is left out if the target would be too long with it.",
-    ),
-]
-
-
 State = Literal["live", "expired", "used up"]
 
 
 class LinkFields(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    max_hits: MaxHits | None = None
-    expires_at: ExpiresAt | None = None
-    title: Title = ""
-    tags: Tags = None
-    forward_query: ForwardQuery = False
+    max_hits: int | None = Field(
+        None,
+        ge=1,
+        le=2**63 - 1,
+        description="After this many hits the short URL answers 410.",
+        examples=[100],
+    )
+    expires_at: Annotated[AwareDatetime, cleaned(validate_expiry)] | None = Field(
+        None,
+        description="From this time on the short URL answers 410.",
+        examples=["2030-12-31T23:59:59Z"],
+    )
+    title: Annotated[str, cleaned(labels.clean_title)] = Field(
+        "",
+        description="The owner's name for the short URL.",
+        examples=["Spring catalogue"],
+        json_schema_extra={"maxLength": labels.TITLE_MAX_LENGTH},
+    )
+    tags: Annotated[list[str] | None, cleaned(lambda tags: labels.clean_tags(tags or []))] = Field(
+        None,
+        description=f"At most {labels.TAGS_MAX} words of {labels.TAG_MAX_LENGTH} characters, "
+        "without commas and bars. Tags are stored in lower case, each once.",
+        examples=[["catalogue", "spring"]],
+    )
+    forward_query: bool = Field(
+        False,
+        description="Whether a redirect adds the query of the short URL to the target's. The query "
+        "is left out if the target would be too long with it.",
+    )
 
 
 class Change(LinkFields):
@@ -141,8 +123,7 @@ class Change(LinkFields):
     @model_validator(mode="after")
     def require_a_field(self) -> Self:
         if not self.model_fields_set:
-            names = ", ".join(type(self).model_fields)
-            raise PydanticCustomError("nothing", "{message}", {"message": f"Send any of {names}"})
+            raise pydantic_error("nothing", f"Send any of {', '.join(type(self).model_fields)}")
         return self
 
 
@@ -183,7 +164,7 @@ class PageQuery(BaseModel):
 
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Short URLs of a page.")
     after: CustomKey | None = Field(None, description="The last key of the page before.")
-    q: Annotated[str, cleaned(lambda text: labels.one_line(text, "The text"))] = Field(
+    q: Annotated[str, cleaned(lambda text: labels.clean_line(text, "The text"))] = Field(
         "", description="Those whose key, target or title contains this text, in any case."
     )
     tags: Annotated[str, cleaned(labels.clean_tags)] = Field(

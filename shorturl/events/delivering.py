@@ -41,7 +41,7 @@ Deliver = Callable[[int, Callable[[LinkEvent], object]], bool]
 class Deliverer:
     """Delivers to each receiver in a thread, so a slow receiver delays no other.
 
-    `deliver_next` is the function of that name, or one with another strategy.
+    `deliver_next` is the function below, or one with another strategy.
     """
 
     def __init__(self, deliver_next: Callable[[Subscription], bool]) -> None:
@@ -114,9 +114,8 @@ def postpone(event: LinkEvent) -> None:
 def write_expired_events() -> int:
     """Set expiry_told of links that have expired; return how many.
 
-    A trigger then writes a link.expired event for each. The statement checks the expiry on the
-    row's newest version, under its lock. A new expiry differs from expiry_told, so it gets an
-    event, too.
+    A trigger then writes a link.expired event for each. A new expiry differs from expiry_told, so
+    it gets an event, too.
     """
     expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=CLOCK)
     batch = expired.order_by("id").select_for_update(skip_locked=True)[:MAX_EXPIRIES]
@@ -144,7 +143,7 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
     """Send a POST, and return the status of its answer; raise OSError or HTTPException.
 
     A receiver that sends a byte now and then would never run into WAIT_TIMEOUT, so a timer ends the
-    connection. How long the look-up of a name takes is the system's matter (resolv.conf).
+    connection.
     """
     split = urlsplit(url)
     connection_class = HTTPSConnection if split.scheme == "https" else HTTPConnection

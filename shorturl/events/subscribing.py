@@ -31,8 +31,7 @@ TRIGGERS = {
 def subscribe(url: str) -> Subscription:
     """Add a receiver of every change that is committed from now on.
 
-    It waits for changes in progress, so none is committed later without its event. Raises
-    ValidationError for an invalid or known address.
+    It waits for changes in progress, so none is committed later without its event.
     """
     validate_receiver(url)
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()

@@ -1,7 +1,7 @@
 """Which short URLs a user or token may view, change and delete, and how an account is removed.
 
-The permission is a condition of the statement that reads or writes the rows. A check before it
-would be a race condition: the owner could change in between.
+The permission is a condition of the statement that reads or writes the rows, as a check before it
+would be a race.
 """
 
 from django.conf import settings
@@ -49,14 +49,12 @@ def owner_id(who: Who) -> int | None:
 def remove(account: User, *, links_to: User | None = None) -> int:
     """Remove an account; return how many links another one, or nobody, owns now.
 
-    Django would update all links in one statement, and redirects would wait for its COMMIT. Links
-    that the account creates after the last batch are handed over in the removal itself. Raises
-    RuntimeError inside atomic().
+    Django would update all links in one statement, and redirects would wait for its COMMIT.
     """
     links, owner = ShortUrl.objects.filter(owner_id=account.pk), links_to.pk if links_to else None
     count = hand_over(links, owner)
     with transaction.atomic():
-        # A create, whose INSERT locks the account, is committed before or refused.
+        # A create, whose INSERT locks the account, is committed before, or refused.
         User.objects.select_for_update().filter(pk=account.pk).first()
         count += links.update(owner_id=owner)
         account.delete()
@@ -66,9 +64,8 @@ def remove(account: User, *, links_to: User | None = None) -> int:
 def hand_over(links: ShortUrlQuerySet, owner_id: int | None) -> int:
     """Give the links to an account, or to nobody; return how many had another owner.
 
-    Each batch is a transaction. It locks the links in the order in which every statement locks
-    several, so no two deadlock, and changes those that are still among `links`. Citus refuses to
-    lock links of many keys.
+    Each batch is a transaction, which locks the links in order, so no two deadlock, and changes
+    those that are still among `links`. Citus refuses to lock links of many keys.
     """
     if not settings.DATABASE_CITUS:
         links = links.select_for_update(no_key=True)

@@ -1,7 +1,6 @@
 """Quotas: how many links a day one spender may create.
 
-A spender is an account with its tokens, a token without an account or, for public creation, the
-network of an address.
+A spender is an account, a token without an account or, for public creation, a network.
 """
 
 import time
@@ -78,8 +77,7 @@ def reuse(
     """Return the owner's live link to `target_url`, or a new one, and whether it is new.
 
     An existing link costs nothing. A call whose answer is stored (`is_kept`) always costs one,
-    because its idempotency record is a new row. Raises the errors of spend() and of
-    operations.reuse().
+    because its idempotency record is a new row.
     """
     if not is_kept and (link := operations.reusable(target_url, owner_id=owner_id)):
         return link, False
@@ -87,15 +85,10 @@ def reuse(
     def create() -> tuple[ShortUrl, bool]:
         link, is_new = operations.reuse(target_url, owner_id=owner_id)
         if not is_new and not is_kept:  # another process has created it since the look above
-            give_back(spender)
+            usage_today(spender).filter(spent__gte=1).update(spent=F("spent") - 1)
         return link, is_new
 
     return spend(spender, create)
-
-
-def give_back(spender: str) -> None:
-    """Subtract one link, which was not created, in the transaction of spend()."""
-    usage_today(spender).filter(spent__gte=1).update(spent=F("spent") - 1)
 
 
 def spend_before(
@@ -106,7 +99,6 @@ def spend_before(
     A cluster needs this: while a node does not answer, other creates of the spender go on. The
     amount stays spent after an outage, because the link may have been created.
     """
-
     take = partial(
         reservation.spend,
         spender,

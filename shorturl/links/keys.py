@@ -16,14 +16,12 @@ from shorturl.links.validators import shortened
 ALPHABET = string.ascii_letters + string.digits
 MAX_LENGTH = 64
 
-# This many keys are drawn at one length before longer ones. With half of the key space taken, ten
-# collisions in a row happen once in a thousand creates. The eleventh key is longer, and its key
-# space 62 times as large.
+# Keys of one length, before longer ones: with half of the key space taken, ten collisions in a row
+# happen once in a thousand creates.
 ATTEMPTS_PER_LENGTH = 10
 LONGER_LENGTHS = 3
 
-# The name of the unique constraint, which tells a collision from any other violation.
-KEY_CONSTRAINT = "shorturl_shorturl_key_uk"
+KEY_CONSTRAINT = "shorturl_shorturl_key_uk"  # whose violation is a collision
 
 CUSTOM_KEY = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_LENGTH}}}")
 KEY_PATH = re.compile(f"/({CUSTOM_KEY.pattern})")
@@ -39,10 +37,7 @@ RESERVED = frozenset(
 
 
 class Candidates:
-    """Random keys to try: ATTEMPTS_PER_LENGTH at each length from `shortest` to `longest`.
-
-    Each iteration draws new keys. `plan` maps each length to the number of keys.
-    """
+    """Random keys: `plan` maps each length to their number. Each iteration draws new ones."""
 
     def __init__(self, shortest: int, longest: int) -> None:
         self.plan = dict.fromkeys(range(shortest, longest + 1), ATTEMPTS_PER_LENGTH)
@@ -77,18 +72,14 @@ def key_of(path: str) -> str | None:
 
 
 def short_url(request: HttpRequest, key: str) -> str:
-    """Return the address to share."""
     return request.build_absolute_uri(get_script_prefix()) + key
 
 
 def validate_custom_key(key: str) -> None:
     """Raise ValidationError unless a user may choose `key`."""
     if not CUSTOM_KEY.fullmatch(key):
-        raise ValidationError(
-            f"{shortened(key)!r} is not a valid key: "
-            f"use 1 to {MAX_LENGTH} letters, digits, '-' and '_'.",
-            code="malformed",
-        )
+        message = f"is not a valid key: use 1 to {MAX_LENGTH} letters, digits, '-' and '_'."
+        raise ValidationError(f"{shortened(key)!r} {message}", code="malformed")
     if is_reserved(key):
         raise ValidationError(f"{key!r} is reserved: choose another key.", code="reserved")
 
@@ -100,9 +91,8 @@ def is_collision(error: IntegrityError) -> bool:
 def violates(error: IntegrityError, constraint: str) -> bool:
     """Return whether `error` is a violation of the constraint of this name.
 
-    Both drivers name it in the diagnostics of their error, the cause of Django's. An error that
-    Citus passes on from another node names it only in its message, in that node's language, often
-    followed by the number of a shard.
+    Both drivers name it in the diagnostics of their error, the cause of Django's. An error from
+    another node of Citus names it only in its message, often with the number of a shard.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
     if named := getattr(diagnostics, "constraint_name", None):

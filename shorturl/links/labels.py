@@ -1,8 +1,7 @@
 """The rules for titles and tags.
 
-The tags of a link are an array in its row. A table of tags would need a unique constraint and an
-upsert, because two requests can make the same tag at the same moment. An array has nothing that two
-links share, and its index answers which links have a tag.
+The tags of a link are an array in its row, whose index answers which links have a tag. A table of
+tags would be rows that two links share, and so a race.
 """
 
 import re
@@ -12,8 +11,6 @@ from django.core.exceptions import ValidationError
 
 from shorturl.links.validators import shortened
 
-# With the longest title and tags, PostgreSQL stores a target of more than 1,100 random characters
-# in another table (TOAST): it moves the longest column of a row above 2 kB. See validators.py.
 TITLE_MAX_LENGTH = 512
 TAG_MAX_LENGTH = 50
 TAGS_MAX = 20
@@ -24,60 +21,52 @@ FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def clean_title(title: str) -> str:
-    title = one_line(title, "The title")
+    title = clean_line(title, "The title")
     if len(title) > TITLE_MAX_LENGTH:
-        raise ValidationError(
-            f"The title has {len(title):,} characters: use at most {TITLE_MAX_LENGTH}.",
-            code="too_long",
-        )
+        message = f"The title has {len(title):,} characters: use at most {TITLE_MAX_LENGTH}."
+        raise ValidationError(message, code="too_long")
     return title
 
 
 def cut_title(title: str) -> str:
     """Return what of a title is valid."""
-    return " ".join(FORBIDDEN.sub(" ", title).split())[:TITLE_MAX_LENGTH]
+    return in_one_line(FORBIDDEN.sub(" ", title))[:TITLE_MAX_LENGTH]
 
 
 def clean_tags(tags: str | Iterable[str]) -> list[str] | None:
-    """Return the tags in lower case, each once, in their order; None for no tags.
-
-    `tags` can be a text with separators.
-    """
+    """Return tags, or a text of tags, in lower case, each once; None for no tags."""
     if isinstance(tags, str):
         tags = SEPARATOR.split(tags)
-    known = dict.fromkeys(filter(None, (one_line(tag, "A tag").lower() for tag in tags)))
+    known = dict.fromkeys(filter(None, (clean_line(tag, "A tag").lower() for tag in tags)))
     for tag in known:
         if len(tag) > TAG_MAX_LENGTH:
-            raise ValidationError(
-                f"The tag {shortened(tag)!r} has {len(tag):,} characters: "
-                f"use at most {TAG_MAX_LENGTH}.",
-                code="too_long",
-            )
+            length = f"{len(tag):,} characters: use at most {TAG_MAX_LENGTH}."
+            raise ValidationError(f"The tag {shortened(tag)!r} has {length}", code="too_long")
         if separator := SEPARATOR.search(tag):
-            raise ValidationError(
-                f"The tag {tag!r} contains {separator[0]!r}, which separates tags: leave it out.",
-                code="forbidden_character",
-            )
+            message = f"contains {separator[0]!r}, which separates tags: leave it out."
+            raise ValidationError(f"The tag {tag!r} {message}", code="forbidden_character")
     if len(known) > TAGS_MAX:
-        raise ValidationError(
-            f"The link has {len(known):,} tags: use at most {TAGS_MAX}.", code="too_many"
-        )
+        message = f"The link has {len(known):,} tags: use at most {TAGS_MAX}."
+        raise ValidationError(message, code="too_many")
     return list(known) or None
 
 
 def cut_tags(tags: str) -> list[str]:
     """Return the first tags of a text with separators, each cut to what is valid."""
-    words = [" ".join(FORBIDDEN.sub(" ", tag).split()) for tag in SEPARATOR.split(tags.lower())]
+    words = [in_one_line(FORBIDDEN.sub(" ", tag)) for tag in SEPARATOR.split(tags.lower())]
     known = dict.fromkeys(word[:TAG_MAX_LENGTH].strip() for word in words if word)
     return list(known)[:TAGS_MAX]
 
 
-def one_line(text: str, what: str) -> str:
-    text = " ".join(text.split())
+def in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def clean_line(text: str, what: str) -> str:
+    """Return a text in one line; raise ValidationError, which names it `what`."""
+    text = in_one_line(text)
     if forbidden := FORBIDDEN.search(text):
-        raise ValidationError(
-            f"{what} contains the character U+{ord(forbidden[0]):04X} at position "
-            f"{forbidden.start() + 1}: leave it out.",
-            code="forbidden_character",
-        )
+        where = f"U+{ord(forbidden[0]):04X} at position {forbidden.start() + 1}"
+        message = f"{what} contains the character {where}: leave it out."
+        raise ValidationError(message, code="forbidden_character")
     return text

@@ -14,22 +14,17 @@ from django.utils import timezone
 from django.utils.encoding import iri_to_uri
 
 # PostgreSQL stores the long columns of a row above about 2 kB in another table (TOAST), and then
-# every redirect reads two tables. A URL of this length compresses to less than that, unless it is
-# random or mostly outside ASCII. https://www.postgresql.org/docs/18/storage-toast.html
+# every redirect reads two tables. https://www.postgresql.org/docs/18/storage-toast.html
 TARGET_URL_MAX_LENGTH = 2_000
-# Bytes of a Location. A character outside ASCII takes up to 12 bytes. Many proxies and clients
-# have 8 kB for a header, and some for all headers.
-LOCATION_MAX_LENGTH = 8_000
+LOCATION_MAX_LENGTH = 8_000  # bytes; many proxies and clients have no more for a header
 HOST_MAX_LENGTH = 253
-
 MAX_QUOTED_LENGTH = 60  # characters of an input that a message repeats
 
 # Control characters could inject a header, spaces end a URL, nobody sees characters of format, and
-# lone surrogates cannot be encoded. Emoji need joiners.
+# lone surrogates cannot be encoded. Emoji need joiners. Browsers take a backslash for a slash, and
+# other programs do not. The replacement character stands for bytes that were not UTF-8.
 FORBIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp")
 JOINERS = "\u200c\u200d"
-# Browsers take a backslash for a slash, and other programs do not. The replacement character stands
-# for bytes that were not UTF-8.
 FORBIDDEN = "\\\ufffd"
 NAMES = {"\t": "tab", "\n": "line break", "\r": "line break", "\\": "backslash"}
 
@@ -49,39 +44,29 @@ def validate_target_url(target_url: str, own_host: str = "") -> None:
     refuse_long(len(target_url), "characters", TARGET_URL_MAX_LENGTH)
     for position, character in enumerate(target_url, 1):
         if is_forbidden(character):
-            raise ValidationError(
-                f"The target URL contains a {name_of(character)} at position {position}: "
-                "percent-encode it or leave it out.",
-                code="forbidden_character",
-            )
+            where = f"a {name_of(character)} at position {position}"
+            message = f"The target URL contains {where}: percent-encode it or leave it out."
+            raise ValidationError(message, code="forbidden_character")
     if not target_url.lower().startswith(("http://", "https://")):
-        raise ValidationError(
-            f"{shortened(target_url)!r} is not a web address: start it with http:// or https://.",
-            code="scheme",
-        )
+        message = "is not a web address: start it with http:// or https://."
+        raise ValidationError(f"{shortened(target_url)!r} {message}", code="scheme")
     validate_url(target_url)
     if "@" in urlsplit(target_url).netloc:
-        raise ValidationError(
-            "The target URL contains a user name or password: leave out the part before the @.",
-            code="credentials",
+        message = (
+            "The target URL contains a user name or password: leave out the part before the @."
         )
+        raise ValidationError(message, code="credentials")
     refuse_long(len(location(target_url)), "bytes when it is percent-encoded", LOCATION_MAX_LENGTH)
     own_name, _ = split_domain_port(own_host)
     names = [name for name in settings.ALLOWED_HOSTS if name != "*"] + [own_name]
     host = target_host(target_url)
     if validate_host(f"[{host}]" if ":" in host else host, names):
-        raise ValidationError(
-            f"{shortened(target_url)!r} is an address of this service: "
-            "use the address that it leads to.",
-            code="own_host",
-        )
+        message = "is an address of this service: use the address that it leads to."
+        raise ValidationError(f"{shortened(target_url)!r} {message}", code="own_host")
 
 
 def clean_target_url(target_url: str, own_host: str) -> str:
-    """Return a target URL with its scheme; raise ValidationError unless a link may lead there.
-
-    `own_host` is the Host of the request, to which no link may lead.
-    """
+    """Return a target URL with its scheme; raise the errors of validate_target_url()."""
     if WITHOUT_SCHEME.fullmatch(target_url):
         target_url = f"https://{target_url}"
     validate_target_url(target_url, own_host)
@@ -121,19 +106,15 @@ def in_utc(time: datetime) -> datetime:
     try:
         return time.astimezone(UTC)
     except OverflowError as error:
-        raise ValidationError(
-            f"The time {time.isoformat()} is outside the years 1 to 9999 in UTC: use another time.",
-            code="year",
-        ) from error
+        message = "is outside the years 1 to 9999 in UTC: use another time."
+        raise ValidationError(f"The time {time.isoformat()} {message}", code="year") from error
 
 
 def validate_expiry(expires_at: datetime) -> datetime:
     expires_at = in_utc(expires_at)
     if expires_at <= timezone.now():
-        raise ValidationError(
-            f"The expiry {expires_at:%Y-%m-%d %H:%M:%S %Z} is in the past: use a later time.",
-            code="past",
-        )
+        message = f"The expiry {expires_at:%Y-%m-%d %H:%M:%S %Z} is in the past: use a later time."
+        raise ValidationError(message, code="past")
     return expires_at
 
 
@@ -161,10 +142,9 @@ def location(target_url: str) -> str:
 
 
 def with_query(target_url: str, query: str) -> str:
-    """Return a target URL with a query added to its own.
+    """Return a target URL with a query added, as the WSGI environ has it.
 
-    `query` is as in the WSGI environ; its backslashes are percent-encoded. The target is returned
-    as it is if the two make no valid target URL, for example a too long one.
+    The target is returned as it is if the two make no valid target URL.
     """
     query = query.encode("latin-1").decode(errors="replace").replace("\\", "%5C")
     before, mark, fragment = target_url.partition("#")
@@ -189,7 +169,5 @@ def shortened(text: str, max_length: int = MAX_QUOTED_LENGTH) -> str:
 
 
 def no_web_address(text: str) -> ValidationError:
-    return ValidationError(
-        f"{shortened(text)!r} is not a web address: write it like https://example.com/page.",
-        code="malformed",
-    )
+    message = "is not a web address: write it like https://example.com/page."
+    return ValidationError(f"{shortened(text)!r} {message}", code="malformed")

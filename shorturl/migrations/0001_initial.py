@@ -16,13 +16,36 @@ LINK = models.ForeignKey(
     db_constraint=False,
     db_index=False,
 )
+OWNER = models.ForeignKey(
+    settings.AUTH_USER_MODEL,
+    models.SET_NULL,
+    blank=True,
+    db_index=False,
+    null=True,
+    related_name="+",
+)
+USER_OF_TOKEN = models.ForeignKey(
+    settings.AUTH_USER_MODEL,
+    models.CASCADE,
+    blank=True,
+    help_text="Limits the token to this user's links; empty gives access to all links.",
+    null=True,
+    related_name="+",
+)
 NUMBER = models.BigIntegerField(db_default=0, default=0)
+MAY = models.BooleanField(db_default=True, default=True)
+NOW = models.DateTimeField(db_default=Now())
+OWNED = Q(owner__isnull=False)
+DIMENSIONS = ("referrer", "browser", "system", "device", "country")
+EXPIRY_UNTOLD = Q(deleted_at=None, expires_at__isnull=False) & ~Q(expiry_told=F("expires_at"))
 
-# Counting a hit writes a new version of the row. When that fits into the same page, PostgreSQL
-# updates in place (HOT): no index is touched, and the old version is cleared away by the next
-# reader of the page instead of waiting for VACUUM. So 30 % of every page stays free for it, which
-# is room for a second version of even the longest row.
-# https://www.postgresql.org/docs/18/storage-hot.html
+
+def unique(name: str, *fields: str) -> models.UniqueConstraint:
+    return models.UniqueConstraint(fields=fields, name=name)
+
+
+# Counting a hit writes a new version of the row. Where that fits into the same page, no index is
+# touched (HOT): https://www.postgresql.org/docs/18/storage-hot.html
 LEAVE_ROOM = "ALTER TABLE shorturl_shorturl SET (fillfactor = 70)"
 
 # The triggers that call it are made with the first subscription: shorturl/events/subscribing.py.
@@ -58,17 +81,7 @@ class Migration(migrations.Migration):
                 ("hits", models.PositiveBigIntegerField(db_default=0, default=0, editable=False)),
                 ("created_at", models.DateTimeField(db_default=Now(), editable=False)),
                 ("deleted_at", models.DateTimeField(blank=True, editable=False, null=True)),
-                (
-                    "owner",
-                    models.ForeignKey(
-                        settings.AUTH_USER_MODEL,
-                        models.SET_NULL,
-                        blank=True,
-                        db_index=False,
-                        null=True,
-                        related_name="+",
-                    ),
-                ),
+                ("owner", OWNER),
                 (
                     "max_hits",
                     models.BigIntegerField(
@@ -87,7 +100,7 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "short URL",
                 "constraints": [
-                    models.UniqueConstraint(fields=["key"], name="shorturl_shorturl_key_uk"),
+                    unique("shorturl_shorturl_key_uk", "key"),
                     models.CheckConstraint(
                         condition=Q(max_hits__gte=1), name="shorturl_shorturl_max_hits_ck"
                     ),
@@ -97,14 +110,10 @@ class Migration(migrations.Migration):
                 ],
                 "indexes": [
                     models.Index(
-                        fields=["owner", "id"],
-                        name="shorturl_shorturl_owner_ix",
-                        condition=Q(owner__isnull=False),
+                        fields=["owner", "id"], name="shorturl_shorturl_owner_ix", condition=OWNED
                     ),
                     HashIndex(
-                        fields=["target_url"],
-                        name="shorturl_shorturl_target_ix",
-                        condition=Q(owner__isnull=False),
+                        fields=["target_url"], name="shorturl_shorturl_target_ix", condition=OWNED
                     ),
                     GinIndex(
                         fields=["tags"],
@@ -114,8 +123,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         fields=["expires_at"],
                         name="shorturl_shorturl_expiry_ix",
-                        condition=Q(deleted_at=None, expires_at__isnull=False)
-                        & ~Q(expiry_told=F("expires_at")),
+                        condition=EXPIRY_UNTOLD,
                     ),
                 ],
             },
@@ -145,11 +153,7 @@ class Migration(migrations.Migration):
                 ("bots", NUMBER.clone()),
             ],
             options={
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=["short_url", "hour"], name="shorturl_hourlyvisits_hour_uk"
-                    )
-                ],
+                "constraints": [unique("shorturl_hourlyvisits_hour_uk", "short_url", "hour")],
                 "indexes": [models.Index(fields=["hour"], name="shorturl_hourlyvisits_hour_ix")],
             },
         ),
@@ -162,14 +166,7 @@ class Migration(migrations.Migration):
                 (
                     "dimension",
                     models.CharField(
-                        choices=[
-                            ("referrer", "Referrer"),
-                            ("browser", "Browser"),
-                            ("system", "System"),
-                            ("device", "Device"),
-                            ("country", "Country"),
-                        ],
-                        max_length=8,
+                        choices=[(name, name.title()) for name in DIMENSIONS], max_length=8
                     ),
                 ),
                 ("value", models.CharField(max_length=253)),
@@ -178,9 +175,8 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=["short_url", "dimension", "day", "value"],
-                        name="shorturl_dailyvisits_value_uk",
+                    unique(
+                        "shorturl_dailyvisits_value_uk", "short_url", "dimension", "day", "value"
                     )
                 ],
                 "indexes": [
@@ -204,13 +200,7 @@ class Migration(migrations.Migration):
                 ("location", models.TextField(default="")),
                 ("kept_at", models.DateTimeField(db_default=Now(), db_index=True)),
             ],
-            options={
-                "constraints": [
-                    models.UniqueConstraint(
-                        fields=["caller", "key"], name="shorturl_idempotencyrecord_key_uk"
-                    )
-                ],
-            },
+            options={"constraints": [unique("shorturl_idempotencyrecord_key_uk", "caller", "key")]},
         ),
         migrations.CreateModel(
             name="QuotaUsage",
@@ -218,14 +208,12 @@ class Migration(migrations.Migration):
                 ("id", ID.clone()),
                 ("spender", models.CharField(max_length=100)),
                 ("period", models.DurationField()),
-                ("since", models.DateTimeField(db_default=Now())),
+                ("since", NOW.clone()),
                 ("spent", models.PositiveIntegerField(default=1)),
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=["spender", "period", "since"], name="shorturl_quotausage_period_uk"
-                    )
+                    unique("shorturl_quotausage_period_uk", "spender", "period", "since")
                 ],
             },
         ),
@@ -239,22 +227,11 @@ class Migration(migrations.Migration):
                         help_text="Who or what uses it, for example “backup”.", max_length=100
                     ),
                 ),
-                (
-                    "user",
-                    models.ForeignKey(
-                        settings.AUTH_USER_MODEL,
-                        models.CASCADE,
-                        blank=True,
-                        help_text="Limits the token to this user's links; "
-                        "empty gives access to all links.",
-                        null=True,
-                        related_name="+",
-                    ),
-                ),
-                ("can_create", models.BooleanField(db_default=True, default=True)),
-                ("can_read", models.BooleanField(db_default=True, default=True)),
-                ("can_edit", models.BooleanField(db_default=True, default=True)),
-                ("can_delete", models.BooleanField(db_default=True, default=True)),
+                ("user", USER_OF_TOKEN),
+                ("can_create", MAY.clone()),
+                ("can_read", MAY.clone()),
+                ("can_edit", MAY.clone()),
+                ("can_delete", MAY.clone()),
                 ("prefix", models.CharField("begins with", editable=False, max_length=17)),
                 ("digest", models.CharField(editable=False, max_length=64, unique=True)),
                 ("created_at", models.DateTimeField(db_default=Now(), editable=False)),
@@ -275,7 +252,7 @@ class Migration(migrations.Migration):
             name="BannedDomain",
             fields=[
                 ("domain", models.CharField(max_length=253, primary_key=True, serialize=False)),
-                ("banned_at", models.DateTimeField(db_default=Now())),
+                ("banned_at", NOW.clone()),
             ],
         ),
         migrations.CreateModel(
@@ -284,7 +261,7 @@ class Migration(migrations.Migration):
                 ("id", ID.clone()),
                 ("url", models.CharField(max_length=2000, unique=True)),
                 ("secret", models.CharField(max_length=100)),
-                ("created_at", models.DateTimeField(db_default=Now())),
+                ("created_at", NOW.clone()),
             ],
         ),
         migrations.CreateModel(
@@ -302,7 +279,7 @@ class Migration(migrations.Migration):
                 ),
                 ("key", models.CharField(max_length=64)),
                 ("type", models.CharField(max_length=20)),
-                ("at", models.DateTimeField(db_default=Now())),
+                ("at", NOW.clone()),
                 ("data", models.JSONField(default=dict)),
                 ("attempts", models.PositiveSmallIntegerField(db_default=0, default=0)),
                 ("not_before", models.DateTimeField(null=True)),

@@ -35,8 +35,8 @@ class LinkEventQuerySet(models.QuerySet["LinkEvent"]):
 class LinkEvent(models.Model):
     """A change of a short URL, to deliver to one receiver; delivery deletes the row.
 
-    Triggers on the table of short URLs insert the rows, in the transaction of the change. That
-    transaction holds the link's row lock, so the ids of one link are committed in their order.
+    A trigger inserts it in the transaction of the change, which holds the link's row lock. So the
+    ids of one link are committed in their order.
     """
 
     subscription = models.ForeignKey(Subscription, models.CASCADE, "events", db_index=False)

@@ -40,8 +40,7 @@ def period_start(period: timedelta) -> models.Func:
 class QuotaUsage(models.Model):
     """How much of a quota a spender has used in the period that began at `since`.
 
-    Periods are the same for all spenders, by the database's clock: a day begins at midnight UTC.
-    `manage.py tidy` removes old rows.
+    A day begins at midnight UTC, by the database's clock. `manage.py tidy` removes old rows.
     """
 
     spender = models.CharField(max_length=100)
@@ -50,8 +49,6 @@ class QuotaUsage(models.Model):
     spent = models.PositiveIntegerField(default=1)
 
     class Meta:
-        # No index on `since`: it would slow down every new counter, and tidy deletes from a million
-        # rows without it in statements of a second.
         constraints = [
             models.UniqueConstraint(
                 fields=["spender", "period", "since"], name="shorturl_quotausage_period_uk"

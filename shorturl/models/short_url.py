@@ -21,12 +21,9 @@ from shorturl.models.visits import DailyVisits, HourlyVisits, RecentVisits
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
 # Django's name for the foreign key. COMMIT checks it, so the owner can be removed until then.
 OWNER_CONSTRAINT = "shorturl_shorturl_owner_id_9c798b6c_fk_auth_user_id"
-# The time at which the database received the statement, however long the statement then waits for
-# a row. now() would be the time at which the transaction began. clock_timestamp() is not STABLE,
-# and Citus refuses it in an UPDATE.
-CLOCK: models.Func = models.Func(
-    function="statement_timestamp", output_field=models.DateTimeField()
-)
+# When the database received the statement. now() would be the begin of the transaction, and Citus
+# refuses clock_timestamp() in an UPDATE, because it is not STABLE.
+CLOCK = models.Func(function="statement_timestamp", output_field=models.DateTimeField())
 
 # Links without an event of their expiry, whether it has passed or not.
 EXPIRY_UNTOLD = Q(deleted_at=None, expires_at__isnull=False) & ~Q(expiry_told=F("expires_at"))
@@ -45,10 +42,9 @@ class LinkState(models.TextChoices):
 
 
 class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
-    """Short URLs; delete() only marks them as deleted."""
+    """Short URLs; delete() only marks them as deleted, so that their keys stay taken."""
 
     def delete(self) -> tuple[int, dict[str, int]]:
-        """Mark those not deleted yet, and count them; the rows stay, so the keys stay taken."""
         count = self.filter(deleted_at=None).update(deleted_at=Now())
         return count, {self.model._meta.label: count}
 
@@ -72,10 +68,9 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         return self.annotate(**state)  # by keyword mypy would infer another type for `state`
 
     def matching(self, filters: Mapping[str, Any]) -> "ShortUrlQuerySet":
-        """Return those that match all of the filters that are not empty.
+        """Return those that match all of the filters that are not empty: q, tags and state.
 
-        `q` is a part of the key, of the target URL or of the title. `tags` are tags that a link
-        must all have, which an index finds. `state` is a LinkState.
+        `q` is a part of the key, the target or the title. A link has to have all of the `tags`.
         """
         links = self
         if text := filters["q"]:
@@ -89,33 +84,25 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         return links
 
     def erase(self) -> int:
-        """Remove the rows, which frees their keys; return how many were removed.
+        """Remove the rows, which frees their keys; for tests and the lab alone.
 
-        This is for tests and the lab: a key that was shared must never lead to another target. Call
-        delete() first, or a hit that is counted at the same time is left for the key's next link.
+        Call delete() first, or a hit that is counted meanwhile is left for the key's next link.
         """
         for model in (RecentVisits, HourlyVisits, DailyVisits):
-            visits = model._base_manager.using(self.db).filter(short_url__in=self.values("key"))
-            visits.delete()
+            model._base_manager.filter(short_url__in=self.values("key")).delete()
         return super().delete()[0]
 
 
 class ShortUrl(models.Model):
-    """A short URL; operations.py creates and resolves it.
-
-    A deleted short URL keeps its row. So the unique constraint on the key also prevents a deleted
-    key from being used again.
-    """
+    """A short URL. A deleted one keeps its row, so its key is never used again."""
 
     # Compared bytewise: a new C library, which may sort otherwise, leaves the index as it is.
     key = models.CharField(max_length=keys.MAX_LENGTH, editable=False, db_collation="C")
     target_url = models.CharField("target URL", max_length=TARGET_URL_MAX_LENGTH)
-    # 64 bits, with a CHECK (hits >= 0) in the database.
     hits = models.PositiveBigIntegerField(default=0, db_default=0, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
-    # The account that created the link, if any. When the account is removed, its links stay in
-    # service without an owner.
+    # When the account is removed, its links stay in service without an owner.
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         models.SET_NULL,
@@ -124,21 +111,17 @@ class ShortUrl(models.Model):
         related_name="+",
         db_index=False,
     )
-    # How often and until when the link leads to its target; NULL: no limit. Not a
-    # PositiveBigIntegerField, because adding its CHECK to a table scans all rows under a lock that
-    # blocks reads.
+    # How often and until when the link leads to its target; NULL: no limit.
     max_hits = models.BigIntegerField(
         "limit", null=True, blank=True, validators=[MinValueValidator(1)]
     )
     expires_at = models.DateTimeField("expiry", null=True, blank=True)
-    # Whether a redirect adds the query of the short URL to the target's. No statement that counts
-    # hits reads it: see following.py.
+    # Whether a redirect adds the query of the short URL to the target's.
     forward_query = models.BooleanField(default=False, db_default=False)
-    # As labels.py returns them; tags are NULL for no tags. Redirects read neither.
+    # As labels.py returns them; tags are NULL for no tags.
     title = models.CharField(max_length=TITLE_MAX_LENGTH, blank=True, default="", db_default="")
     tags = ArrayField(models.CharField(max_length=TAG_MAX_LENGTH), null=True, blank=True)
-    # The expiry whose event was written: see shorturl/events/delivering.py.
-    expiry_told = models.DateTimeField(null=True, editable=False)
+    expiry_told = models.DateTimeField(null=True, editable=False)  # whose event was written
 
     state: str = LinkState.LIVE  # set by with_state(); a new link is live
 

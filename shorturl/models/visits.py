@@ -1,8 +1,7 @@
-"""Visits to short URLs: what is kept of a visit, and the tables that visits pass through.
+"""Visits to short URLs: the statement that counts a hit inserts its visit in RecentVisits.
 
-The statement that counts a hit inserts its visit as JSON, in RecentVisits. The roll-up moves it to
-HourlyVisits and DailyVisits. Hours are kept for HOURLY_DAYS, days for DAILY_YEARS and then as
-months.
+The roll-up moves it to HourlyVisits and DailyVisits. Hours are kept for HOURLY_DAYS, days for
+DAILY_YEARS and then as months.
 """
 
 from datetime import date, timedelta
@@ -37,8 +36,7 @@ class Dimension(models.TextChoices):
     COUNTRY = "country"
 
 
-# The visits of rows of RecentVisits that a WITH calls `recent`: a row for each of the five
-# dimensions of each visit.
+# A row for each dimension of each visit, of the rows of RecentVisits that a WITH calls `recent`.
 RECENT_BY_DIMENSION = sql.SQL("""
     SELECT key, starts_at AS hour, (starts_at AT TIME ZONE 'UTC')::date AS day, dimension, value,
         (NOT (visit ->> 5)::boolean)::integer AS people, (visit ->> 5)::boolean::integer AS bots
@@ -59,9 +57,8 @@ def daily_since(today: date) -> date:
 
 
 class VisitsOfLink(models.Model):
-    # Without a foreign key constraint, whose check would lock the link's row for every hit. Only
-    # erase() removes a link, and removes its visits first. The column refers to the key, which
-    # never changes, so a cluster can distribute a link and its visits to one node.
+    # Without a foreign key constraint, whose check would lock the link's row for every hit. By the
+    # key, so a cluster can distribute a link and its visits to one node.
     short_url = models.ForeignKey(
         "shorturl.ShortUrl",
         models.DO_NOTHING,
@@ -115,9 +112,8 @@ class HourlyVisits(CountedVisits):
 class DailyVisits(CountedVisits):
     """How many visits with a value of a dimension a short URL had on a day, in UTC.
 
-    Each dimension has each visit once. So the number of visits is the sum of one dimension, such as
-    the device, which has the fewest values. A month that began before daily_since() is in the rows
-    of its first day.
+    Each dimension has each visit once, so the visits are the sum of any dimension. A month that
+    began before daily_since() is in the rows of its first day.
     """
 
     day = models.DateField()

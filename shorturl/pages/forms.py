@@ -20,21 +20,21 @@ from shorturl.visits.ranges import Bucket, range_of
 
 ACCOUNT_REMOVED = "Your account was removed meanwhile; nothing was created."
 AT_A_TIME = "at"
-EXPIRIES = {
-    "": "Never",
-    "1": "In a day",
-    "7": "In a week",
-    "30": "In a month",
-    AT_A_TIME: "At the time",
-}
+EXPIRIES = [
+    ("", "Never"),
+    ("1", "In a day"),
+    ("7", "In a week"),
+    ("30", "In a month"),
+    (AT_A_TIME, "At the time"),
+]
 
 
 class EditForm(LinkForm):
-    """The form of a page, on which an expiry can also be chosen in days."""
+    """The form of a link, on which an expiry can also be chosen in days."""
 
     expires = forms.ChoiceField(
         required=False,
-        choices=[*EXPIRIES.items()],
+        choices=EXPIRIES,
         error_messages={"invalid_choice": "Choose a time from the list."},
         widget=forms.RadioSelect,
     )
@@ -53,10 +53,9 @@ class EditForm(LinkForm):
                 self.add_error("expires_at", "Enter a date and a time.")
         elif expires_at and "expires_at" in self.changed_data:
             self.add_error("expires", "Choose “At the time”, or clear the time.")
-        elif choice:
-            self.cleaned_data["expires_at"] = timezone.now() + timedelta(days=int(choice))
         else:
-            self.cleaned_data["expires_at"] = None
+            days = timedelta(days=int(choice)) if choice else None
+            self.cleaned_data["expires_at"] = days and timezone.now() + days
 
     def changed_values(self) -> dict[str, Any]:
         names = {"expires_at" if name == "expires" else name for name in self.changed_data}
@@ -71,7 +70,7 @@ class CreateForm(EditForm):
     """The form of a new link; create() sets its `link`, or the `status` of the error."""
 
     link: ShortUrl
-    is_new: bool  # unless `link` is reused
+    is_new: bool  # false if `link` is reused
     status = 422
     headers: Mapping[str, str] = {}
 
@@ -90,25 +89,25 @@ class CreateForm(EditForm):
 
     def clean(self) -> None:
         if self.cleaned_data.get("reuse"):
-            for name in self.fields.keys() - {"target_url", "reuse"}:
+            for name in self.details():
                 if self.cleaned_data.get(name):
-                    message = (
-                        "Leave this empty, or uncheck the box: a reused short URL keeps its own."
-                    )
-                    self.add_error(name, message)
+                    advice = "Leave this empty, or uncheck the box"
+                    self.add_error(name, f"{advice}: a reused short URL keeps its own.")
         super().clean()
 
+    def details(self) -> list[str]:
+        """Return the names of the fields below the target."""
+        return [name for name in self.fields if name not in ("target_url", "reuse")]
+
     def has_details(self) -> bool:
-        """Return whether a field below the target has a value or an error."""
-        names = [name for name in self.fields if name not in ("target_url", "reuse")]
-        return any(self[name].value() or self[name].errors for name in names)
+        return any(self[name].value() or self[name].errors for name in self.details())
 
     def create(self, spender: str, owner_id: int | None) -> bool:
         """Create the link, or add the reason to the errors; return whether there is a link."""
         if not self.is_valid():
             return False
         try:
-            self.link, self.is_new = self._create(spender, owner_id)
+            self.link, self.is_new = self.create_or_reuse(spender, owner_id)
         except ShortUrlError as error:
             self.status, self.headers = error.status, error.headers
             self.add_error(error.field or None, error.message)
@@ -119,7 +118,7 @@ class CreateForm(EditForm):
             raise PermissionDenied(ACCOUNT_REMOVED) from error
         return True
 
-    def _create(self, spender: str, owner_id: int | None) -> tuple[ShortUrl, bool]:
+    def create_or_reuse(self, spender: str, owner_id: int | None) -> tuple[ShortUrl, bool]:
         values: dict[str, Any] = {name: self.cleaned_data[name] for name in self._meta.fields or ()}
         if self.cleaned_data["reuse"] and owner_id:
             return quotas.reuse(spender, values["target_url"], owner_id=owner_id)

@@ -37,10 +37,7 @@ def own_links(request: HttpRequest) -> ShortUrlQuerySet:
 @form_page
 @login_required
 def index(request: HttpRequest) -> HttpResponse:
-    """List the user's links that match the filters in the address; on POST create a link first.
-
-    A link that is refused is shown in the form above the list.
-    """
+    """List the user's links that match the filters in the address; on POST create a link first."""
     data = request.POST if request.method == "POST" else None
     create = CreateForm(data, own_host=request.get_host(), auto_id="new_%s")
     if data is not None:
@@ -65,7 +62,6 @@ def index(request: HttpRequest) -> HttpResponse:
 
 
 def list_links(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
-    """Return the context of the list: a page of links, and what the filters offer."""
     links = own_links(request).matching(filters).with_state()
     _, order = ORDERS[filters["order"]]
     page = Paginator(links.order_by(order, "-id"), PER_PAGE).get_page(request.GET.get("page"))
@@ -106,10 +102,7 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
 @form_page
 @login_required
 def delete(request: HttpRequest, key: str = "") -> HttpResponse:
-    """Ask for confirmation; on POST delete the link, or all links that were selected.
-
-    A link that is not the user's is left out.
-    """
+    """Ask for confirmation; on POST delete the user's link, or those that were selected."""
     parameters = request.POST if request.method == "POST" else request.GET
     selected = [key] if key else sorted(set(parameters.getlist("key")))
     if len(selected) > MAX_SELECTED:

@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 def redirect_headers(
     target_url: str, *, forward_query: bool, query: str, secure: bool
 ) -> dict[str, str]:
-    """Return the headers of the 302 that leads to a target. The body is empty.
+    """Return the headers of the 302 that leads to a target.
 
-    `query` is that of the short URL, as in the WSGI environ; the target gets it with
-    `forward_query`. `secure` is whether the request came by HTTPS. Raises ValidationError for a
-    target that is no web address, which neither a form nor the API has written.
+    With `forward_query` the target gets the short URL's `query`, as in the WSGI environ. `secure`
+    is whether the request came by HTTPS. Raises ValidationError for a target that is no web
+    address, which neither a form nor the API has written.
     """
     if forward_query and query:  # which are too many to remember
         location = location_of.__wrapped__(validators.with_query(target_url, query))
@@ -99,10 +99,10 @@ def answer_dead_ends(
 @require_safe
 @answer_dead_ends
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
-    """Redirect to the target of `key` and count the hit.
+    """Redirect to the target of `key` and count the hit, but not for HEAD.
 
-    HEAD does not count. Neither HEAD nor a bot gets the target of a link with a limit: a client
-    that has the target has used the link.
+    Neither HEAD nor a bot gets the target of a link with a limit: who has the target has used the
+    link.
     """
     if is_prefetch(request.headers):
         return refuse_prefetch(request)
@@ -125,11 +125,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
 
 
 def refuse_prefetch(request: HttpRequest) -> HttpResponse:
-    """Return a 503 without the target, so that the browser asks again when the user does.
-
-    No person has followed the link yet. A client that has the target of a link with a limit has
-    used the link.
-    """
+    """Return a 503, so that the browser asks again when the user opens the link."""
     detail = "A short URL is followed when it is opened, and not in advance."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
     log_response(detail, response=response, request=request, logger=logger, level="debug")
@@ -140,10 +136,7 @@ def refuse_prefetch(request: HttpRequest) -> HttpResponse:
 @require_safe
 @answer_dead_ends
 def without_punctuation(request: HttpRequest, key: str) -> HttpResponse:
-    """Redirect to the short URL itself, if the key exists; this counts no hit.
-
-    Chat programs make the punctuation after a link a part of it.
-    """
+    """Redirect to the short URL: chat programs make the punctuation after a link a part of it."""
     following.look_up(key)
     query = request.META.get("QUERY_STRING", "")
     path = reverse("resolve", args=[key]) + (query and f"?{query}")

@@ -11,14 +11,8 @@ from typing import Any
 import segno
 from django.conf import settings
 from django.contrib import messages
-from django.core.exceptions import (
-    BadRequest,
-    DisallowedHost,
-    PermissionDenied,
-    RequestDataTooBig,
-    TooManyFieldsSent,
-    TooManyFilesSent,
-)
+from django.core import exceptions
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import get_object_or_404, redirect, render
@@ -35,10 +29,9 @@ from shorturl.pages.forms import CreateForm
 
 
 def form_page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Decorate a page with a form: GET shows the form, and POST sends it.
+    """Decorate a page with a form, which GET shows and POST sends.
 
-    csrf_exempt disables the middleware, which would answer 403 to any unsafe method without a
-    token. So a method that the view does not allow is answered with 405.
+    csrf_exempt disables the middleware, whose 403 would come before the 405 for other methods.
     """
 
     @wraps(view)
@@ -73,7 +66,6 @@ def index(request: HttpRequest) -> HttpResponse:
         ready = "Your short URL is ready." if form.is_new else "You already had this short URL."
         messages.success(request, ready)
         return see_other("stats", key)
-    # A visitor cannot see the page of the short URL.
     messages.success(request, f"Your short URL is ready: {keys.short_url(request, key)}")
     return see_other("index")
 
@@ -144,17 +136,19 @@ def logo(request: HttpRequest) -> HttpResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that cannot be read, as the project's handler400."""
-    status = HTTPStatus.BAD_REQUEST
-    detail = "The request could not be read."
-    if isinstance(exception, RequestDataTooBig):
-        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-        detail = f"The body is too large: send at most {limit:,} bytes."
-    elif isinstance(exception, (TooManyFieldsSent, TooManyFilesSent)):
-        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        detail = "The request has too many fields: send only the fields of the form."
-    elif isinstance(exception, (BadRequest, MultiPartParserError)):
-        detail = str(exception)
-    elif isinstance(exception, DisallowedHost):
-        detail = "The Host header names no host of this service (ALLOWED_HOSTS)."
-    return error_response(request, status, detail)
+    too_large = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    match exception:
+        case exceptions.RequestDataTooBig():
+            limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+            detail = f"The body is too large: send at most {limit:,} bytes."
+            return error_response(request, too_large, detail)
+        case exceptions.TooManyFieldsSent() | exceptions.TooManyFilesSent():
+            detail = "The request has too many fields: send only the fields of the form."
+            return error_response(request, too_large, detail)
+        case exceptions.DisallowedHost():
+            detail = "The Host header names no host of this service (ALLOWED_HOSTS)."
+        case BadRequest() | MultiPartParserError():
+            detail = str(exception)
+        case _:
+            detail = "The request could not be read."
+    return error_response(request, HTTPStatus.BAD_REQUEST, detail)

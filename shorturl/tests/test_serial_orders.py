@@ -148,7 +148,7 @@ def test_a_domain_is_banned(other: tuple[str, ...], interleave: Interleave) -> N
 def test_old_answers_are_forgotten_twice(interleave: Interleave) -> None:
     IdempotencyRecord.objects.create(caller="a", key="b", status=201, body="")
     IdempotencyRecord.objects.update(kept_at=timezone.now() - timedelta(days=2))
-    interleave(partial(remove_in_batches, OLD_ROWS["answers"]))
+    interleave(partial(remove_in_batches, OLD_ROWS["answer"]))
 
 
 def test_demo_links_are_made_twice(

@@ -23,7 +23,7 @@ def test_a_step_that_fails_stops_none_of_the_others() -> None:
         table = IdempotencyRecord._meta.db_table
         cursor.execute(f'ALTER TABLE "{table}" RENAME TO away')
         try:
-            with pytest.raises(CommandError, match=r"^answers: The database: .+") as failed:
+            with pytest.raises(CommandError, match=r"^answer: The database: .+") as failed:
                 call_command("tidy", stdout=output)
         finally:
             cursor.execute(f'ALTER TABLE away RENAME TO "{table}"')

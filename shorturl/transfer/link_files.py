@@ -17,7 +17,7 @@ from shorturl.models import ShortUrl
 
 VALUES = ("hits", "max_hits", "forward_query", "created_at", "deleted_at", "expires_at")
 COLUMNS = ("key", "target_url", "title", "tags", "owner", *VALUES)
-# The names that each program has for columns. The first name that a file has counts.
+# The names that each program has for columns; of several, the first one that a file has counts.
 OWN = {name: (name,) for name in COLUMNS}
 # The CSV of the web client, in older versions without shortCode, and the CSV that Shlink imports.
 SHLINK = {
@@ -47,6 +47,7 @@ KUTT = {
     "banned": ("banned",),
     "protected by a password": ("password",),
 }
+AN_ENTRY = 'an entry must be an object such as {"key": "spring", "target_url": "https://…"}.'
 # How MySQL and other programs write NULL, and no date.
 NULL = re.compile(r"|None|NULL|\\N|0000-00-00([ T]00:00:00.*)?")
 
@@ -106,7 +107,9 @@ def records_in(text: str) -> Iterator[Mapping[str, Any]]:
         if isinstance(value, dict) and isinstance(value.get("data"), list):
             value = value["data"]
         for record in value if isinstance(value, list) else [value]:
-            yield record if isinstance(record, dict) else {}
+            if not isinstance(record, dict):
+                raise ValidationError(f"{shortened(repr(record))} is no link: {AN_ENTRY}")
+            yield record
 
 
 def names_in(fields: Iterable[str], *programs: Names) -> Names:

@@ -23,28 +23,18 @@ class Tick(NamedTuple):
 
 
 def is_labelled(at: datetime, unit: str, step: int) -> bool:
-    """Return whether a time gets a label when each `step`-th hour, day, month or year does."""
-    match unit:
-        case "hour":
-            return at.hour % step == 0
-        case "day":
-            return at.hour == 0 and (at.weekday() if step == 7 else at.toordinal() % step) == 0
-        case "month":
-            return (at.day, at.hour) == (1, 0) and (at.month - 1) % step == 0
-    return (at.month, at.day, at.hour) == (1, 1, 0) and at.year % step == 0
+    """Return whether a time gets a label when each `step`-th hour, day or month does."""
+    if unit == "hour":
+        return at.hour % step == 0
+    if unit == "day":
+        return at.hour == 0 and (at.weekday() if step == 7 else at.toordinal() % step) == 0
+    return (at.day, at.hour) == (1, 0) and (12 * at.year + at.month - 1) % step == 0
 
 
 # The first interval with few enough labels is used; the first time is labelled if none has any.
-LONG_INTERVALS = [
-    ("month", 1, MAX_MONTHS),
-    ("month", 3, MAX_TICKS),
-    *(("year", years, MAX_TICKS) for years in (1, 2, 5, 10, 20, 50)),
-]
-INTERVALS = [
-    *(("hour", hours, MAX_TICKS) for hours in (3, 6, 12)),
-    *(("day", days, MAX_TICKS) for days in (1, 2, 7)),
-    *LONG_INTERVALS,
-]
+LONG_INTERVALS = [("month", months) for months in (1, 3, 12, 24, 60, 120, 240, 600)]
+INTERVALS = [("hour", 3), ("hour", 6), ("hour", 12), ("day", 1), ("day", 2), ("day", 7)]
+INTERVALS += LONG_INTERVALS
 
 
 @dataclass(frozen=True)
@@ -70,8 +60,9 @@ class Chart:
     @property
     def ticks(self) -> list[Tick]:
         times = [bar.at for bar in self.bars]
-        for unit, step, maximum in LONG_INTERVALS if are_months(times) else INTERVALS:
+        for unit, step in LONG_INTERVALS if are_months(times) else INTERVALS:
             chosen = [x for x, at in enumerate(times) if is_labelled(at, unit, step)]
+            maximum = MAX_MONTHS if (unit, step) == ("month", 1) else MAX_TICKS
             if 0 < len(chosen) <= maximum:
                 break
         else:

@@ -1,7 +1,6 @@
-"""What is kept of a visit, by the headers and the address of its request.
+"""What is kept of a visit, by the headers and the address of its request: see docs/visits.md.
 
-docs/visits.md describes what is stored. Except for referrer and country, each dimension has values
-from a list of this file, and no header yields another value or an error.
+Except for referrer and country, each dimension has values from a list of this file.
 """
 
 import re
@@ -19,10 +18,7 @@ from shorturl.visits import geoip
 OTHER_FAMILY = "Other"  # a family that is on no list
 
 MAX_USER_AGENT = 512  # characters; browsers send at most some 300
-# The sizes of the caches of each process.
-MAX_CACHED_USER_AGENTS = 2_000
-MAX_CACHED_HOSTS = 2_000
-MAX_CACHED_VISITS = 4_000
+MAX_CACHED_USER_AGENTS = 2_000  # by each process
 
 # By ua-parser's names of families (https://github.com/ua-parser/uap-core, regexes.yaml).
 # fmt: off
@@ -77,18 +73,12 @@ MAX_ORIGIN = 512
 def classify_visit(environ: Mapping[str, Any], *, with_country: bool) -> Visit:
     """Return the visit of a request by its WSGI environ, which is also Django's request.META.
 
-    Headers may have any bytes and any length. `with_country` needs SHORTURL_GEOIP.
+    `with_country` needs SHORTURL_GEOIP.
     """
     referrer = referrer_host(environ.get("HTTP_REFERER", ""))
     user_agent = environ.get("HTTP_USER_AGENT", "")[:MAX_USER_AGENT]
-    country = geoip.country_of(address_of(environ)) if with_country else ""
-    return build_visit(referrer, user_agent, country)
-
-
-@lru_cache(MAX_CACHED_VISITS)
-def build_visit(referrer: str, user_agent: str, country: str) -> Visit:
-    """Return the visit by its referrer's host, user-agent and country."""
     browser, system, device, is_bot = classify_user_agent(user_agent)
+    country = geoip.country_of(address_of(environ)) if with_country else ""
     return Visit(referrer, browser, system, device, country, is_bot)
 
 
@@ -97,13 +87,7 @@ def referrer_host(header: str) -> str:
     if not header:
         return ""
     origin = ORIGIN.match(header[:MAX_ORIGIN])
-    return valid_host(origin[1]) if origin else OTHER
-
-
-@lru_cache(MAX_CACHED_HOSTS)
-def valid_host(text: str) -> str:
-    """Return the host of a referrer in lower case; OTHER if it is no host."""
-    host = text.lower().removesuffix(".")
+    host = origin[1].lower().removesuffix(".") if origin else ""
     return host if len(host) <= MAX_HOST and HOST.fullmatch(host) else OTHER
 
 

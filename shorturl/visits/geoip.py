@@ -1,7 +1,4 @@
-"""Countries by address, from the local database in MaxMind's format that SHORTURL_GEOIP names.
-
-No database is included. Addresses are not stored.
-"""
+"""Countries by address, from the local database in MaxMind's format that SHORTURL_GEOIP names."""
 
 import re
 from functools import cache

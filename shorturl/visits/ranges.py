@@ -9,8 +9,7 @@ from django.utils import timezone
 
 from shorturl.links.validators import shortened
 
-# More bars would be too thin to see.
-MAX_BUCKETS = 1_000
+MAX_BUCKETS = 1_000  # more bars would be too thin to see
 DEFAULT_DAYS = 30
 
 
@@ -59,10 +58,10 @@ def read_date(value: str) -> date:
 
 
 def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
-    """Return a range: by default it ends today, and has DEFAULT_DAYS.
+    """Return a range, by default of DEFAULT_DAYS until today.
 
-    Raises ValidationError, by the wrong input in its error_dict: `from` for a range that ends
-    before it begins, `by` for more than MAX_BUCKETS of its unit.
+    Raises ValidationError with an error_dict: `from` for a range that ends before it begins, `by`
+    for more than MAX_BUCKETS of its unit.
     """
     last = last or timezone.now().date()
     first = first or last - min(timedelta(days=DEFAULT_DAYS - 1), last - date.min)

@@ -6,8 +6,8 @@ from shorturl.strategies.rolling_up import batches
 def roll_up_visits() -> int:
     """Roll up all visits that are due; return how many rows were taken.
 
-    Safe at any time, several times at once, and when killed midway. It ends after a batch that is
-    not full, so visits that are recorded meanwhile do not keep it busy.
+    It ends after a batch that is not full, so visits that are recorded meanwhile do not keep it
+    busy.
     """
     total = 0
     while True:

@@ -1,7 +1,7 @@
 """The statistics of a short URL's visits.
 
-One statement reads the counter and the visits from one snapshot. So `hits` is always the sum of the
-recorded and the unrecorded hits, even if visits arrive or are rolled up meanwhile.
+One statement reads the counter and the visits from one snapshot, so `hits` is always the sum of the
+recorded and the unrecorded hits.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ MAX_ITEMS = 10_000  # some 2 MB of JSON
 
 
 class VisitCount(NamedTuple):
-    """The visits of an hour, a day or a month, those with a value of a dimension, or of both.
+    """The visits of a period, of a value, or of both.
 
     The `unit` is longer than the requested one if visits are kept only by a longer one.
     """
@@ -58,9 +58,8 @@ class Statistics(NamedTuple):
         return self.hits - self.recorded if self.is_whole else None
 
 
-# `days` has the visits of all times by the dimensions, `hours` those of the range that are shown by
-# the hour. Of days, each dimension has each visit once. A month that is kept as a whole belongs to
-# the range in which it begins, so consecutive ranges add up to the total.
+# Each dimension of `days` has each visit once. A month that is kept as a whole belongs to the range
+# in which it begins, so consecutive ranges add up to the total.
 STATEMENT = sql.SQL("""
     WITH recent AS (
         SELECT key, starts_at, kinds FROM {recent} WHERE key = %(key)s
@@ -151,7 +150,5 @@ def read(
 
 def visit_count(row: Sequence[Any]) -> VisitCount:
     unit, starts_at, dimension, *others = row
-    if unit is None:
-        return VisitCount(None, None, Dimension(dimension), *others)
-    begins = datetime.fromisoformat(starts_at)
-    return VisitCount(Bucket(unit), begins, Dimension(dimension), *others)
+    begins = datetime.fromisoformat(starts_at) if starts_at else None
+    return VisitCount(unit and Bucket(unit), begins, Dimension(dimension), *others)

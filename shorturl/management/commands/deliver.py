@@ -9,8 +9,6 @@ from shorturl.events.delivering import Deliverer, deliver_next
 
 
 class Command(BaseCommand):
-    """Runs beside the service; several of them share the work."""
-
     help = (
         "Deliver events to the receivers that `webhook add` names, until SIGTERM or Ctrl-C. Any "
         "number of these processes can run at once, and be killed at any time."

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from shorturl import bulk
-from shorturl.management.database_command import DatabaseCommand
+from shorturl.management.database_command import DatabaseCommand, counted
 from shorturl.models import HOURLY_DAYS, RecentVisits, ShortUrl, Visit
 from shorturl.visits.roll_up import roll_up_visits
 
@@ -44,7 +44,7 @@ class Command(DatabaseCommand):
         links = ShortUrl.objects.filter(key__in=keys, target_url__in=targets)
         if remove:
             links.delete()  # first, so that no visit is recorded between the removals of erase()
-            self.stdout.write(f"{links.erase()} demo links are removed.")
+            self.stdout.write(f"{counted(links.erase(), 'demo link')} removed.")
             return
         superusers = User.objects.filter(is_superuser=True).values_list("pk", flat=True)
         for link in DEMO["links"]:

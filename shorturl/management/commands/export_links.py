@@ -3,7 +3,7 @@
 import csv
 import json
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from shorturl.management.database_command import database_error
+from shorturl.management.database_command import counted, database_error
 from shorturl.models import ShortUrl
 from shorturl.transfer.link_files import COLUMNS
 
@@ -23,29 +23,24 @@ TIMES = ("created_at", "deleted_at", "expires_at")
 FORMULA_STARTS = ("=", "+", "-", "@", "'")
 
 
-class CsvWriter:
-    def __init__(self, file: Any) -> None:
-        self.writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        self.writer.writeheader()
-
-    def write(self, link: dict[str, Any]) -> None:
+def write_csv(file: Any, links: Iterable[dict[str, Any]]) -> None:
+    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for link in links:
         cells = {**link, "tags": ",".join(link["tags"])}
-        for name, value in cells.items():
-            if str(value).startswith(FORMULA_STARTS):
-                cells[name] = f"'{value}"
-        self.writer.writerow(cells)
+        writer.writerow({name: without_formula(value) for name, value in cells.items()})
 
 
-class JsonWriter:
-    def __init__(self, file: Any) -> None:
-        self.file = file
-
-    def write(self, link: dict[str, Any]) -> None:
-        self.file.write(json.dumps(link, ensure_ascii=False) + "\n")
+def without_formula(value: object) -> object:
+    return f"'{value}" if str(value).startswith(FORMULA_STARTS) else value
 
 
-Writer = CsvWriter | JsonWriter
-FORMATS: dict[str, type[Writer]] = {"csv": CsvWriter, "jsonl": JsonWriter}
+def write_json(file: Any, links: Iterable[dict[str, Any]]) -> None:
+    for link in links:
+        file.write(json.dumps(link, ensure_ascii=False) + "\n")
+
+
+WRITERS = {"csv": write_csv, "jsonl": write_json}
 
 
 class Command(BaseCommand):
@@ -58,24 +53,25 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
-        parser.add_argument("--format", choices=FORMATS, help="if the name has another suffix")
+        parser.add_argument("--format", choices=WRITERS, help="if the name has another suffix")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name: str = options["file"]
         suffix = options["format"] or Path(name).suffix.removeprefix(".")
-        if suffix not in FORMATS:
+        if suffix not in WRITERS:
             message = f"The format of {name} is unknown: use --format csv or --format jsonl."
             raise CommandError(message, returncode=2)
         try:
             with self.opened(name) as file, transaction.atomic(durable=True):
-                count = export(FORMATS[suffix](file))
+                WRITERS[suffix](file, all_links())
+                count = ShortUrl.objects.count()  # in the same snapshot
         except DatabaseError as error:
             what_now = "The export is not complete: try again."
             raise database_error(error, what_now, returncode=2) from error
         except OSError as error:
             message = f"{name} cannot be written: {error.strerror}."
             raise CommandError(message, returncode=2) from error
-        self.stderr.write(f"{count:,} links are exported.")
+        self.stderr.write(f"{counted(count, 'link')} exported.")
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Any]:
@@ -89,8 +85,8 @@ class Command(BaseCommand):
         part.replace(name)
 
 
-def export(writer: Writer) -> int:
-    """Write all links as of the same moment; return how many."""
+def all_links() -> Iterator[dict[str, Any]]:
+    """Yield the columns of all links, as of one moment; the transaction keeps this snapshot."""
     with connection.cursor() as cursor:
         # The reader of the output may be slow; each statement keeps its timeout.
         cursor.execute(
@@ -102,10 +98,9 @@ def export(writer: Writer) -> int:
     with tqdm(total=links.count(), unit=" links", disable=None, leave=False) as bar:
         while page := list(links.filter(id__gt=last_id)[:PAGE_SIZE]):
             for link in page:
-                writer.write(columns(link))
+                yield columns(link)
             last_id = page[-1].pk
             bar.update(len(page))
-        return int(bar.total)
 
 
 def columns(link: ShortUrl) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from shorturl import bans, bulk
 from shorturl.exceptions import TargetBanned
 from shorturl.links.validators import shortened
-from shorturl.management.database_command import database_error, user_of
+from shorturl.management.database_command import counted, database_error, user_of
 from shorturl.models import ShortUrl
 from shorturl.transfer.link_files import Link, csv_links, json_links, row_of
 
@@ -88,8 +88,9 @@ class Command(BaseCommand):
         for key, link in existing.items():
             position, row = batch[key]
             if link.target_url != row["target_url"]:
-                leads = f"leads to {shortened(link.target_url)!r} here"
-                self.refuse(position, f"{leads}: choose another key in the file.")
+                target = shortened(link.target_url)
+                reason = f"leads to {target!r} here: choose another key in the file."
+                self.refuse(position, reason)
             elif link.deleted_at and not row["deleted_at"]:
                 self.refuse(position, "deleted here, not imported.")
             else:
@@ -115,7 +116,8 @@ class Command(BaseCommand):
     def summary(self) -> str:
         owned = f" ({self.given_owner:,} got an owner)" if self.given_owner else ""
         existed = f"{self.existing:,} existed already{owned}"
-        return f"{self.imported:,} links imported, {existed}, {self.refused:,} not imported."
+        imported = f"{counted(self.imported, 'link')} imported"
+        return f"{imported}, {existed}, {self.refused:,} not imported."
 
 
 def open_text(name: str) -> IO[str]:

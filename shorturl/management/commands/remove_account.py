@@ -28,5 +28,5 @@ class Command(DatabaseCommand):
         if owner == account:
             raise CommandError(f"{username} is removed: name another account after --links-to.")
         links = owners.remove(account, links_to=owner)
-        now = f"belong to {owner} now" if owner else "have no owner now"
-        self.stdout.write(f"{username} is removed; {links:,} links {now}.")
+        whose = f"belong to {owner}" if owner else "have no owner"
+        self.stdout.write(f"{username} is removed. Links that {whose} now: {links:,}.")

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from shorturl.management.database_command import DatabaseCommand
+from shorturl.management.database_command import DatabaseCommand, counted
 from shorturl.visits.roll_up import roll_up_visits
 
 
 class Command(DatabaseCommand):
-    """A timer runs it every ten minutes."""
-
     help = (
         "Add visits up: recent ones by the hour and the day, old days by the month. Safe at any "
         "time, and any number of times at once."
@@ -16,4 +14,4 @@ class Command(DatabaseCommand):
     what_now = "Nothing is lost: try again."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        self.stdout.write(f"{roll_up_visits():,} rows of visits rolled up.")
+        self.stdout.write(f"{counted(roll_up_visits(), 'row')} of visits rolled up.")

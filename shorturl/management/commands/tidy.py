@@ -1,8 +1,6 @@
 """`manage.py tidy`: all that a timer has to do, one step after another."""
 
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from django.core.management import call_command
@@ -11,21 +9,19 @@ from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from shorturl.management.database_command import database_error
+from shorturl.management.database_command import counted, database_error
 from shorturl.models import IdempotencyRecord, QuotaUsage
 
 BATCH = 10_000  # rows of one statement, which ends long before statement_timeout
 A_DAY_AGO = Now() - timedelta(days=1)
 OLD_ROWS: dict[str, QuerySet[Any]] = {
-    "answers": IdempotencyRecord.objects.filter(kept_at__lt=A_DAY_AGO),
-    "counters": QuotaUsage.objects.filter(since__lt=A_DAY_AGO),  # with hashes of networks
+    "answer": IdempotencyRecord.objects.filter(kept_at__lt=A_DAY_AGO),
+    "counter": QuotaUsage.objects.filter(since__lt=A_DAY_AGO),  # with hashes of networks
 }
 COMMANDS = "clearsessions", "roll_up"  # the longest is the last
 
 
 class Command(BaseCommand):
-    """A timer runs it every ten minutes."""
-
     help = (
         "Remove what is no longer needed: after a day answers to requests with an Idempotency-Key "
         "and counters of quotas, and sessions that have expired. Then roll up visits. Safe at any "
@@ -34,16 +30,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Take each step, also after one that fails; raise CommandError at the end then."""
-        steps: dict[str, Callable[[], object]] = {
-            name: partial(self.remove_rows, name) for name in OLD_ROWS
-        }
-        for name in COMMANDS:
-            steps[name] = partial(call_command, name, stdout=self.stdout, stderr=self.stderr)
         failures = []
-        for name, take_step in steps.items():
+        for name in (*OLD_ROWS, *COMMANDS):
             try:
-                # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
-                take_step()
+                self.take_step(name)
             except CommandError as error:
                 failures.append(f"{name}: {error}")
             except DatabaseError as error:
@@ -51,9 +41,13 @@ class Command(BaseCommand):
         if failures:
             raise CommandError("\n".join(failures))
 
-    def remove_rows(self, name: str) -> None:
-        removed = remove_in_batches(OLD_ROWS[name])
-        self.stdout.write(f"{removed:,} {name} removed.")
+    def take_step(self, name: str) -> None:
+        if name in OLD_ROWS:
+            removed = remove_in_batches(OLD_ROWS[name])
+            self.stdout.write(f"{counted(removed, name)} removed.")
+        else:
+            # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
+            call_command(name, stdout=self.stdout, stderr=self.stderr)
 
 
 def remove_in_batches(rows: QuerySet[Any]) -> int:

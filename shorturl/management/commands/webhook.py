@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from django.db.models import Count
 
 from shorturl.events.subscribing import subscribe, unsubscribe
-from shorturl.management.database_command import DatabaseCommand
+from shorturl.management.database_command import DatabaseCommand, counted
 from shorturl.models import Subscription
 
 
@@ -46,4 +46,4 @@ class Command(DatabaseCommand):
     def list(self, **options: Any) -> None:
         receivers = Subscription.objects.annotate(waiting=Count("events")).order_by("id")
         for receiver in receivers:
-            self.stdout.write(f"{receiver.url}  {receiver.waiting:,} events wait")
+            self.stdout.write(f"{receiver.url}  {counted(receiver.waiting, 'event')} waiting")

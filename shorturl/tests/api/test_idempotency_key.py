@@ -139,5 +139,5 @@ def test_answers_are_kept_for_a_day(client: Client) -> None:
     a_day_ago = Now() - timedelta(hours=24)
     IdempotencyRecord.objects.filter(key="old").update(kept_at=a_day_ago - timedelta(seconds=1))
     IdempotencyRecord.objects.filter(key="new").update(kept_at=a_day_ago + timedelta(minutes=1))
-    assert run("tidy")[0].startswith("1 answers removed.\n")
+    assert run("tidy")[0].startswith("1 answer removed.\n")
     assert IdempotencyRecord.objects.get().key == "new"

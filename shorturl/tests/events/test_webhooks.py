@@ -267,7 +267,7 @@ def test_a_claim_is_longer_than_a_request() -> None:
 def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("webhook", "add", URL)[0] == f"{Subscription.objects.get().secret}\n"
     operations.create(TARGET, key="a")
-    assert run("webhook", "list")[0] == f"{URL}  1 events wait\n"
+    assert run("webhook", "list")[0] == f"{URL}  1 event waiting\n"
     with pytest.raises(CommandError, match="is a receiver already"):
         run("webhook", "add", URL)
     with pytest.raises(CommandError, match="write it like https://"):

@@ -198,7 +198,7 @@ def test_a_leavers_links_are_handed_over() -> None:
     ]:
         with pytest.raises(CommandError, match=says):
             run("remove_account", *arguments)
-    message = f"{leaver.username} is removed; 1 links belong to {heir.username} now.\n"
+    message = f"{leaver.username} is removed. Links that belong to {heir.username} now: 1.\n"
     assert run("remove_account", leaver.username, "--links-to", heir.username) == (message, "")
     assert owner_of("known") == heir
 
@@ -222,7 +222,7 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
 
     with connection.execute_wrapper(count_locked_links):
         output, _ = run("remove_account", owner.username)
-    assert output == f"{owner.username} is removed; 5 links have no owner now.\n"
+    assert output == f"{owner.username} is removed. Links that have no owner now: 5.\n"
     assert max(locked) == 2
     assert not User.objects.filter(pk=owner.pk).exists()
     assert (owner_of("known0"), owner_of("other")) == (None, other)

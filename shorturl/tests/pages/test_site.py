@@ -16,7 +16,7 @@ from django.views.csrf import csrf_failure
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from shorturl.checks import check_logo
+from shorturl.checks import check_files
 from shorturl.pages.views import bad_request
 from shorturl.tests.callers import TARGET, create_link, user
 
@@ -36,7 +36,7 @@ def test_every_page_has_the_operators_name_logo_and_links(
         "Imprint": "https://example.com/imprint",
         "Report abuse": "mailto:abuse@example.com",
     }
-    assert not list(check_logo())
+    assert not list(check_files())
     create_link()
     for path in ("/", "/account/login/", "/api/docs", "/known+", "/unknown"):
         page = client.get(path).text
@@ -59,7 +59,7 @@ def test_a_logo_that_cannot_be_shown_prevents_the_start(
     settings: Settings, tmp_path: Path, name: str, reason: str
 ) -> None:
     settings.SHORTURL_LOGO = str(tmp_path / name)
-    (error,) = check_logo()
+    (error,) = check_files()
     assert (error.id, reason in error.msg) == ("shorturl.E005", True)
 
 

@@ -38,7 +38,7 @@ def test_makes_links_with_as_many_visits_as_hits_once(client: Client) -> None:
     assert statistics.people + statistics.bots == statistics.hits == hits["demo-terms"]
     run("demo")
     assert dict(ShortUrl.objects.filter(owner=owner).values_list("key", "hits")) == hits
-    assert run("demo", "--remove")[0] == "4 demo links are removed.\n"
+    assert run("demo", "--remove")[0] == "4 demo links removed.\n"
     assert ShortUrl.objects.get().target_url == "https://example.com/mine"
     assert not DailyVisits.objects.exists()
 

@@ -84,7 +84,7 @@ def test_another_encoding_is_refused_with_the_command_that_converts_it(
         ("links.csv", f"{COLUMNS.strip()},hit\n", "with 'hit', 'key', 'target_url', 'title': use"),
         # Answers of Shlink's API, whose visits have another name.
         ("links.json", '{"shortCode": "a", "longUrl": "https://a.example"}', "No program writes"),
-        ("links.json", "[1]", "No program writes links with no columns"),
+        ("links.json", "[1, 2]", "1 is no link: an entry must be an object such as {"),
         ("links.txt", COLUMNS, "Its format is unknown: use --format csv or --format json."),
         ("missing/links.csv", None, "cannot be read: No such file"),
     ],

@@ -59,7 +59,7 @@ def test_export_and_import(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(export_links, "PAGE_SIZE", 7)
     links_of_all_kinds()
     before, path = stored(), tmp_path / f"links.{kind}"
-    assert transferred("export_links", path) == (0, "", "21 links are exported.\n")
+    assert transferred("export_links", path) == (0, "", "21 links exported.\n")
     assert transferred("export_links", "-", "--format", kind)[1] == path.read_text()
     # A spreadsheet would evaluate a cell that begins with a hyphen.
     assert kind == "jsonl" or f"\n'-2-3,{OTHER}," in path.read_text()
@@ -154,7 +154,7 @@ def test_files_of_other_services(name: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(text, newline="")
     code, output, _ = transferred("import_links", path, "--owner", "ann")
-    assert (code, output[:16]) == (0, "1 links imported")
+    assert (code, output[:16]) == (0, "1 link imported,")
     link = ShortUrl.objects.select_related("owner").get()
     assert (link.key, link.target_url, str(link.owner)) == ("abc", OTHER, "ann")
     assert link.hits == (0 if "import" in name else 12)

@@ -8,13 +8,7 @@ from pytest_django import Settings
 
 from shorturl.models import Visit
 from shorturl.visits import geoip
-from shorturl.visits.classification import (
-    build_visit,
-    classify_user_agent,
-    classify_visit,
-    referrer_host,
-    valid_host,
-)
+from shorturl.visits.classification import classify_user_agent, classify_visit, referrer_host
 
 WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
@@ -98,23 +92,6 @@ def test_the_host_of_a_referrer_is_kept(header: str, referrer: str) -> None:
     assert referrer_host(header) == referrer
     # Without a User-Agent it is a bot.
     assert classify_visit({"HTTP_REFERER": header}, with_country=False) == Visit(referrer)
-
-
-def test_the_caches_keep_the_host_of_a_referrer_alone() -> None:
-    build_visit.cache_clear()
-    valid_host.cache_clear()
-
-    def remember(referrer: str) -> None:
-        environ = {"HTTP_REFERER": referrer, "HTTP_USER_AGENT": WINDOWS}
-        classify_visit(environ, with_country=False)
-
-    for path in ("", "/", "/a?secret=1", "/b#c", "?secret=2", "#secret", ":8000/a"):
-        remember(f"https://news.example{path}")
-    remember("https://name:secret@news.example/")
-    assert (build_visit.cache_info().currsize, valid_host.cache_info().currsize) == (1, 1)
-    for no_host in ("news.example/reset/secret", "/reset/secret", "secret"):
-        remember(no_host)
-    assert (build_visit.cache_info().currsize, valid_host.cache_info().currsize) == (2, 1)
 
 
 # A database in MaxMind's format (https://maxmind.github.io/MaxMind-DB/) with a tree of one node:

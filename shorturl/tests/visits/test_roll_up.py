@@ -182,4 +182,4 @@ def test_the_command_says_what_it_did() -> None:
                 run("roll_up")
         finally:
             cursor.execute("RESET default_transaction_read_only")
-    assert run("roll_up") == ("1 rows of visits rolled up.\n", "")
+    assert run("roll_up") == ("1 row of visits rolled up.\n", "")
