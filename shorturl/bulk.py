@@ -40,8 +40,8 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
     transaction could deadlock. Raises LinksRefused for custom keys, and KeySpaceExhausted.
     """
     custom = [row["key"] for row in rows]
-    draws = [iter([key] if key else keys.candidates()) for key in custom]
-    chosen = [next(draw) for draw in draws]
+    candidates = [iter([key] if key else keys.candidates()) for key in custom]
+    chosen = [next(keys_of_row) for keys_of_row in candidates]
     while True:  # ends, because each round uses up finitely many candidates
         with transaction.atomic():
             new = insert([{**row, "key": key} for row, key in zip(rows, chosen, strict=True)])
@@ -50,7 +50,7 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
             transaction.set_rollback(True)
         for index in sorted(range(len(rows)), key=lambda index: bool(custom[index])):
             if chosen[index] not in new or chosen.count(chosen[index]) > 1:
-                chosen[index] = next(draws[index], "")
+                chosen[index] = next(candidates[index], "")
         if "" in chosen:
             errors = {n: KeyTaken(key) for n, key in enumerate(custom) if key and not chosen[n]}
             raise LinksRefused(errors) if errors else KeySpaceExhausted(keys.candidates())

@@ -45,8 +45,8 @@ class KeySpaceExhausted(ShortUrlError):
     def __init__(self, keys: Iterable[str]) -> None:
         planned = getattr(keys, "plan", None)  # iterating keys.candidates() would draw new keys
         self.attempts = planned or dict(Counter(len(key) for key in keys))
-        made = ", ".join(f"{count} of length {length}" for length, count in self.attempts.items())
-        super().__init__(f"; tried {made}" if made else "")
+        numbers = [f"{count} of length {length}" for length, count in self.attempts.items()]
+        super().__init__(f"; tried {', '.join(numbers)}" if numbers else "")
 
 
 class KeyTaken(InputError):
@@ -143,7 +143,7 @@ class MoreThanQuota(InputError):
     """A request has more links than the whole quota, so waiting does not help."""
 
     field, code = "links", "over_quota"
-    text = "{:,} links are more than the quota of {:,} {}: send fewer at once."
+    text = "{:,} links are more than the quota of {}: send fewer at once."
 
 
 class TooManyCreates(ShortUrlError):
@@ -153,14 +153,20 @@ class TooManyCreates(ShortUrlError):
     """
 
     status = 429
-    text = "The quota of {:,} {} is used up. Try again in {}."
+    text = "The quota of {} is used up. Try again in {}."
     advice = ""
 
-    def __init__(self, limit: int, what: str, *, seconds: int) -> None:
+    def __init__(self, limit: int, quota: str, *, seconds: int) -> None:
         self.headers = {
             "Retry-After": str(seconds),
             "RateLimit-Policy": f'"day";q={limit};w=86400',
             "RateLimit": f'"day";r=0;t={seconds}',
         }
-        hours, minutes = ceil(seconds / 3600), ceil(seconds / 60)
-        super().__init__(limit, what, f"{hours} hours" if hours > 1 else f"{minutes} minutes")
+        minutes = ceil(seconds / 60)
+        wait = counted(minutes, "minute") if minutes <= 60 else counted(ceil(minutes / 60), "hour")
+        super().__init__(quota, wait)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return such as "1 link" and "2,000 links"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

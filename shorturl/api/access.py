@@ -75,7 +75,7 @@ def anyone_where_stats_are_public(request: HttpRequest) -> bool:
     return bool(settings.SHORTURL_PUBLIC_STATS)
 
 
-def get_caller(request: HttpRequest) -> owners.Who:
+def get_caller(request: HttpRequest) -> owners.Caller:
     admitted = getattr(request, "auth", None)  # ninja's
     return admitted if isinstance(admitted, ApiToken) else request.user
 

@@ -83,12 +83,12 @@ def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
 
 
 def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
-    # ninja wraps the errors of json_body.JsonParser.
-    own = error.__cause__ if isinstance(error.__cause__, ApiError) else error
-    if isinstance(own, AuthenticationError):
-        own = unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
-    assert isinstance(own, ApiError)
-    return own.response
+    if isinstance(error, AuthenticationError):
+        error = unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
+    if isinstance(error.__cause__, ApiError):  # ninja wraps the errors of json_body.JsonParser
+        error = error.__cause__
+    assert isinstance(error, ApiError)
+    return error.response
 
 
 def answer_invalid_input(request: HttpRequest, error: ValidationError) -> HttpResponse:

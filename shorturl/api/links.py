@@ -45,26 +45,26 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     one; a token needs the scope `read`, too. A short URL that is found costs no quota, unless an
     `Idempotency-Key` is sent, which `reuse` does not need.
     """
-    who = access.get_caller(request)
-    spender = quotas.spender_of(who, request)
+    caller = access.get_caller(request)
+    spender = quotas.spender_of(caller, request)
     if body.reuse:
-        owner_id = owner_of_reuse(who, body)
+        owner_id = owner_of_reuse(caller, body)
         is_kept = HEADER in request.headers
         link, is_new = quotas.reuse(spender, body.target_url, owner_id=owner_id, is_kept=is_kept)
     else:
         fields = body.model_dump(exclude={"reuse"})
-        create = partial(operations.create, **fields, owner_id=owners.owner_id(who))
+        create = partial(operations.create, **fields, owner_id=owners.owner_id(caller))
         link = quotas.spend(spender, create)
         is_new = True
     response["Location"] = request.build_absolute_uri(f"{request.path}/") + link.key
     return Status(201 if is_new else 200, Link.of(link, request))
 
 
-def owner_of_reuse(who: owners.Who, body: NewLink) -> int:
+def owner_of_reuse(caller: owners.Caller, body: NewLink) -> int:
     """Return the account whose link may be reused; raise ApiError where none can be."""
-    if isinstance(who, ApiToken):
-        access.require_scope(who, "read")  # the answer shows the hits and title of an old link
-    owner_id = owners.owner_id(who)
+    if isinstance(caller, ApiToken):
+        access.require_scope(caller, "read")  # the answer shows the hits and title of an old link
+    owner_id = owners.owner_id(caller)
     if owner_id is None:
         raise unauthorized("`reuse` needs an account: send its token, or log in.")
     if others := body.model_dump(exclude={"target_url", "reuse"}, exclude_defaults=True):
@@ -89,10 +89,10 @@ def create_links(request: HttpRequest, body: NewLinks) -> Status[Links]:
     by its index from 0, such as `links.3.key`; then nothing was created.
     """
     refuse_repeated_keys(body)
-    who = access.get_caller(request)
+    caller = access.get_caller(request)
     rows = [link.model_dump() for link in body.links]
-    create = partial(operations.create_many, rows, owner_id=owners.owner_id(who))
-    links = quotas.spend(quotas.spender_of(who, request), create, links=len(rows))
+    create = partial(operations.create_many, rows, owner_id=owners.owner_id(caller))
+    links = quotas.spend(quotas.spender_of(caller, request), create, links=len(rows))
     return Status(201, Links(links=[Link.of(link, request) for link in links]))
 
 
@@ -159,9 +159,9 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
 )
 def get_link(request: HttpRequest, key: str) -> Link:
     """Show where a short URL leads and how often it was followed. This call counts no hit."""
-    who = access.get_caller(request)
-    link = find_link(owners.visible_to(who), key)
-    return Link.of(link, request, shows_target=owners.may_see_target(who, link))
+    caller = access.get_caller(request)
+    link = find_link(owners.visible_to(caller), key)
+    return Link.of(link, request, shows_target=owners.may_see_target(caller, link))
 
 
 @router.patch(

@@ -10,40 +10,40 @@ from django.db import transaction
 
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 
-Who = User | AnonymousUser | ApiToken
+Caller = User | AnonymousUser | ApiToken
 BATCH = 1_000  # links of one statement: it locks them for some 20 ms, and their redirects wait
 
 
-def links_of(who: Who, action: str) -> ShortUrlQuerySet:
-    """Return the links on which `who` may do the `action`: view, change or delete.
+def links_of(caller: Caller, action: str) -> ShortUrlQuerySet:
+    """Return the links on which `caller` may do the `action`: view, change or delete.
 
     A token has only its user's links, even if the user is staff; a token without a user has all.
     Deleted links are included.
     """
     links = ShortUrl.objects.all()
-    if isinstance(who, ApiToken):
-        return links.filter(owner_id=who.user_id) if who.user_id else links
-    if who.is_staff and who.has_perm(f"shorturl.{action}_shorturl"):
+    if isinstance(caller, ApiToken):
+        return links.filter(owner_id=caller.user_id) if caller.user_id else links
+    if caller.is_staff and caller.has_perm(f"shorturl.{action}_shorturl"):
         return links
     # Anonymous users and unowned links both have id None: never compare them.
-    return links.filter(owner_id=who.pk) if who.is_authenticated else links.none()
+    return links.filter(owner_id=caller.pk) if caller.is_authenticated else links.none()
 
 
-def visible_to(who: Who) -> ShortUrlQuerySet:
-    return ShortUrl.objects.all() if settings.SHORTURL_PUBLIC_STATS else links_of(who, "view")
+def visible_to(caller: Caller) -> ShortUrlQuerySet:
+    return ShortUrl.objects.all() if settings.SHORTURL_PUBLIC_STATS else links_of(caller, "view")
 
 
-def may_see_target(who: Who, short_url: ShortUrl) -> bool:
-    """Return whether `who` may see the target of a link whose page they may see."""
+def may_see_target(caller: Caller, short_url: ShortUrl) -> bool:
+    """Return whether `caller` may see the target of a link whose page they may see."""
     # A client that has the target of a link with a limit has used the link.
     if short_url.max_hits is None:
         return True
     # By the key, too, so that a cluster asks one node.
-    return links_of(who, "view").filter(pk=short_url.pk, key=short_url.key).exists()
+    return links_of(caller, "view").filter(pk=short_url.pk, key=short_url.key).exists()
 
 
-def owner_id(who: Who) -> int | None:
-    return who.user_id if isinstance(who, ApiToken) else who.pk
+def owner_id(caller: Caller) -> int | None:
+    return caller.user_id if isinstance(caller, ApiToken) else caller.pk
 
 
 def remove(account: User, *, links_to: User | None = None) -> int:
@@ -74,8 +74,8 @@ def hand_over(links: ShortUrlQuerySet, owner_id: int | None) -> int:
         with transaction.atomic(durable=True):
             batch = links.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)
             ids = list(batch[:BATCH])
-            given = links.filter(pk__in=ids).exclude(owner_id=owner_id)
-            changed += given.update(owner_id=owner_id)
+            to_change = links.filter(pk__in=ids).exclude(owner_id=owner_id)
+            changed += to_change.update(owner_id=owner_id)
         if len(ids) < BATCH:
             return changed
         last = ids[-1]

@@ -19,8 +19,8 @@ from django.http import HttpRequest
 
 from shorturl import operations
 from shorturl.client_address import client_address, hashed_network
-from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates
-from shorturl.limits.owners import Who
+from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates, counted
+from shorturl.limits.owners import Caller
 from shorturl.models import ApiToken, QuotaUsage, ShortUrl, period_start
 from shorturl.outages import is_outage
 from shorturl.strategies.spending import reservation
@@ -30,12 +30,12 @@ DAY = timedelta(days=1)
 NETWORK = "network "  # the prefix of the spenders of public creation
 
 
-def spender_of(who: Who, request: HttpRequest) -> str:
+def spender_of(caller: Caller, request: HttpRequest) -> str:
     """Return the spender as text; tokens of an account, which may be many, spend the account's."""
-    if isinstance(who, ApiToken):
-        return f"account {who.user_id}" if who.user_id else f"token {who.pk}"
-    if who.is_authenticated:
-        return f"account {who.pk}"
+    if isinstance(caller, ApiToken):
+        return f"account {caller.user_id}" if caller.user_id else f"token {caller.pk}"
+    if caller.is_authenticated:
+        return f"account {caller.pk}"
     return NETWORK + hashed_network(client_address(request), settings.SECRET_KEY)
 
 
@@ -60,15 +60,16 @@ def spend(spender: str, create: Callable[[], T], *, links: int = 1, limit: int |
     limit = limit_of(spender) if limit is None else limit
     if not limit:
         return create()
-    what = "links a day from one network" if spender.startswith(NETWORK) else "links a day"
+    origin = " from one network" if spender.startswith(NETWORK) else ""
+    quota = f"{counted(limit, 'link')} a day{origin}"
     if links > limit:
-        raise MoreThanQuota(links, limit, what)
+        raise MoreThanQuota(links, quota)
     reserve = spend_before if settings.DATABASE_CITUS else reservation.spend
     try:
         return reserve(spender, create, limit=limit, period=DAY, amount=links)
     except QuotaExceeded as error:
         day = round(DAY.total_seconds())
-        raise TooManyCreates(limit, what, seconds=day - int(time.time()) % day) from error
+        raise TooManyCreates(limit, quota, seconds=day - int(time.time()) % day) from error
 
 
 def reuse(

@@ -62,11 +62,11 @@ def in_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def clean_line(text: str, what: str) -> str:
-    """Return a text in one line; raise ValidationError, which names it `what`."""
+def clean_line(text: str, name: str) -> str:
+    """Return a text in one line; raise ValidationError, which begins with `name`."""
     text = in_one_line(text)
     if forbidden := FORBIDDEN.search(text):
         where = f"U+{ord(forbidden[0]):04X} at position {forbidden.start() + 1}"
-        message = f"{what} contains the character {where}: leave it out."
+        message = f"{name} contains the character {where}: leave it out."
         raise ValidationError(message, code="forbidden_character")
     return text

@@ -1,4 +1,4 @@
-"""What commands share: errors of the database, missing users, and numbers with a noun."""
+"""What commands share: errors of the database, and a missing user."""
 
 from typing import Any
 
@@ -27,11 +27,6 @@ def database_error(error: DatabaseError, what_now: str, *, returncode: int = 1) 
     if lacks_migrations(error):
         what_now = "Apply the migrations first: manage.py migrate."
     return CommandError(f"The database: {reason}. {what_now}", returncode=returncode)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return such as "1 link" and "2,000 links"."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def user_of(username: str) -> User:

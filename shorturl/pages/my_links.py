@@ -117,8 +117,8 @@ def delete(request: HttpRequest, key: str = "") -> HttpResponse:
             deleted = [key for key in selected if own_links(request).filter(key=key).delete()[0]]
         if not deleted:
             raise Http404
-        what = f"/{deleted[0]} is" if len(deleted) == 1 else f"{len(deleted)} links are"
-        messages.success(request, f"{what} deleted.")
+        links_are = f"/{deleted[0]} is" if len(deleted) == 1 else f"{len(deleted)} links are"
+        messages.success(request, f"{links_are} deleted.")
         return see_other("my_links")
     links = own_links(request).filter(key__in=selected).order_by("key")
     if not links:

@@ -1,7 +1,7 @@
 """The redirect, its preview, and the answers of links that lead nowhere."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache, wraps
 from http import HTTPStatus
 
@@ -69,10 +69,6 @@ def hsts() -> str:
     return f"max-age={settings.SECURE_HSTS_SECONDS}{subdomains}{preload}"
 
 
-def is_prefetch(headers: Mapping[str, str]) -> bool:
-    return any("prefetch" in headers.get(name, "").lower() for name in PREFETCH)
-
-
 def answer_dead_ends(
     view: Callable[[HttpRequest, str], HttpResponse],
 ) -> Callable[[HttpRequest, str], HttpResponse]:
@@ -104,7 +100,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
     Neither HEAD nor a bot gets the target of a link with a limit: who has the target has used the
     link.
     """
-    if is_prefetch(request.headers):
+    if any("prefetch" in request.headers.get(name, "").lower() for name in PREFETCH):
         return refuse_prefetch(request)
     if request.method == "HEAD":
         short_url = following.look_up(key)

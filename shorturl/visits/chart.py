@@ -61,16 +61,16 @@ class Chart:
     def ticks(self) -> list[Tick]:
         times = [bar.at for bar in self.bars]
         for unit, step in LONG_INTERVALS if are_months(times) else INTERVALS:
-            chosen = [x for x, at in enumerate(times) if is_labelled(at, unit, step)]
+            labelled = [x for x, at in enumerate(times) if is_labelled(at, unit, step)]
             maximum = MAX_MONTHS if (unit, step) == ("month", 1) else MAX_TICKS
-            if 0 < len(chosen) <= maximum:
+            if 0 < len(labelled) <= maximum:
                 break
         else:
-            chosen = [0]
-        shown = 2 if len(chosen) <= MAX_TICKS else 3  # a narrow window shows every second or third
+            labelled = [0]
+        every = 2 if len(labelled) <= MAX_TICKS else 3  # of these a narrow window shows one
         return [
-            Tick(label(times[x], times), round(100 * (x + 0.5) / len(times), 2), number % shown > 0)
-            for number, x in enumerate(chosen)
+            Tick(label(times[x], times), round(100 * (x + 0.5) / len(times), 2), number % every > 0)
+            for number, x in enumerate(labelled)
         ]
 
 

@@ -68,11 +68,11 @@ def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
     if first > last:
         message = f"{first} is after {last}: begin with the earlier day."
         raise ValidationError({"from": ValidationError(message, code="turned_round")})
-    chosen = Range(first, last)
-    if by and chosen.number(by) > MAX_BUCKETS:
+    days = Range(first, last)
+    if by and days.number(by) > MAX_BUCKETS:
         message = (
-            f"From {first} to {last} there are {chosen.number(by):,} {by}s, and at most "
+            f"From {first} to {last} there are {days.number(by):,} {by}s, and at most "
             f"{MAX_BUCKETS:,} are listed: choose fewer days, or a longer unit."
         )
         raise ValidationError({"by": ValidationError(message, code="too_many")})
-    return chosen
+    return days

@@ -112,7 +112,7 @@ STATEMENT = sql.SQL("""
 
 def read(
     key: str,
-    chosen: Range,
+    days: Range,
     *,
     by: Bucket = Bucket.MONTH,
     of: Dimension | None = None,
@@ -128,10 +128,10 @@ def read(
     today = timezone.now().date()
     values: dict[str, Any] = {
         "key": key,
-        "first": chosen.first,
-        "last": chosen.last,
-        "begins": chosen.begins,
-        "ends": chosen.ends,
+        "first": days.first,
+        "last": days.last,
+        "begins": days.begins,
+        "ends": days.ends,
         "daily_since": daily_since(today),
         "hourly_since": hourly_since(today) if by == Bucket.HOUR else date.max,
         "by_days": Bucket.MONTH.value if by == Bucket.MONTH else Bucket.DAY.value,

@@ -14,7 +14,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from shorturl import bulk
-from shorturl.management.database_command import DatabaseCommand, counted
+from shorturl.exceptions import counted
+from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import HOURLY_DAYS, RecentVisits, ShortUrl, Visit
 from shorturl.visits.roll_up import roll_up_visits
 

@@ -12,7 +12,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from shorturl.management.database_command import counted, database_error
+from shorturl.exceptions import counted
+from shorturl.management.database_command import database_error
 from shorturl.models import ShortUrl
 from shorturl.transfer.link_files import COLUMNS
 

@@ -15,9 +15,9 @@ from django.db import DatabaseError, transaction
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl import bans, bulk
-from shorturl.exceptions import TargetBanned
+from shorturl.exceptions import TargetBanned, counted
 from shorturl.links.validators import shortened
-from shorturl.management.database_command import counted, database_error, user_of
+from shorturl.management.database_command import database_error, user_of
 from shorturl.models import ShortUrl
 from shorturl.transfer.link_files import Link, csv_links, json_links, row_of
 

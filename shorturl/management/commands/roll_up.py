@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from shorturl.management.database_command import DatabaseCommand, counted
+from shorturl.exceptions import counted
+from shorturl.management.database_command import DatabaseCommand
 from shorturl.visits.roll_up import roll_up_visits
 
 

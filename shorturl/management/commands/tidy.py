@@ -9,7 +9,8 @@ from django.db import DatabaseError
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from shorturl.management.database_command import counted, database_error
+from shorturl.exceptions import counted
+from shorturl.management.database_command import database_error
 from shorturl.models import IdempotencyRecord, QuotaUsage
 
 BATCH = 10_000  # rows of one statement, which ends long before statement_timeout

@@ -8,7 +8,8 @@ from django.core.management.base import CommandError
 from django.db.models import Count
 
 from shorturl.events.subscribing import subscribe, unsubscribe
-from shorturl.management.database_command import DatabaseCommand, counted
+from shorturl.exceptions import counted
+from shorturl.management.database_command import DatabaseCommand
 from shorturl.models import Subscription
 
 

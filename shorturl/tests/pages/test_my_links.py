@@ -72,7 +72,7 @@ def test_creates_on_the_page_of_the_list(client: Client, owner: User, settings: 
     assert keys(response) == ["new", "known"]
     assertContains(response, 'value="http://testserver/new" data-copy')
     response = client.post("/links", {"target_url": OTHER})
-    assertContains(response, "The quota of 1 links a day is used up.", status_code=429)
+    assertContains(response, "The quota of 1 link a day is used up.", status_code=429)
     assert int(response["Retry-After"]) > 0
 
 
