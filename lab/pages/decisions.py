@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from lab.pages.schedules import Chosen, begins_with, draw_pictures, make_sheet
 from lab.recordings.recording import RecordedSchedule
-from pginterleave.picture.history import Wait, prefix, waits
+from pginterleave.picture.history import Wait, cut_steps, find_waits
 
 
 class Choice(NamedTuple):
@@ -33,8 +33,8 @@ def split_steps(order: str) -> list[str]:
 def find_choices(chosen: Chosen, taken: str) -> list[Choice]:
     """Return the choices after the steps `taken`, in the order of the processes."""
     number = len(split_steps(taken))
-    begun = prefix(chosen.schedule.steps, number)
-    waiting = [wait for wait in waits(begun) if wait.last > number]
+    begun = cut_steps(chosen.schedule.steps, number)
+    waiting = [wait for wait in find_waits(begun) if wait.last > number]
     choices: list[Choice] = []
     for process in range(1, chosen.recording.cell.processes + 1):
         choices += find_choices_of_process(chosen, taken, process, waiting)

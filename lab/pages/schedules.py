@@ -2,16 +2,14 @@
 
 from typing import Any, NamedTuple
 
-from django.utils.safestring import mark_safe
-
 from lab.exceptions import NotFound
 from lab.recordings.cells import READ_COMMITTED
 from lab.recordings.recording import RecordedSchedule, Recording, ScheduleEnd
-from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, verdict
-from pginterleave.picture.conflicts import marks
-from pginterleave.picture.history import NEW_ROW, locks, prefix, waits
-from pginterleave.picture.layout import drawings, svg
-from pginterleave.picture.wording import Step, words
+from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, judge_end
+from pginterleave.picture.conflicts import find_marks
+from pginterleave.picture.history import NEW_ROW, cut_steps, find_locks, find_waits
+from pginterleave.picture.layout import draw_for_screens
+from pginterleave.picture.wording import Step, word_steps
 
 # The list of schedules on a laptop.
 MAX_LINES = 3
@@ -143,10 +141,10 @@ def make_sheet(
     cell = recording.cell
     return Sheet(
         schedule.all_steps,
-        schedule.all_steps if ended else prefix(schedule.steps, taken),
+        schedule.all_steps if ended else cut_steps(schedule.steps, taken),
         cell.processes,
         recording.initial,
-        verdict(schedule.violation, raises=schedule.raises, due=cell.race.invariant),
+        judge_end(schedule.violation, raises=schedule.raises, due=cell.race.invariant),
         schedule.outcomes,
         hidden,
         snapshots=cell.level != READ_COMMITTED,
@@ -156,10 +154,8 @@ def make_sheet(
 def draw_pictures(sheet: Sheet, description: str) -> dict[str, Any]:
     """Return the pictures of a sheet, wide and narrow, and which signs their legend explains."""
     return {
-        "pictures": [
-            mark_safe(svg(drawing, description))  # noqa: S308 - it escapes
-            for drawing in drawings(sheet)
-        ],
+        "drawings": draw_for_screens(sheet),
+        "description": description,
         "has_transaction": bool(sheet.transactions),
         "has_lock": bool(sheet.locks),
         "has_mode": any(lock.mode != NEW_ROW for lock in sheet.locks),
@@ -176,17 +172,19 @@ def list_moments(steps: list[Step]) -> list[dict[str, Any]]:
             "number": number,
             "process": step["process"],
             "sentence": words_of_step.sent if step["waited_for"] else str(words_of_step),
-            "held": [lock for lock in locks(steps) if lock.first <= number < lock.last],
-            "queue": [wait for wait in waits(steps) if wait.first <= number < wait.last],
+            "held": [lock for lock in find_locks(steps) if lock.first <= number < lock.last],
+            "queue": [wait for wait in find_waits(steps) if wait.first <= number < wait.last],
         }
-        for number, (step, words_of_step) in enumerate(zip(steps, words(steps), strict=True), 1)
+        for number, (step, words_of_step) in enumerate(
+            zip(steps, word_steps(steps), strict=True), 1
+        )
     ]
 
 
 def make_rows(sheet: Sheet) -> list[dict[str, Any]]:
     """Return the rows of the timeline: for each step a cell for each process."""
     rows = []
-    marks_by_step = marks(sheet.conflicts)
+    marks_by_step = find_marks(sheet.conflicts)
     for number, step in enumerate(sheet.whole, start=1):
         cells: list[dict[str, Any]] = [{} for _ in range(sheet.processes)]
         for earlier, waiting in enumerate(sheet.whole[: number - 1], start=1):

@@ -19,7 +19,7 @@ from lab.recordings.cells import Cell
 from lab.recordings.recording import Count, Recording, Step
 from lab.recordings.source import file_of, hash_source
 from pginterleave import Exploration, Options, Outcome, Schedule, explore
-from pginterleave.picture.recorded import recorded_steps
+from pginterleave.picture.recorded import record_steps
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl
 from shorturl.strategies.exhibits.models import PartialCount
 from shorturl.strategies.table import Strategy
@@ -156,7 +156,7 @@ class _Recorder:
 
         Only a line of the strategy's file is named: its digest says when the line has moved.
         """
-        for recorded, step in zip(recorded_steps(schedule), schedule.timeline, strict=True):
+        for recorded, step in zip(record_steps(schedule.timeline), schedule.timeline, strict=True):
             recorded["until"] += before
             recorded["line"] = step.lineno if step.filename == self.file else 0
             path = Path(step.filename)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from lab.exceptions import NotRecorded
 from lab.races.race import Race
 from lab.recordings.cells import Cell, cells_of
-from pginterleave.picture.cells import HowItEnds, verdict
+from pginterleave.picture.cells import HowItEnds, judge_end
 
 FOLDER = Path(__file__).parent
 Step = dict[str, Any]
@@ -61,7 +61,7 @@ class RecordedSchedule:
     """A schedule that has run.
 
     `raises` says whether the violation is an exception. `outcomes` are the exceptions that the
-    processes raised, or "". A step has the fields of pginterleave's recorded_steps(), and its
+    processes raised, or "". A step has the fields of pginterleave's record_steps(), and its
     `line` in the strategy's file (0: in another file). The steps of second tries are the last ones;
     the first step of each second try has the field `alone`.
     """
@@ -115,7 +115,7 @@ class Recording:
         """How each schedule ends."""
         return [
             ScheduleEnd(
-                schedule["order"], verdict(schedule["violation"], raises=schedule["raises"])
+                schedule["order"], judge_end(schedule["violation"], raises=schedule["raises"])
             )
             for schedule in self.schedules
         ]

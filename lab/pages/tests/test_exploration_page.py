@@ -15,7 +15,7 @@ from lab.conftest import (
 from lab.pages import exploration_views
 from lab.pages.schedules import group_by_outcome
 from lab.recordings.recording import ScheduleEnd
-from pginterleave.picture.cells import verdict
+from pginterleave.picture.cells import judge_end
 
 
 def test_a_strategy_that_violates_the_invariant(client: Client) -> None:
@@ -57,7 +57,7 @@ def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
 
 
 def test_many_schedules_are_listed_in_part() -> None:
-    verdicts = [verdict("lost" if number % 3 else "", raises=False) for number in range(200)]
+    verdicts = [judge_end("lost" if number % 3 else "", raises=False) for number in range(200)]
     ends = [ScheduleEnd(f"{number:010b}", verdicts[number]) for number in range(200)]
     for group in group_by_outcome(ends, ends[199].order):
         shown = sorted([*group.listed, *group.more])

@@ -5,12 +5,12 @@ import pytest
 from lab.conftest import find_first_schedule, find_schedule, list_schedules, read_recorded
 from lab.pages.schedules import make_sheet
 from lab.recordings.recording import RecordedSchedule
-from pginterleave.picture.cells import Sheet, verdict
-from pginterleave.picture.conflicts import conflicts
+from pginterleave.picture.cells import Sheet, judge_end
+from pginterleave.picture.conflicts import find_conflicts
 from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
-from pginterleave.picture.history import prefix, transactions, waits
+from pginterleave.picture.history import cut_steps, find_transactions, find_waits
 from pginterleave.picture.layout import Path, Rect, draw
-from pginterleave.picture.wording import words
+from pginterleave.picture.wording import word_steps
 
 # Waits, errors, an isolation level, a deadlock with second tries, and a write skew.
 CELLS = (
@@ -83,13 +83,15 @@ def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
     what: str, statements: str, explained: str, in_words: str
 ) -> None:
     steps = find_first_schedule(read_recorded(what), statements, violating=bool(explained)).steps
-    texts = [f"{step['process']} {text}" for step, text in zip(steps, words(steps), strict=True)]
+    texts = [
+        f"{step['process']} {text}" for step, text in zip(steps, word_steps(steps), strict=True)
+    ]
     if in_words:
         assert in_words == "; ".join(text for text in texts if text[2:] not in ENDS)
     sent = [f"{step['process']}{step['kind'][0]}" for step in steps]
     assert explained == ", ".join(
         f"{conflict.kind} {sent[(conflict.source or 0) - 1]} {sent[conflict.target - 1]}"
-        for conflict in conflicts(steps)
+        for conflict in find_conflicts(steps)
     )
 
 
@@ -99,11 +101,11 @@ def test_a_prefix_does_not_reveal_what_follows() -> None:
     )
     asks = number_of(schedule, 2, "SELECT")
     steps = schedule.steps
-    known = prefix(steps, asks)
-    assert [(wait.first, wait.last) for wait in waits(known)] == [(asks, asks + 1)]
-    assert str(words(known, steps)[-1]) == "lock a"
-    assert {framed.end for framed in transactions(known)} == {""}
-    ends = verdict(schedule.violation, raises=False)
+    known = cut_steps(steps, asks)
+    assert [(wait.first, wait.last) for wait in find_waits(known)] == [(asks, asks + 1)]
+    assert str(word_steps(known, steps)[-1]) == "lock a"
+    assert {framed.end for framed in find_transactions(known)} == {""}
+    ends = judge_end(schedule.violation, raises=False)
     sheet = Sheet(steps, known, 2, "hits = 0", ends, [], schedule.order[asks:])
     drawing = draw(sheet, WIDE)
     assert "hits = 1" not in {text.text for text in drawing.texts}

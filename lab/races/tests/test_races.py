@@ -9,7 +9,7 @@ from lab.pages.schedules import make_sheet
 from lab.races import EVERY_RACE, OPERATIONS, RACES
 from lab.recordings.cells import LEVELS, READ_COMMITTED, Cell, cells_of, find_cell
 from lab.recordings.recording import Count, read_counts, read_recording
-from pginterleave.picture.layout import drawings
+from pginterleave.picture.layout import draw_for_screens
 from project.docs import ROOT
 from shorturl.strategies.table import Verdict
 
@@ -85,7 +85,7 @@ def test_every_violation_is_explained_on_one_screen(cell: Cell) -> None:
         sheet = make_sheet(kept, schedule, len(schedule.steps))
         if schedule.violation:
             assert sheet.conflicts, schedule.order
-        wide, _narrow = drawings(sheet)
+        wide, _narrow = draw_for_screens(sheet)
         # A second try is below the schedule, and has to be scrolled to.
         has_second_try = len(schedule.all_steps) > len(schedule.steps)
         height = wide.ends[len(schedule.steps)] if has_second_try else wide.height

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pginterleave.picture.conflicts import conflicts, dependencies, marks
+from pginterleave.picture.conflicts import find_conflicts, find_cycles, find_marks
 from pginterleave.picture.wording import Step
 
 OUT_OF_DATE = "changes no row: what it read is out of date"
@@ -30,7 +30,7 @@ def numbered(*steps: Step) -> list[Step]:
 
 
 def found(*steps: Step) -> set[tuple[str, int | None, int]]:
-    return {(each.kind, each.source, each.target) for each in conflicts(numbered(*steps))}
+    return {(each.kind, each.source, each.target) for each in find_conflicts(numbered(*steps))}
 
 
 def read(process: int, row: str = "1", **more: Any) -> Step:
@@ -56,13 +56,13 @@ def write(process: int, row: str = "1", **more: Any) -> Step:
     ],
 )
 def test_is_no_conflict(steps: list[Step]) -> None:
-    assert conflicts(numbered(*steps)) == []
+    assert find_conflicts(numbered(*steps)) == []
 
 
 def test_a_process_that_writes_nothing_is_unwritten_without_another_conflict() -> None:
     hit = numbered(read(1), read(2), write(2), step(2, "COMMIT", ""))
-    assert [(each.kind, each.target) for each in conflicts(hit)] == [("unwritten", 1)]
-    assert conflicts(numbered(read(1), write(1), read(2), write(2))) == []
+    assert [(each.kind, each.target) for each in find_conflicts(hit)] == [("unwritten", 1)]
+    assert find_conflicts(numbered(read(1), write(1), read(2), write(2))) == []
 
 
 def test_a_read_does_not_see_a_later_commit() -> None:
@@ -78,7 +78,7 @@ def test_a_check_of_one_table_and_a_write_to_another() -> None:
     hits = [
         step(process, "INSERT", "counts", subquery=True, tables=["links"]) for process in (1, 2)
     ]
-    (only,) = conflicts(numbered(*hits))
+    (only,) = find_conflicts(numbered(*hits))
     assert (only.kind, only.source, only.target) == ("elsewhere", 1, 2)
     assert only.text_at_target == "has not seen step 1: it rests on links, not on counts"
     looks = found(hits[0], read(2, tables=["counts"]), hits[1])
@@ -100,21 +100,21 @@ def test_a_read_of_a_deleted_row_is_stale() -> None:
     gone = [step(process, "DELETE", "visits", rows=2 - process) for process in (1, 2)]
     steps = (looks, gone[0], adds, gone[1])
     assert ("stale", 1, 4) in found(*steps)
-    assert OUT_OF_DATE in marks(conflicts(numbered(*steps)))[4]
+    assert OUT_OF_DATE in find_marks(find_conflicts(numbered(*steps)))[4]
 
 
 def test_a_read_between_two_commits_sees_one_of_two_writes() -> None:
     both = step(
         2, "SELECT", "links", read=[{"hits": "1", "visits": "0"}], tables=["links", "visits"]
     )
-    (torn,) = conflicts(numbered(write(1, table="links"), both, step(1, "INSERT", "visits")))
+    (torn,) = find_conflicts(numbered(write(1, table="links"), both, step(1, "INSERT", "visits")))
     assert (torn.kind, torn.source, torn.target) == ("late", 3, 2)
     assert torn.text_at_target == "has seen step 1, and not step 3"
 
 
 def test_a_killed_process_has_written_one_of_two_tables() -> None:
     hits = [step(process, "UPDATE", wrote={}, computed={"hits": "hits + 1"}) for process in (1, 2)]
-    (only,) = conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
+    (only,) = find_conflicts(numbered(hits[0], hits[1], step(2, "INSERT", "visits")))
     assert (only.kind, only.target) == ("unwritten", 1)
     assert only.text_at_target == "no write to visits follows"
 
@@ -125,8 +125,8 @@ def test_a_snapshot_is_as_old_as_the_first_query() -> None:
         read(1, in_transaction=[1]), write(2, in_transaction=[1]), read(1, in_transaction=[1]),
         write(1, in_transaction=[1]), step(1, "COMMIT", ""),
     )  # fmt: skip
-    assert conflicts(steps) == []
-    assert {each.kind for each in conflicts(steps, snapshots=True)} == {"stale", "lost"}
+    assert find_conflicts(steps) == []
+    assert {each.kind for each in find_conflicts(steps, snapshots=True)} == {"stale", "lost"}
 
 
 def test_two_rows_are_read_and_each_writes_one() -> None:
@@ -135,17 +135,17 @@ def test_two_rows_are_read_and_each_writes_one() -> None:
         step(process, "SELECT", read=[{"id": "1"}, {"id": "2"}], condition={"team": "7"})
         for process in (1, 2)
     ]
-    skew = dependencies(numbered(*both, write(1, "1"), write(2, "2")))
+    skew = find_cycles(numbered(*both, write(1, "1"), write(2, "2")))
     assert [(each.kind, each.source, each.target) for each in skew] == [
         ("skew", 1, 4), ("skew", 2, 3),
     ]  # fmt: skip
-    assert dependencies(numbered(both[0], write(1, "1"), both[1], write(2, "2"))) == []
-    assert dependencies(numbered(*both, write(1, "1"), write(2, "1"))) == []  # a lost update
+    assert find_cycles(numbered(both[0], write(1, "1"), both[1], write(2, "2"))) == []
+    assert find_cycles(numbered(*both, write(1, "1"), write(2, "1"))) == []  # a lost update
 
 
 def test_the_marks_of_the_steps() -> None:
     steps = numbered(read(1), read(2), write(1), write(2))
-    assert marks(conflicts(steps)) == {
+    assert find_marks(find_conflicts(steps)) == {
         2: ["stale read: process 1 commits a change after it"],
         3: ["lost update: overwritten by step 4"],
         4: ["rests on the stale read of step 2", "overwrites step 3"],
@@ -154,9 +154,9 @@ def test_the_marks_of_the_steps() -> None:
 
 def test_a_write_of_no_row_overwrites_nothing() -> None:
     """A compare-and-swap that failed: without a check of the row count, the hit is lost."""
-    lost = conflicts(numbered(read(1), read(2), write(1), write(2, rows=0)))
+    lost = find_conflicts(numbered(read(1), read(2), write(1), write(2, rows=0)))
     assert [each.kind for each in lost] == ["stale"]
-    assert marks(lost)[4] == [OUT_OF_DATE]
+    assert find_marks(lost)[4] == [OUT_OF_DATE]
 
 
 def test_an_addition_is_not_lost() -> None:

@@ -21,7 +21,7 @@ from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
-from .counter import Counter, counted, explored, setup, sql
+from .counter import Counter, counted, explored, replayed, setup, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -80,8 +80,9 @@ def post(where: str, client: type[DjangoClient] = Client) -> int:
 
 
 def test_two_people_post_the_same_form(interleave: Interleave, atomic_requests: None) -> None:
-    found = interleave(partial(post, "/count/"), setup=setup, invariant=counted(2))
-    drawn = found.replay(found.orders[0])
+    process = partial(post, "/count/")
+    found = interleave(process, setup=setup, invariant=counted(2))
+    drawn = replayed(found.orders[0], process, process)
     assert [step.statement().split()[0] for step in drawn.timeline] == [
         *("SELECT", "SELECT", "UPDATE", "COMMIT") * 2
     ]
@@ -113,7 +114,8 @@ def test_callbacks_run_after_the_commit_and_in_order(interleave: Interleave) -> 
             sql("SELECT 'in the transaction'")
 
     found = interleave(process, invariant=counter.anything)
-    steps = [step for step in found.replay(found.orders[-1]).timeline if step.process == 1]
+    timeline = replayed(found.orders[-1], process, process).timeline
+    steps = [step for step in timeline if step.process == 1]
     shown = [step.rows[0][0] if step.rows else step.kind for step in steps]
     assert shown == ["in the transaction", "COMMIT", "first", "second"]
     assert found.schedules == 70

@@ -64,7 +64,7 @@ def test_python_runs_in_one_process_at_a_time_when_several_continue_at_once() ->
     processes = partial(lock, 1), partial(shared, 2), partial(shared, 3)
     found = explored(*processes, split_autocommit=False)
     found.assert_safe()
-    first = found.replay("1231").timeline
+    first = replayed("1231", *processes, split_autocommit=False).timeline
     assert [(step.waited_for, step.until) for step in first[1:3]] == [((1,), 4), ((1,), 4)]
     assert together == []
 
@@ -209,5 +209,5 @@ def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
     # After a wait it reports the state from before the wait.
     reported = {each.order for each in found.violations if each.violation == "None reports 1"}
     assert reported == {"111222", "112122", "121122", "211122"}
-    waited = found.replay("112212").timeline[3]
+    waited = replayed("112212", write, report, step_timeout=2.0).timeline[3]
     assert (waited.kind, waited.waited_for, waited.until) == ("SELECT", (1,), 5)

@@ -152,7 +152,7 @@ def test_a_lock_of_the_session_is_released_in_a_step() -> None:
     one_waits = {"11112222", "11121222", "11211222", "12111222"}
     orders = one_waits | {each.translate({49: 50, 50: 49}) for each in one_waits}
     assert (found.violating, set(found.orders)) == (0, orders)
-    timeline = found.replay("12111222").timeline
+    timeline = counter.replayed("12111222", hold, hold).timeline
     assert (timeline[1].waited_for, timeline[1].until) == ((1,), 5)
     assert timeline[4].kind == "CLOSE"
 
@@ -202,9 +202,8 @@ def test_nothing_is_left_after_an_interrupted_schedule() -> None:
             assert len(sql(WAITING)) == 1
             raise KeyboardInterrupt
 
-    found = explored(*[counter.select_for_update] * 2)
     with pytest.raises(KeyboardInterrupt):
-        found.replay("112122", observe=strike)
+        counter.replayed("112122", *[counter.select_for_update] * 2, observe=strike)
 
 
 def spin() -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from pginterleave import formatting
 from pginterleave.sql import catalogue_queries, statements
-from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claim, Effect, claim, effect
+from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claim, Effect, find_claim, find_effect
 from pginterleave.sql.pg_catalog import Catalogue
-from pginterleave.sql.single_row import shape
+from pginterleave.sql.single_row import find_shape
 from pginterleave.sql.statements import kind
 
 APART = [
@@ -173,9 +173,11 @@ def test_what_a_rollback_undoes_after_an_error(
         [SimpleNamespace(kind=kind(each), sql=each, params=None) for each in statements]
         for statements in (earlier, [sql])
     )
-    options: dict[str, Any] = {"serializable": False, "commits": False}
-    assert effect(step, taken, failed=True, **options) == expected
-    assert effect(step, taken, failed=False, **options) == GLOBAL
+    options: dict[str, Any] = {"serializable": False, "commits": False, "tables": None}
+    options |= {"special": set(), "special_writes": set()}
+    before = [(other, GLOBAL) for other in taken]
+    assert find_effect(step, before, failed=True, **options) == expected
+    assert find_effect(step, before, failed=False, **options) == GLOBAL
 
 
 def test_after_an_error_no_statement_of_the_transaction_waits() -> None:
@@ -184,7 +186,7 @@ def test_after_an_error_no_statement_of_the_transaction_waits() -> None:
     step: Any = SimpleNamespace(sql="UPDATE counter SET n = 1 WHERE id = 1", params=None)
     write: Any = SimpleNamespace(kind="write")
     tables: Any = None  # not used
-    assert claim(step, write, [(failed, write)], tables) == Claim()
+    assert find_claim(step, write, [(failed, write)], tables) == Claim()
 
 
 @pytest.mark.parametrize(
@@ -254,6 +256,6 @@ def test_an_exception_without_a_text() -> None:
 
 def test_a_limit_without_a_number_is_no_error() -> None:
     """PostgreSQL refuses the statement; the parser must not fail before."""
-    found = shape("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
+    found = find_shape("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
     assert found
     assert not found.exact

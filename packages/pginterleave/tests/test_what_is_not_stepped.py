@@ -273,6 +273,6 @@ def prepares() -> None:
 def test_a_prepared_transaction_is_waited_for() -> None:
     if sql("SHOW max_prepared_transactions") == [("0",)]:
         pytest.skip("the server has no prepared transactions")
-    found = explored(prepares, counter.update_returning, invariant=counter.counted(2))
-    found.assert_safe()
-    assert any(step.waited_for for step in found.replay("11212").timeline)
+    explored(prepares, counter.update_returning, invariant=counter.counted(2)).assert_safe()
+    timeline = replayed("11212", prepares, counter.update_returning).timeline
+    assert any(step.waited_for for step in timeline)

@@ -1,11 +1,7 @@
 """Run every schedule of a race against a real PostgreSQL, and keep those with a violation.
 
-Processes that touch the same rows can take their steps in many orders. A lost update, a
-time-of-check to time-of-use error or a deadlock shows in some orders only. `explore` runs all
-orders, one after the other, on one connection per process, and checks an invariant after each. The
-code under test does not change. Nothing sleeps, and nothing depends on chance. A complete
-exploration that finds nothing is a proof for these processes and this set-up.
-
+`explore` runs processes in all orders of their steps, one order after the other, and judges how
+each ends. A complete exploration that finds nothing is a proof for these processes and this set-up.
 A *process* is a callable without arguments. It runs in a separate thread and a separate session. A
 *step* is one SQL statement, or a COMMIT or ROLLBACK that ends a transaction. A *schedule* is one
 order of all the steps, written as the process of each: `1212`. `docs/model.md` defines these terms,
@@ -13,8 +9,7 @@ and says what an exploration does not see. The README has an example.
 
     exploring.py    explore() and run_schedule(): start here; race.py is what they explore, and
                     results.py what they return
-    searching/      runs.py runs the schedules that search.py chooses; state_graph.py counts them,
-                    equivalent_orders.py and symmetry.py say which are the same
+    searching/      runs.py runs the schedules that search.py chooses; state_graph.py counts them
     judging/        judge.py by an invariant, serial_orders.py by the serial orders: end_states.py
                     reads how a schedule ended, effects.py what was done elsewhere, and
                     compared_ends.py compares both
@@ -43,8 +38,8 @@ from pginterleave.explorer_errors import (
     StepTimeout,
 )
 from pginterleave.exploring import explore, run_schedule
+from pginterleave.options import Options
 from pginterleave.processes.scheduler import MAX_PROCESSES
-from pginterleave.race import Options
 from pginterleave.results import Exploration, NotProven, Schedule
 from pginterleave.steps import Outcome, Step, Timeline
 

@@ -1,10 +1,8 @@
 """How a schedule is written: the choice of each step, and the positions of the processes.
 
-A choice says which process takes the next step, and which process a deadlock ends. It is the number
-of a process. If the step closes a deadlock with another victim, ten times the victim's number is
-added. The process is written as a digit, and the victim as a letter: in `2a` process 2 takes the
-step, and process 1 (a) is the victim. Without a letter, the victim is the process that closed the
-deadlock.
+A choice is the number of the process that takes the next step. If the step closes a deadlock whose
+victim is another process, ten times the victim's number is added. The process is written as a
+digit, and such a victim as a letter: in `2a` process 2 takes the step, and process 1 is the victim.
 """
 
 import re

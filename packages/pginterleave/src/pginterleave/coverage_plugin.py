@@ -22,16 +22,11 @@ def add_options(group: pytest.OptionGroup) -> None:
         const=".",
         help="report which lines below the folder write rows, and which were explored",
     )
+    text = f"add to what earlier runs have collected in {DATA}"
+    group.addoption("--interleave-coverage-append", action="store_true", help=text)
+    text = "fail if a smaller share of these lines was explored"
     group.addoption(
-        "--interleave-coverage-append",
-        action="store_true",
-        help=f"add to what earlier runs have collected in {DATA}",
-    )
-    group.addoption(
-        "--interleave-coverage-fail-under",
-        type=float,
-        metavar="PERCENT",
-        help="fail if a smaller share of these lines was explored",
+        "--interleave-coverage-fail-under", type=float, default=0.0, metavar="PERCENT", help=text
     )
 
 
@@ -44,6 +39,7 @@ class CoveragePlugin:
         sources = [(config.rootpath / folder).resolve() for folder in folders]
         self.recorder = Recorder(sources, config.rootpath)
         self.path = config.rootpath / DATA
+        self.required: float = config.getoption("--interleave-coverage-fail-under")
         self.is_worker = hasattr(config, "workerinput")
         appends = config.getoption("--interleave-coverage-append") and not self.is_worker
         if appends and self.path.exists():
@@ -70,18 +66,16 @@ class CoveragePlugin:
             self.config.workeroutput["interleave_coverage"] = data  # type: ignore[attr-defined]
             return
         self.path.write_text(json.dumps(data, indent=1) + "\n")
-        least = self.config.getoption("--interleave-coverage-fail-under")
-        if least is not None and data["percent"] < least and session.exitstatus == 0:
+        if data["percent"] < self.required and session.exitstatus == 0:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         data = self.recorder.data()
         terminalreporter.section("race coverage")
-        for line in race_coverage.report(data, self.config.rootpath):
+        for line in race_coverage.write_report(data, self.config.rootpath):
             terminalreporter.line(line)
-        least = self.config.getoption("--interleave-coverage-fail-under")
-        if least is not None and data["percent"] < least:
-            terminalreporter.line(f"FAIL: {least:.0f} % are required.", red=True)
+        if data["percent"] < self.required:
+            terminalreporter.line(f"FAIL: {self.required:.0f} % are required.", red=True)
 
     def pytest_unconfigure(self) -> None:
         race_coverage.recorder = None
@@ -97,5 +91,5 @@ def _note(execute: Callable[..., Any], sql: Any, params: Any, many: bool, contex
     recorder = race_coverage.recorder
     if recorder is not None:
         text = sql.as_string(context["cursor"].cursor) if hasattr(sql, "as_string") else sql
-        recorder.note(text if isinstance(text, str) else str(text), sys._getframe(1))
+        recorder.note(str(text), sys._getframe(1))
     return execute(sql, params, many, context)

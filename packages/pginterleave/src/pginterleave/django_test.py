@@ -40,10 +40,9 @@ class InterleaveMixin(SimpleTestCase):
         return Interleave()
 
     def assertNoRace(self, *functions: Any, **options: Any) -> Exploration:  # noqa: N802
-        """Fail unless the invariant holds in every schedule; return the result.
+        """Fail unless every schedule is right; return the result.
 
-        The arguments and errors are those of the fixture: see
-        `pginterleave.testing.Interleave.__call__`.
+        The arguments and errors are those of the fixture: see `testing.Interleave.__call__`.
         """
         __tracebackhide__ = True
         return self.interleave(*functions, **options)

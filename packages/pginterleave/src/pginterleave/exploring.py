@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from pginterleave import results
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
 from pginterleave.judging.serial_orders import TryAgain
+from pginterleave.options import Options
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Setup
 from pginterleave.processes.verdict import Function
-from pginterleave.race import Options, race_of
+from pginterleave.race import Race
 from pginterleave.results import AT_FIRST, Exploration, Schedule
 from pginterleave.searching.runs import Run, shrink
 from pginterleave.searching.search import Search
@@ -37,19 +39,17 @@ def explore(
 ) -> Exploration:
     """Run every schedule of the processes and return which of them are wrong.
 
-    With an `invariant`, a schedule is wrong if that does not hold afterwards. Without one, every
-    order in which the processes run one after the other is run first. A schedule is then wrong if
-    it ends as none of these orders does: in the rows of the tables that were written, and in what
-    each process returned or raised.
+    With an `invariant`, a schedule is wrong if that does not hold afterwards. Without one, it is
+    wrong if it ends as no serial order does, in the rows of the tables that were written, or in
+    what a process returned or raised. The serial orders run the processes one after the other.
 
     Args:
         processes: one to nine callables without arguments. The outcome of a process is what the
             callable returns or raises. In the same schedule it has to do the same each time.
         invariant: runs after each schedule, on the caller's connection, with the list of
-            outcomes. Returns what does not hold, or None or "" if everything holds. A failing
-            assert in the invariant is a violation too.
-        like: functions whose serial orders are compared with, instead of those of the processes:
-            a reference, one for each process. An invariant may be given besides.
+            outcomes. Returns what does not hold, or None or "", or fails with an assert.
+        like: a reference for each process: functions whose serial orders are compared with. An
+            invariant may be given besides.
         also: without an invariant, returns what is compared besides rows and outcomes, such as
             `charge.call_count` of a Mock. It is called before and after each schedule. Of numbers
             the difference counts, and of lists what was added.
@@ -57,18 +57,15 @@ def explore(
             other exception is a violation, and the invariant does not run. Without an invariant,
             other exceptions are a violation if the process raises them in no serial order.
         try_again: without an invariant, whether an outcome says that the process found nothing
-            free. It then runs once more alone before the comparison, as after an exception that
-            is expected.
+            free. It then runs once more alone before the comparison, as after an expected error.
         setup: makes the first state of the database. It runs before each schedule, on the
             caller's connection, in autocommit mode. Without setup, nothing is restored.
-        using: the alias of the database in Django's settings, or an adapter, such as
-            PsycopgDatabase.
-        isolation_level: of the processes' transactions, such as "repeatable read". By default the
-            settings decide.
-        count_all: whether to go on after a violation, to count all violations. Otherwise the search
-            stops at the first one, and looks for a simpler schedule near it. After an exception
-            that is not expected, it looks a little further for a schedule in which the invariant
-            does not hold.
+        using: the alias of a database in Django's settings, or an adapter: PsycopgDatabase.
+        isolation_level: of the processes' transactions, such as "repeatable read"; by default as
+            in the settings.
+        count_all: whether to count all violations. Otherwise the search stops at the first one,
+            and looks for a simpler schedule near it. After an exception that is not expected, it
+            looks a little further for a schedule in which the invariant does not hold.
         max_schedules: the search is truncated after so many schedules. Those with the fewest
             preemptions run first.
         max_seconds: the search is truncated after the first schedule that ends later than this. By
@@ -78,15 +75,14 @@ def explore(
     Raises:
         CannotExplore: inside a transaction, without PostgreSQL, with a limit out of range.
         StepTimeout: a process hangs; the message says where.
-        NotDeterministic: in the same schedule, a process did not do the same as the last time. Or
+        NotDeterministic: in the same schedule, a process did not do the same as the last time, or
             a schedule that was counted as equivalent has another result.
         InterleaveError: a schedule is longer than `max_steps`, or a process cannot connect.
-        Exception: an exception of `setup`, `invariant` or `observe`, with a note saying when it was
-            raised, or an exception of `on_schedule`.
+        Exception: of `on_schedule`, or of `setup`, `invariant` or `observe` with a note on when.
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    race = race_of(
+    race = Race(
         processes,
         invariant=invariant,
         like=like,
@@ -105,10 +101,11 @@ def explore(
         scheduler.reduce = catalogue.reduced = options.reduces
         while True:
             search = Search(len(race.processes), reduces=options.reduces)
-            run = Run(scheduler, search, options.observe, options.on_schedule)
+            run = Run(scheduler, search)
             truncated = run.run_all(max_schedules, max_seconds, count_all=count_all)
-            suspects = serial and run.violations and not race.like
-            if not (suspects and serial and serial.learn_again(scheduler.run_in_turn)):
+            if not serial or race.like or not run.violations:
+                break
+            if not serial.learn_again(scheduler.run_in_turn):
                 break
         counterexample = run.counterexample()
         other = run.of_other_kind(counterexample)
@@ -139,51 +136,27 @@ def explore(
         not_compared=tuple(serial.not_compared()) if serial else (),
         unobserved=tuple(catalogue.unobserved),
         unseen_commits=tuple(catalogue.unseen_commits),
-        isolation_level=isolation_level,
         unexplored=tuple(catalogue.unexplored),
-        _run=race.run,
     )
     if options.on_schedule:  # it has been called with every schedule
         results.mark_read(result)
     return result
 
 
-def run_schedule(
-    order: str,
-    processes: Sequence[Function],
-    *,
-    invariant: Invariant | None = None,
-    like: Sequence[Function] = (),
-    also: Also | None = None,
-    expected: Expected = (),
-    try_again: TryAgain | None = None,
-    setup: Setup = lambda: None,
-    using: str | Database = "default",
-    isolation_level: str = "",
-    options: Options = Options(),  # noqa: B008 - it is frozen
-) -> Schedule:
-    """Run one schedule from its written form, step for step.
+def run_schedule(order: str, processes: Sequence[Function], **arguments: Any) -> Schedule:
+    """Run one schedule from its written form, step for step, and return it.
 
     Args:
         order: the process of each step, as in `1212`, for all steps of all processes. If a step
             closes a deadlock, a letter behind the step names the victim, as in `1212a21`.
-
-    The other arguments are those of `explore`.
+        processes: as for `explore`.
+        arguments: those of `explore` that say how a schedule runs and is judged: all but
+            `count_all`, `max_schedules` and `max_seconds`.
 
     Raises:
         ImpossibleSchedule: the order is not that of a schedule of the processes.
         InterleaveError: as for `explore`.
     """
-    race = race_of(
-        processes,
-        invariant=invariant,
-        like=like,
-        also=also,
-        expected=expected,
-        try_again=try_again,
-        setup=setup,
-        using=using,
-        isolation_level=isolation_level,
-        options=options,
-    )
-    return race.run(order, options.observe)
+    race = Race(processes, **arguments)
+    with race.scheduler() as scheduler:
+        return scheduler.run_order(order)

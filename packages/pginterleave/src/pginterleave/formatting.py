@@ -34,11 +34,12 @@ def format_literal(value: object) -> str:
 
 def format_statement(sql: str, params: Any) -> str:
     """Return SQL for a reader: with its parameters, without quotes, with long column lists cut."""
-    parts, end = [], 0
+    parts = []
+    end = 0
     for constant in CONSTANT.finditer(sql):
-        parts += [_without_quotes(sql[end : constant.start()]), constant[0]]
+        parts += [_remove_quotes(sql[end : constant.start()]), constant[0]]
         end = constant.end()
-    sql = "".join([*parts, _without_quotes(sql[end:])]).strip()
+    sql = "".join([*parts, _remove_quotes(sql[end:])]).strip()
     sql = re.sub(r"^SELECT (?:\w+, ){3,}\w+ FROM", "SELECT … FROM", sql)
     if params:
         with contextlib.suppress(TypeError, ValueError, KeyError):
@@ -103,7 +104,7 @@ def _cut(parts: Sequence[str], kept: Set[int], joint: str = ", ") -> str:
     return joint.join([*shown, "…"] if len(shown) < len(parts) else shown)
 
 
-def _without_quotes(sql: str) -> str:
+def _remove_quotes(sql: str) -> str:
     """Remove the quotes of names, the table from qualified columns, and repeated white space."""
     return re.sub(r"\s+", " ", re.sub(r'"(\w+)"\."(\w+)"', r"\2", sql).replace('"', ""))
 
@@ -123,12 +124,11 @@ def format_exception(error: BaseException) -> str:
     except Exception as broken:
         message = f"(its str() raises {type(broken).__name__})"
     text = f"{type(error).__name__}: {message}".splitlines()[0]
-    lines = [(tb.f_code.co_filename, line) for tb, line in traceback.walk_tb(error.__traceback__)]
-    raised = [(filename, line) for filename, line in lines if is_user_code(filename)]
+    frames = traceback.extract_tb(error.__traceback__)
+    raised = [frame for frame in frames if is_user_code(frame.filename)]
     if not raised or is_database_error(error):
         return text
-    filename, line = raised[-1]
-    return f"{text} ({Path(filename).name}:{line})"
+    return f"{text} ({Path(raised[-1].filename).name}:{raised[-1].lineno})"
 
 
 def format_traceback(error: BaseException) -> str:

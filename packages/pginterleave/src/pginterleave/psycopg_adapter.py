@@ -32,7 +32,8 @@ class PsycopgDatabase:
     Error: type[Exception] = psycopg.Error
 
     def __init__(self, conninfo: str = "", **options: Any) -> None:
-        self.conninfo, self.options = conninfo, options
+        self.conninfo = conninfo
+        self.options = options
         self.name = (
             psycopg.conninfo.conninfo_to_dict(conninfo, **options).get("dbname") or "default"
         )
@@ -78,9 +79,9 @@ class PsycopgDatabase:
             connection.info.transaction_status in IN_TRANSACTION for connection in self._opened
         )
 
-    def new_session(self, *args: Any, **options: Any) -> Session:
+    def new_session(self, process: Any, control: Any) -> Session:
         self._caller = threading.current_thread()
-        return PsycopgSession(self, *args, **options)
+        return PsycopgSession(self, process, control)
 
     def _connect(self, **options: Any) -> "psycopg.Connection[Any]":
         return psycopg.connect(self.conninfo, **{**self.options, **options})
@@ -89,8 +90,8 @@ class PsycopgDatabase:
 class PsycopgSession(Session):
     """A process's session: the process opens and closes handles of one connection."""
 
-    def __init__(self, database: PsycopgDatabase, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, database: PsycopgDatabase, process: Any, control: Any) -> None:
+        super().__init__(process, control)
         self._database = database
         self._handle: PsycopgConnection | None = None
 
@@ -210,14 +211,13 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         return self._send(super().execute, query, params, may_split=True, **options)
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
-        session: PsycopgSession = self._checked().session
-        session.catalogue.note_limit("what executemany() sends is one step")
+        self._check_session().catalogue.note_limit("what executemany() sends is one step")
         self._send(super().executemany, query, params_seq, may_split=False, **options)
 
     def _send(
         self, send: Callable[..., Any], query: Any, params: Any, *, may_split: bool, **options: Any
     ) -> Any:
-        session: PsycopgSession = self._checked().session
+        session = self._check_session()
         sql = self._text(query)
         if statements.only_begins(sql):
             with session.begins(sql):
@@ -225,22 +225,19 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         with session.statement(sql, params, may_split=may_split) as self._step:
             result = send(query, params, **options)
             self._step.rowcount = self.rowcount
-        session.catalogue.note_rows(sql, self.rowcount, session.number)
         return result
 
     @contextlib.contextmanager
     def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        session = self._checked().session
-        text = self._text(statement)
-        step = session.statement(text, None, may_split=False)
+        step = self._check_session().statement(self._text(statement), None, may_split=False)
         with step, super().copy(statement, *args, **options) as copy:
             yield copy
-        session.catalogue.note_rows(text, -1, session.number)
 
-    def _checked(self) -> Any:
+    def _check_session(self) -> PsycopgSession:
         connection: Any = self.connection
         connection.check()
-        return connection
+        session: PsycopgSession = connection.session
+        return session
 
     def _text(self, query: Any) -> str:
         text = query.as_string(self) if hasattr(query, "as_string") else query

@@ -11,11 +11,17 @@ import pytest
 from pginterleave import coverage_plugin, results
 from pginterleave.coverage_plugin import CoveragePlugin
 from pginterleave.results import NotProven
-from pginterleave.testing import COUNT_ALL, OPTIONS, Interleave
+from pginterleave.testing import Interleave
 
 __all__ = ["Interleave"]
 
 KEY = pytest.StashKey[Interleave]()
+OPTIONS: dict[str, tuple[type, str]] = {
+    "processes": (int, "how many processes run the function, if a test gives one"),
+    "isolation_level": (str, "of the processes' transactions: 'repeatable read'"),
+    "max_schedules": (int, "truncate each search after so many schedules"),
+    "max_seconds": (float, "truncate each search after so many seconds"),
+}
 NOT_PROVEN = "not proven"
 COVERAGE = "interleave_coverage"  # the name of the plugin
 DATABASE_FIXTURES = frozenset(("db", "transactional_db", "live_server"))  # pytest-django's
@@ -26,9 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--interleave-replay", metavar="ORDER", default="", help="run only this schedule: 1212"
     )
-    for name, (kind, metavar, text) in OPTIONS.items():
-        group.addoption(_flag(name), type=kind, metavar=metavar, help=text)
-    group.addoption("--interleave-count-all", action="store_true", default=None, help=COUNT_ALL)
+    for name, (kind, text) in OPTIONS.items():
+        group.addoption(_flag(name), type=kind, help=text)
+    text = "go on after a violation, and count all violations"
+    group.addoption("--interleave-count-all", action="store_true", default=None, help=text)
     coverage_plugin.add_options(group)
 
 

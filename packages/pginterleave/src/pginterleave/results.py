@@ -1,16 +1,17 @@
 """The result of an exploration: its schedules, and whether the invariant holds in each."""
 
 import contextlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from operator import ne
 from typing import Any
 
 from pginterleave import formatting
-from pginterleave.picture import drawn_text
-from pginterleave.steps import RanSchedule, draw
+from pginterleave.picture.conflicts import find_conflicts, find_cycles, find_marks
+from pginterleave.picture.recorded import record_steps
+from pginterleave.picture.wording import Names, find_changing_columns
+from pginterleave.steps import Outcome, Timeline, draw
 
-Observe = Callable[[], object]
 AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
 
 _watchers: list[list["Exploration"]] = []
@@ -36,8 +37,20 @@ class NotProven(AssertionError):
     """No violation was found, and not every schedule was counted."""
 
 
-class Schedule(RanSchedule):
-    """A schedule that was run, which can be drawn."""
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule that was run: its `order` (`1212`), its steps, and the outcomes.
+
+    `violation` says what does not hold afterwards; it is empty if the invariant holds. If a process
+    `raises` an exception that is not expected, `violation` names the exception, and the invariant
+    was not run.
+    """
+
+    order: str
+    timeline: Timeline
+    outcomes: tuple[Outcome, ...]
+    violation: str
+    raises: bool = False
 
     @property
     def serial(self) -> bool:
@@ -48,9 +61,13 @@ class Schedule(RanSchedule):
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
-        columns = drawn_text.columns_that_change(self)
-        marks = drawn_text.marks_of_steps(self)
-        return draw(self.timeline, self.outcomes, width, columns=columns, marks=marks)
+        steps = record_steps(self.timeline)
+        changed = find_changing_columns(
+            steps, Names(steps)
+        )  # by table, the columns with several values
+        columns = {number: changed[step["table"]] for number, step in enumerate(steps, start=1)}
+        wrong = [*find_cycles(steps), *find_conflicts(steps)] if steps and self.violation else []
+        return draw(self.timeline, self.outcomes, width, columns=columns, marks=find_marks(wrong))
 
     def explain(self) -> str:
         """Return the drawing, the violation, and the tracebacks of processes that raised."""
@@ -63,33 +80,31 @@ class Schedule(RanSchedule):
 
 @dataclass(frozen=True, kw_only=True)
 class Exploration:
-    """The result of `explore`: the `orders` of the schedules that ran, and the `violations`.
+    """The result of `explore`.
 
-    `counterexample` is the shortest violating schedule. If several are as short, it is the one with
-    the fewest switches between processes, and then the first lexicographically. There are two kinds
-    of violations: a process raises an exception that is not expected, or the invariant does not
-    hold. `other` is a violating schedule of the other kind than the counterexample, or None.
-    `serial_failure` is a schedule in which the processes run one after the other and fail, too; or
-    None.
-
-    `schedules` is the number of all schedules, and `violating` the number of those that violate. In
-    `raising` of the violating ones a process raises, and in the others the invariant does not hold.
-    Without reductions all schedules ran. `truncated` says what ended the search early; it is empty
-    if the search is complete. In a truncated search, `covered` is a sentence on the schedules that
-    were certainly counted, and `left` estimates how many were left to run (0: unknown). `seconds`
-    is the time that the exploration took.
-
-    `serial` says that each schedule was compared with the serial orders, and `violating` then
-    counts those that end as none of them does. `not_compared` names columns and values that the
-    clock or chance sets.
-
-    `isolation_level` is the isolation level of the transactions, if it was given.
-
-    `limits` names parts of the processes that are not explored, as they cannot be stepped through.
-    Nothing is proven if one of the following is not empty. `unobserved` names the senders of
-    statements past the explorer. `unseen_commits` names statements that commit within their step,
-    where another session could come between. `unexplored` names orders that PostgreSQL decides by
-    chance.
+    Attributes:
+        orders: the schedules that ran. The others of all `schedules` are equivalent to one of them.
+        violations: the violating schedules that ran.
+        counterexample: the shortest violating schedule, and of several the one with the fewest
+            switches between processes, and then the first lexicographically; or None.
+        other: a violating schedule of the other kind than the counterexample, or None. One kind is
+            that a process raises an exception that is not expected, the other that the invariant
+            does not hold.
+        serial_failure: a schedule in which the processes run one after the other and fail, or None.
+        schedules: the number of all schedules that were counted.
+        violating: how many of them violate the invariant, or end as no serial order does.
+        raising: in how many of the violating ones a process raises.
+        truncated: what ended the search early; empty if the search is complete.
+        covered: a sentence on the schedules that a truncated search has certainly counted.
+        left: about how many schedules were left to run (0: unknown).
+        seconds: the time that the exploration took.
+        serial: whether each schedule was compared with the serial orders.
+        not_compared: columns and values that the clock or chance sets.
+        limits: parts of the processes that are not explored.
+        unobserved: who has sent statements past the explorer. Nothing is proven then.
+        unseen_commits: statements that commit within their step, where another session could come
+            between. Nothing is proven then.
+        unexplored: orders that PostgreSQL decides by chance. Nothing is proven then.
     """
 
     orders: tuple[str, ...]
@@ -106,11 +121,9 @@ class Exploration:
     seconds: float
     serial: bool = False
     not_compared: tuple[str, ...] = ()
-    _run: Callable[[str, Observe | None], Schedule] = field(repr=False, compare=False)
     limits: tuple[str, ...] = ()
     unobserved: tuple[str, ...] = ()
     unseen_commits: tuple[str, ...] = ()
-    isolation_level: str = ""
     unexplored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -128,39 +141,22 @@ class Exploration:
         unproven = self.unobserved or self.unseen_commits or self.unexplored
         return not (self.truncated or unproven)
 
-    def replay(self, order: str, *, observe: Observe | None = None) -> Schedule:
-        """Run one schedule again, as `run_schedule` does."""
-        return self._run(order, observe)
-
     def assert_safe(self) -> None:
         """Raise AssertionError with the counterexample drawn, or NotProven, its subclass.
 
-        Nothing is proven if not every schedule was counted, or if no process has sent anything.
-        Nothing is proven either if a process has sent statements that were not observed, or that
-        commit within their step.
+        Nothing is proven if the exploration is not `complete`, or if no process has sent anything.
         """
         __tracebackhide__ = True  # for pytest: the counterexample is enough
-        self.assert_no_violation()
-        if not self.complete:
-            raise NotProven(f"Not proven: {self}")
-
-    def assert_no_violation(self) -> None:
-        """Raise AssertionError with the counterexample drawn, or NotProven if no step was sent.
-
-        A truncated search without a violation passes. Schedules that were left out may
-        violate the invariant.
-        """
-        __tracebackhide__ = True
         if self.counterexample:
             raise AssertionError(self._failure(self.counterexample))
         if self.orders == ("",) and not self.unobserved:
             raise NotProven("Not proven: no process has sent anything to the database.")
+        if not self.complete:
+            raise NotProven(f"Not proven: {self}")
 
     def _failure(self, counterexample: Schedule) -> str:
         if serial := self.serial_failure:
-            also = (
-                " Or name the exception in `expected`, if it is correct." if serial.raises else ""
-            )
+            also = " Or name the exception in `expected`, if it is correct." * serial.raises
             sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"
             return (
                 "The processes also fail one after the other: there is no race. Check what the "
@@ -204,29 +200,22 @@ class Exploration:
 
     def _search(self) -> str:
         """Return sentences on what was run and what was not, each with a space behind it."""
-        sentences = []
-        if len(self.orders) < self.schedules:
-            ran = f"{len(self.orders)} ran; the others are equivalent, if no memory is shared"
-            sentences.append(ran)
-        if self.truncated == AT_FIRST:
-            sentences.append("The search stopped there")
-        elif self.truncated:
-            sentences.append(f"The search was truncated: {self.truncated}")
-        if self.left:
-            seconds = self.seconds * self.left / len(self.orders)
-            sentences.append(
-                f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
-            )
-        if self.covered:
-            sentences.append(self.covered)
-        if self.unobserved:
-            senders = " and ".join(self.unobserved)
-            sentences.append(f"Statements were sent past the explorer, by {senders}")
-        if self.unseen_commits:
-            sent = "; ".join(self.unseen_commits)
-            sentences.append(f"Put what commits within one step into a transaction: {sent}")
-        if self.unexplored:
-            sentences.append(f"PostgreSQL decides by chance {'; '.join(self.unexplored)}")
-        if self.complete and not self.violating:
-            sentences.append("What Python does between two statements is not interleaved")
-        return "".join(f"{sentence}. " for sentence in sentences)
+        ran = len(self.orders)
+        seconds = self.seconds * self.left / ran if self.left else 0
+        applies = {
+            f"{ran} ran; the others are equivalent, if no memory is shared": ran < self.schedules,
+            "The search stopped there": self.truncated == AT_FIRST,
+            f"The search was truncated: {self.truncated}": self.truncated not in ("", AT_FIRST),
+            f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s": self.left,
+            self.covered: self.covered,
+            f"Statements were sent past the explorer, by {' and '.join(self.unobserved)}": (
+                self.unobserved
+            ),
+            "Put what commits within one step into a transaction: "
+            f"{'; '.join(self.unseen_commits)}": self.unseen_commits,
+            f"PostgreSQL decides by chance {'; '.join(self.unexplored)}": self.unexplored,
+            "What Python does between two statements is not interleaved": (
+                self.complete and not self.violating
+            ),
+        }
+        return "".join(f"{sentence}. " for sentence in applies if applies[sentence])

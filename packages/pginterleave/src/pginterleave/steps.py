@@ -82,22 +82,6 @@ class Step:
 Timeline = tuple[Step, ...]
 
 
-@dataclass(frozen=True)
-class RanSchedule:
-    """A schedule that was run: its `order` (`1212`), its steps, and the outcomes.
-
-    `violation` says what does not hold afterwards; it is empty if the invariant holds. If a process
-    `raises` an exception that is not expected, `violation` names the exception, and the invariant
-    was not run.
-    """
-
-    order: str
-    timeline: Timeline
-    outcomes: tuple[Outcome, ...]
-    violation: str
-    raises: bool = False
-
-
 def draw(
     timeline: Timeline,
     outcomes: Sequence[Outcome],
@@ -135,33 +119,33 @@ def draw(
     lines = [["", *(f"process {number}" for number in processes), "afterwards" * observed]]
     last = ""
     for step in timeline:
-        lanes = [_wrapped(cells.get((step.number, number), ()), width) for number in processes]
+        lanes = [_wrap(cells.get((step.number, number), ()), width) for number in processes]
         # The rows afterwards, if the step has changed them.
         now = str(step.observed) if observed else ""
-        after, last = _wrapped([now], width) if now != last else [], now
+        after = _wrap([now], width) if now != last else []
+        last = now
         rows = itertools.zip_longest([str(step.number)], *lanes, after, fillvalue="")
         lines += [list(row) for row in rows]
     for number, outcome in zip(processes, outcomes, strict=True):
         if outcome.raised is not None:
             error = f"raises {formatting.format_exception(outcome.raised)}"
-            lines += [
-                ["", *("" for _ in range(1, number)), line] for line in _wrapped([error], width)
-            ]
-    margin = len(str(len(timeline))) + 2
+            lines += [[*[""] * number, line] for line in _wrap([error], width)]
+    margin = len(str(len(timeline)))
     return "\n".join(
-        (line[0].ljust(margin) + "  ".join(cell.ljust(width) for cell in line[1:])).rstrip()
+        "  ".join([line[0].ljust(margin), *(cell.ljust(width) for cell in line[1:])]).rstrip()
         for line in lines
     )
 
 
 def _at(place: str, width: int) -> str:
     """Write a line of code, without its first folders if it is longer than a lane."""
-    text, parts = f"at {place}", place.split("/")
+    text = f"at {place}"
+    parts = place.split("/")
     while len(text) > width and len(parts) > 1:
         text = f"at …/{'/'.join(parts := parts[1:])}"
     return text
 
 
-def _wrapped(texts: Sequence[str], width: int) -> list[str]:
+def _wrap(texts: Sequence[str], width: int) -> list[str]:
     lines = (textwrap.wrap(text, width, subsequent_indent="  ") or [""] for text in texts)
     return list(itertools.chain(*lines))

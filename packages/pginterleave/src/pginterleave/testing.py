@@ -1,7 +1,6 @@
 """The common part of the pytest fixture and the test case for unittest."""
 
 import contextlib
-import inspect
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,22 +8,15 @@ from typing import Any
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.judging.judge import Invariant
+from pginterleave.options import Options
 from pginterleave.processes.control import Control
 from pginterleave.processes.rows import Rows
 from pginterleave.processes.scheduler import Setup
-from pginterleave.race import Options
 from pginterleave.results import Exploration, Schedule, mark_read
 
 DEFAULT_PROCESSES = 2  # if a test gives one function
+SEARCH_LIMITS = ("count_all", "max_schedules", "max_seconds")  # arguments of `explore` alone
 
-# The options of a command line: the type, the metavar and the help of each.
-OPTIONS: dict[str, tuple[type, str, str]] = {
-    "processes": (int, "N", "how many processes run the function, if a test gives one"),
-    "isolation_level": (str, "LEVEL", "of the processes' transactions: 'repeatable read'"),
-    "max_schedules": (int, "N", "truncate each search after so many schedules"),
-    "max_seconds": (float, "S", "truncate each search after so many seconds"),
-}
-COUNT_ALL = "go on after a violation, and count all violations"
 
 Process = Callable[[], object]
 
@@ -51,7 +43,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
     ) -> None:
         self.databases = None if databases == "__all__" else databases
         self.defaults = {"count_all": False, **defaults}
-        self.replay, self.shell = replay, shell
+        self.replay = replay
+        self.shell = shell
         self.explorations: list[Exploration] = []
         self.replayed: list[Schedule] = []
         self._rows: dict[str, Rows] = {}
@@ -86,27 +79,24 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
         Args:
             functions: one for each process; or a single one, which all processes run.
+            like: a reference for each function; or a single one, for all of them.
             processes: how many processes run a single function; 2 by default.
             replay: a schedule, such as "1212": only this one runs.
-
-            like: a reference for each function; or a single one, for all of them.
 
         The other arguments are those of `explore`; `count_all` is False by default.
 
         Raises:
-            AssertionError: a schedule violates the invariant. Without a counterexample it is the
-                subclass NotProven.
+            AssertionError: a schedule is wrong. Without a counterexample it is NotProven.
             InterleaveError: as for `explore`; CannotExplore if the test runs in a transaction.
         """
         __tracebackhide__ = True
         options = {**self.defaults, **options}
         default: int = options.pop("processes", DEFAULT_PROCESSES)
-        if processes and len(functions) > 1:
-            raise CannotExplore(
-                f"processes={processes} needs one function, which all processes run."
-            )
         if len(functions) == 1:
             functions *= processes or default
+        elif processes:
+            text = f"processes={processes} needs one function, which all processes run."
+            raise CannotExplore(text)
         using = options.get("using", "default")
         put_back: list[Callable[[], None]] = []
         if isinstance(using, str):  # the counts of an adapter's connections are not known
@@ -148,7 +138,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
                 f'database: add @pytest.mark.django_db(transaction=True, databases=["{using}"]).'
             )
         database = DjangoDatabase(using)
-        Control(database, step_timeout=1.0).refuse_transaction("The test runs in a transaction of")
+        Control(database, Options()).refuse_transaction("The test runs in a transaction of")
         if using in self._rows and not self._rows[using].changed():
             return self._rows[using]
         rows = Rows(database.ask)
@@ -174,15 +164,12 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self, order: str, functions: Sequence[Process], race: dict[str, Any]
     ) -> Exploration:
         __tracebackhide__ = True
-        known = inspect.signature(run_schedule).parameters
-        kept = {name: value for name, value in race.items() if name in known}
+        kept = {name: value for name, value in race.items() if name not in SEARCH_LIMITS}
         schedule = run_schedule(order, functions, **kept)
         self.replayed.append(schedule)
         if schedule.violation:
-            wrong = (
-                "violates the invariant" if race["invariant"] else "ends as no serial order does"
-            )
-            raise AssertionError(f"Schedule {order} {wrong}:\n\n{schedule.explain()}")
+            how = "violates the invariant" if race["invariant"] else "ends as no serial order does"
+            raise AssertionError(f"Schedule {order} {how}:\n\n{schedule.explain()}")
         exploration = Exploration(
             orders=(order,),
             violations=(),
@@ -190,25 +177,19 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             violating=0,
             truncated=f"replay={order!r}",
             seconds=0.0,
-            _run=lambda order, observe: run_schedule(
-                order,
-                functions,
-                **{**kept, "options": replace(kept.get("options", Options()), observe=observe)},
-            ),
         )
         mark_read(exploration)
         return exploration
 
 
 def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
-    names = ["setup", "using", "isolation_level"]
-    kept = {name: race[name] for name in names if name in race}
-    options = race.get("options", Options())
-    kept["options"] = replace(options, observe=None, on_schedule=None)
+    names = ("setup", "using", "isolation_level")
+    arguments: dict[str, Any] = {name: race[name] for name in names if name in race}
+    options = replace(race.get("options", Options()), observe=None, on_schedule=None)
+    arguments |= {"invariant": lambda _: None, "expected": BaseException, "options": options}
     for function in {id(function): function for function in functions}.values():
         try:
-            kept |= {"invariant": lambda outcomes: None, "expected": BaseException}
-            mark_read(explore([function], **kept))
+            mark_read(explore([function], **arguments))
         except StepTimeout:
             raise
         except InterleaveError:  # the function may need the others; otherwise explore() raises it

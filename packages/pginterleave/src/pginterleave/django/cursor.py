@@ -93,7 +93,6 @@ class SteppingCursor(CursorWrapper):
         with session.statement(text, params, may_split=may_split) as self._last:
             result = send(sql, params)
             self._last.rowcount = self.cursor.rowcount
-        session.catalogue.note_rows(text, self.cursor.rowcount, session.number)
         return result
 
     def _fetch(self, method: str, *args: Any) -> list[Any]:
@@ -134,21 +133,14 @@ class SteppingCursor(CursorWrapper):
         given = dict(zip(names, args, strict=False)) | kwargs
         way = "FROM STDIN" if name == "copy_from" else "TO STDOUT"
         sql = given.get("sql") or f"COPY {given.get('table')} {way}"
-        text = self._text(sql)
-        with self._session.statement(text, None) as self._last:
-            result = copy(*args, **kwargs)
-        self._session.catalogue.note_rows(text, -1, self._session.number)
-        return result
+        with self._session.statement(self._text(sql), None) as self._last:
+            return copy(*args, **kwargs)
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        text = self._text(sql)
-        with (
-            self._session.statement(text, None) as self._last,
-            self.cursor.copy(sql, *args, **kwargs) as copying,
-        ):
-            yield copying
-        self._session.catalogue.note_rows(text, -1, self._session.number)
+        statement = self._session.statement(self._text(sql), None)
+        with statement as self._last, self.cursor.copy(sql, *args, **kwargs) as copy:
+            yield copy
 
 
 class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
@@ -158,25 +150,25 @@ class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
 # The methods of the driver that the code under test may call past Django. The steps of Django and
 # the statements of the explorer use them, too: see `Session.sending()`.
 CURSOR = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
-ENDS = ("close", "commit", "rollback", "reset", "set_isolation_level")
-TWO_PHASES = ("tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")
-CONNECTION = (*ENDS, *TWO_PHASES, "lobject", "set_client_encoding")
+ENDS = ("close", "commit", "rollback", "reset", "set_isolation_level", "set_client_encoding")
+CONNECTION = (*ENDS, "lobject", "tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")
 
 
-def _noting(base: type, name: str) -> Any:
+def _note_use_of(base: type, name: str) -> Any:
+    """Return a method that notes its use, and then does what the base class does."""
     method = getattr(base, name)
 
     @functools.wraps(method)
-    def noting(self: Any, *args: Any, **options: Any) -> Any:
+    def note_use(self: Any, *args: Any, **options: Any) -> Any:
         getattr(self, "connection", self).session.note_past()
         return method(self, *args, **options)
 
-    return noting
+    return note_use
 
 
 @functools.cache
 def _cursor_class(base: Any) -> Any:
-    return type(base.__name__, (base,), {name: _noting(base, name) for name in CURSOR})
+    return type(base.__name__, (base,), {name: _note_use_of(base, name) for name in CURSOR})
 
 
 def psycopg2_class(base: Any, session: Session) -> Any:
@@ -191,7 +183,7 @@ def psycopg2_class(base: Any, session: Session) -> Any:
         made: Any = type(base.cursor(self, name, **options, **given))
         return base.cursor(self, name, **options, cursor_factory=_cursor_class(made))
 
-    methods = {name: _noting(base, name) for name in CONNECTION}
+    methods = {name: _note_use_of(base, name) for name in CONNECTION}
     return type(base.__name__, (base,), {**methods, "cursor": cursor, "session": session})
 
 
@@ -203,6 +195,5 @@ def psycopg_class(base: Any, session: Session) -> Any:
             session.note_past()
         return base.wait(self, generator, *args, **options)
 
-    return type(
-        base.__name__, (base,), {"wait": wait, "close": _noting(base, "close"), "session": session}
-    )
+    methods = {"wait": wait, "close": _note_use_of(base, "close")}
+    return type(base.__name__, (base,), {**methods, "session": session})

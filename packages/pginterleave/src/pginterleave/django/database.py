@@ -56,14 +56,14 @@ class DjangoDatabase:
         """Return functions that query the other databases, by their aliases."""
         return {
             wrapper.alias: partial(_ask, wrapper)
-            for wrapper in other_databases(self.caller)
-            if _place(wrapper) != _place(self.caller)
+            for wrapper in _list_other_databases(self.caller)
+            if _identify(wrapper) != _identify(self.caller)
         }
 
-    def new_session(self, *args: Any, **options: Any) -> Session:
-        session = DjangoSession(self.caller, self.isolation_level, *args, **options)
-        for wrapper in other_databases(self.caller):
-            session.others.append(OtherSession(wrapper, "", *args, **options))
+    def new_session(self, process: Any, control: Any) -> Session:
+        session = DjangoSession(self.caller, self.isolation_level, process, control)
+        others = _list_other_databases(self.caller)
+        session.others = [OtherSession(wrapper, "", process, control) for wrapper in others]
         return session
 
 
@@ -75,12 +75,12 @@ def _ask(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any] | None =
         return cursor.fetchall() if cursor.description else []
 
 
-def _place(wrapper: BaseDatabaseWrapper) -> list[object]:
+def _identify(wrapper: BaseDatabaseWrapper) -> list[object]:
     """Return what tells a database from others: two aliases may name the same."""
     return [wrapper.settings_dict.get(name) for name in ("HOST", "PORT", "NAME")]
 
 
-def other_databases(caller: BaseDatabaseWrapper) -> list[BaseDatabaseWrapper]:
+def _list_other_databases(caller: BaseDatabaseWrapper) -> list[BaseDatabaseWrapper]:
     """Return the connections to the other PostgreSQL databases in Django's settings."""
     wrappers = [connections[alias] for alias in connections if alias != caller.alias]
     return [wrapper for wrapper in wrappers if wrapper.vendor == "postgresql"]
@@ -90,9 +90,9 @@ class DjangoSession(Session):
     """A process's session: each schedule has a new Django connection over the driver's."""
 
     def __init__(
-        self, caller: BaseDatabaseWrapper, isolation_level: str, *args: Any, **options: Any
+        self, caller: BaseDatabaseWrapper, isolation_level: str, process: Any, control: Any
     ) -> None:
-        super().__init__(*args, **options)
+        super().__init__(process, control)
         given = {k: v for k, v in caller.settings_dict["OPTIONS"].items() if k != "pool"}
         if isolation_level:  # of transactions that Django begins, and of single statements
             given.pop("isolation_level", None)
@@ -157,8 +157,8 @@ class DjangoSession(Session):
 class OtherSession(DjangoSession):
     """A process's session with another database, which connects when a process uses it."""
 
-    def __init__(self, caller: BaseDatabaseWrapper, *args: Any, **options: Any) -> None:
-        super().__init__(caller, *args, **options)
+    def __init__(self, caller: BaseDatabaseWrapper, *args: Any) -> None:
+        super().__init__(caller, *args)
         self.database = caller.alias
 
     def connect_at_first(self) -> None:
@@ -225,13 +225,13 @@ class SteppingWrapper(BaseDatabaseWrapper):
     def _step(self, kind: str) -> contextlib.AbstractContextManager[object]:
         if self.session is None:
             return contextlib.nullcontext()
-        if self.connection is None or self.session.connecting:
+        connection = self.connection
+        if connection is None or self.session.connecting:
             return self.session.sending()
-        if self.connection.info.transaction_status not in IN_TRANSACTION:
-            return self.session.sending()  # there is nothing to end, so nothing is sent
-        if not is_psycopg3 and self.connection.autocommit:
-            return self.session.sending()  # psycopg2 sends nothing, even after a BEGIN
-        return self.session.step(kind, kind)
+        # If there is nothing to end, nothing is sent. psycopg2 sends nothing after a BEGIN, either.
+        ends = connection.info.transaction_status in IN_TRANSACTION
+        is_sent = ends and (is_psycopg3 or not connection.autocommit)
+        return self.session.step(kind, kind) if is_sent else self.session.sending()
 
     def _commit(self) -> None:
         with self._step("COMMIT"):
@@ -242,7 +242,8 @@ class SteppingWrapper(BaseDatabaseWrapper):
             super()._rollback()  # type: ignore[misc]
 
     def _close(self) -> None:
-        session, connection = self.session, self.connection
+        session = self.session
+        connection = self.connection
         close = super()._close  # type: ignore[misc]
         if session is None:
             close()

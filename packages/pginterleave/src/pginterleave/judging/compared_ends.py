@@ -14,17 +14,17 @@ from collections.abc import Collection, Iterator
 from typing import Literal
 
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
-from pginterleave.judging.values import Leaf, Node, Path, differing, leaves
+from pginterleave.judging.values import Leaf, Node, Path, find_differing, list_leaves
 
 HASH_ROUNDS = 4  # over so many references a difference between two rows is seen
-NEW = "new"  # in place of a new id
+NEW = "new"  # instead of a new id
 MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
-Place = tuple[str, int]  # a table, or "" for the value of a process, and the number in it
+Item = tuple[str, int]  # a table, or "" for the value of a process, and the number in it
 Tokens = tuple[str, ...]  # the values of a row, with NEW for new ids
 Form = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
 # Which new rows of a table have their place in their label: the first and the last, or all.
-Places = Literal["ends", "all"]
+Marked = Literal["ends", "all"]
 
 
 class Comparison:
@@ -43,10 +43,12 @@ class Comparison:
         differ: set[Column] = set()
         for ends in ((first, second), self.states.firsts):
             for table in ends[0].rows.keys() & ends[1].rows.keys():
-                for at, name in enumerate(structure.columns[table]):
-                    values, others = (Counter(row[at] for row in end.rows[table]) for end in ends)
+                for column in structure.columns[table]:
+                    values, others = (
+                        Counter(row[column] for row in end.rows[table]) for end in ends
+                    )
                     if values != others:
-                        differ.add((table, name))
+                        differ.add(column)
         ids = self._ids()
         self.by_chance |= {
             column
@@ -56,8 +58,8 @@ class Comparison:
         ids = self._ids()
         new = {text for end in (first, second) for *_, text in self._owners(end)}
         for name, value in first.values.items():
-            parts = dict(leaves(value))
-            for path in differing(value, second.values[name]):
+            parts = dict(list_leaves(value))
+            for path in find_differing(value, second.values[name]):
                 leaf = parts.get(path)
                 is_id = isinstance(leaf, Leaf) and (_bare(leaf) in new or self._column(leaf) in ids)
                 if not is_id:
@@ -69,52 +71,51 @@ class Comparison:
         tables: Collection[str],
         ids_of: Column | None,
         ordered: Collection[str] = (),
-        places: Places = "all",
+        marked: Marked = "all",
     ) -> Form:
         """Return the labels of the rows of some tables, and of the values.
 
         A number that a process returned, and that is a new id in the column `ids_of`, stands for
         the row of this id. The labels of the new rows of the tables `ordered` have their places.
         """
-        tokens: dict[Place, object] = {}
-        edges: dict[Place, list[tuple[str, Place]]] = defaultdict(list)
+        tokens: dict[Item, object] = {}
+        edges: dict[Item, list[tuple[str, Item]]] = defaultdict(list)
         owners = self._owners(end, tables)
-        references, ids = self.states.structure.references, self._ids()
+        references = self.states.structure.references
+        ids = self._ids()
         for table in tables:
-            columns = self.states.structure.columns[table]
             for at, row in enumerate(self._rows(end, table)):
-                place = table, at
-                tokens[place] = table, self._tokens(end, table, row)
-                for name, id_ in zip(columns, row, strict=True):
-                    column = table, name
-                    if column in ids and (target := references.get(column)) and id_ is not None:
-                        owner = owners.get((*target, id_))
-                        edges[place] += [(name, owner)] if owner else []
+                item = table, at
+                tokens[item] = table, self._tokens(end, row)
+                for column, id_ in row.items():
+                    target = references.get(column) if column in ids else None
+                    if target and id_ and (owner := owners.get((*target, id_))):
+                        edges[item].append((column[1], owner))
         for table in ordered:
             new_rows = self.new_rows(end, table)
-            for number, place in enumerate(new_rows):
-                if places == "all" or number in (0, len(new_rows) - 1):
-                    tokens[place] = tokens[place], number == 0 if places == "ends" else number
+            for number, item in enumerate(new_rows):
+                if marked == "all" or number in (0, len(new_rows) - 1):
+                    tokens[item] = tokens[item], number == 0 if marked == "ends" else number
         for number, (name, value) in enumerate(end.values.items()):
-            place = "", number
+            item = "", number
             parts = []
-            for path, leaf in leaves(value):
+            for path, leaf in list_leaves(value):
                 names = self._named_by(leaf, ids_of) if isinstance(leaf, Leaf) else []
                 named = [owners[named] for named in names if named in owners]
-                edges[place] += [(repr(path), owner) for owner in named]
+                edges[item] += [(repr(path), owner) for owner in named]
                 parts.append((path, NEW if named else self._token(end, name, path, leaf)))
-            tokens[place] = parts
+            tokens[item] = parts
         labels = _labels(tokens, edges)
         rows = ((table, *sorted(labels[p] for p in labels if p[0] == table)) for table in tables)
         values = tuple(labels["", number] for number in range(len(end.values)))
         last_values = ((name, end.sequences.get(name)) for name in sorted(self.sequences))
         return (*sorted(rows), values, *last_values)
 
-    def new_rows(self, end: EndState, table: str) -> list[Place]:
+    def new_rows(self, end: EndState, table: str) -> list[Item]:
         """Return the new rows of a table in the order of their ids; none if there is only one."""
         by_id = {
-            int(value): place
-            for (name, column, value), place in self._owners(end, [table]).items()
+            int(value): item
+            for (name, column, value), item in self._owners(end, [table]).items()
             if (name, column) in self.states.structure.generated and value.isdecimal()
         }
         return [by_id[value] for value in sorted(by_id)] if len(by_id) > 1 else []
@@ -126,15 +127,12 @@ class Comparison:
         for (name, column), (target, target_column) in structure.references.items():
             if target != table or name not in end.rows or not self.new_rows(end, table):
                 continue
-            columns = structure.columns[name]
             ids = [id_column for id_column in structure.generated if id_column[0] == name]
             grew = len(end.rows[name]) > len(self.states.firsts[0].rows.get(name, []))
-            for row in end.rows[name]:
-                by_column = dict(zip(columns, row, strict=True))
-                own_ids = {id_column: by_column[id_column[1]] for id_column in ids}
+            for row in end.rows[name] if ids or not grew else ():
+                own_ids = {id_column: row[id_column] for id_column in ids}
                 is_old = all(id_ and self._id(end, of, id_) != NEW for of, id_ in own_ids.items())
-                value = by_column[column]
-                if is_old and (ids or not grew) and (target, target_column, value) in owners:
+                if is_old and (target, target_column, row[name, column]) in owners:
                     return name
         return ""
 
@@ -152,7 +150,8 @@ class Comparison:
     def differences(self, end: EndState, serial: EndState) -> Iterator[str]:
         """Yield what differs as a reader sees it; nothing if only references do."""
         for name in sorted(self.sequences):
-            at, serial_at = end.sequences.get(name), serial.sequences.get(name)
+            at = end.sequences.get(name)
+            serial_at = serial.sequences.get(name)
             if at != serial_at:
                 yield f"the sequence {name} is at {at}; one after the other it is at {serial_at}"
         for name in end.values:
@@ -172,28 +171,28 @@ class Comparison:
         kind = value.kind if isinstance(value, Node) else ""
         return {
             (kind, *path): self._token(end, name, path, leaf)
-            for path, leaf in leaves(value)
+            for path, leaf in list_leaves(value)
             if isinstance(leaf, Leaf)
         }
 
     def _row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[str]:
-        columns = self.states.structure.columns[table]
+        names = [name for _, name in self.states.structure.columns[table]]
         here, there = (
-            Counter(self._tokens(state, table, row) for row in self._rows(state, table))
+            Counter(self._tokens(state, row) for row in self._rows(state, table))
             for state in (end, serial)
         )
         missing = sorted((there - here).elements())
         for row in sorted((here - there).elements()):
             if not missing:
-                yield f"{table} has a row {_shown(columns, row)}; one after the other it has none"
+                yield f"{table} has a row {_shown(names, row)}; one after the other it has none"
                 continue
             nearest = max(missing, key=lambda candidate: sum(map(str.__eq__, candidate, row)))
             missing.remove(nearest)
-            for name, value, other in zip(columns, row, nearest, strict=True):
+            for name, value, other in zip(names, row, nearest, strict=True):
                 if value != other:
                     yield f"{table}.{name} is {value}; one after the other it is {other}"
         for row in missing:
-            yield f"{table} has no row {_shown(columns, row)}; one after the other it has one"
+            yield f"{table} has no row {_shown(names, row)}; one after the other it has one"
 
     def _rows(self, end: EndState, table: str) -> list[Row]:
         """Return the rows at the end, or, if nothing was written there, from before."""
@@ -211,25 +210,22 @@ class Comparison:
 
     def _owners(
         self, end: EndState, tables: Collection[str] | None = None
-    ) -> dict[tuple[str, str, str], Place]:
+    ) -> dict[tuple[str, str, str], Item]:
         """Return, by table, column and value, the rows with new ids."""
         ids = self._ids()
         owners = {}
         for table in end.rows if tables is None else tables:
-            for at, name in enumerate(self.states.structure.columns[table]):
-                if (table, name) in ids:
-                    for number, row in enumerate(self._rows(end, table)):
-                        value = row[at]
-                        if value and self._id(end, (table, name), value) == NEW:
-                            owners[table, name, value] = table, number
+            for number, row in enumerate(self._rows(end, table)):
+                for column, value in row.items():
+                    if column in ids and value and self._id(end, column, value) == NEW:
+                        owners[*column, value] = table, number
         return owners
 
-    def _tokens(self, end: EndState, table: str, row: Row) -> Tokens:
+    def _tokens(self, end: EndState, row: Row) -> Tokens:
         ids = self._ids()
-        columns = ((table, name) for name in self.states.structure.columns[table])
         return tuple(
             "NULL" if value is None else self._id(end, column, value) if column in ids else value
-            for column, value in zip(columns, row, strict=True)
+            for column, value in row.items()
         )
 
     def _id(self, end: EndState, column: Column, value: str) -> str:
@@ -242,10 +238,10 @@ class Comparison:
         if column in self.by_chance:
             return value if value in self.states.constant(column) else NEW
         known = end.ids if column[0] in end.rows else self.states.firsts[0].ids
-        place = known.get(column, {}).get(value)
-        if place is None:
+        number = known.get(column, {}).get(value)
+        if number is None:
             return NEW
-        return f"#{place + 1}" if column in self.states.drifting else value
+        return f"#{number + 1}" if column in self.states.drifting else value
 
     def _token(self, end: EndState, name: str, path: Path, leaf: Leaf | str) -> str:
         if any((name, path[:upto]) in self.parts_by_chance for upto in range(len(path) + 1)):
@@ -262,21 +258,21 @@ class Comparison:
 
 
 def _labels(
-    tokens: dict[Place, object], edges: dict[Place, list[tuple[str, Place]]]
-) -> dict[Place, str]:
-    labels = {place: _hash(token) for place, token in tokens.items()}
+    tokens: dict[Item, object], edges: dict[Item, list[tuple[str, Item]]]
+) -> dict[Item, str]:
+    labels = {item: _hash(token) for item, token in tokens.items()}
     back = defaultdict(list)
-    for place, targets in edges.items():
+    for item, targets in edges.items():
         for name, target in targets:
-            back[target].append((name, place))
+            back[target].append((name, item))
     for _ in range(HASH_ROUNDS if back else 0):
         labels = {
-            place: _hash(
-                labels[place],
-                sorted((name, labels[target]) for name, target in edges[place]),
-                sorted((name, labels[source]) for name, source in back[place]),
+            item: _hash(
+                labels[item],
+                sorted((name, labels[target]) for name, target in edges[item]),
+                sorted((name, labels[source]) for name, source in back[item]),
             )
-            for place in tokens
+            for item in tokens
         }
     return labels
 

@@ -15,9 +15,10 @@ class Effects:
     """Compares what a test names, to whom Django has sent mails, and what other databases hold."""
 
     def __init__(self, also: Also | None, databases: Mapping[str, EndStates]) -> None:
-        self.also, self.databases = also, databases
-        self.used: dict[str, None] = {}  # the other databases that processes have used
-        self.unread: dict[str, None] = {}  # those that no serial order has used
+        self.also = also
+        self.databases = databases
+        self.used: dict[str, None] = {}  # the other databases that serial orders have used
+        self.unread: dict[str, None] = {}  # those that only other schedules have used
         self.has_learned = False  # whether the serial orders have run
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
         self.has_mails = False
@@ -25,8 +26,8 @@ class Effects:
         self._mails = 0
 
     def begin(self) -> None:
-        self._before = _copied(self.also()) if self.also else None
-        self._mails = len(_mails())
+        self._before = _copy(self.also()) if self.also else None
+        self._mails = len(_list_mails())
 
     def note_database(self, name: str) -> None:
         """Note the use of another database, whose rows are compared if a serial order uses it."""
@@ -35,14 +36,14 @@ class Effects:
 
     def values(self) -> dict[str, Value]:
         """Return what has been added since `begin`, by name."""
-        mails = _mails()[self._mails :]
+        mails = _list_mails()[self._mails :]
         self.has_mails = self.has_mails or bool(mails)
-        recipients = "; ".join(sorted(", ".join(mail.recipients()) for mail in mails))
-        named: dict[str, object] = {RECIPIENTS: recipients}
+        recipients = sorted(", ".join(mail.recipients()) for mail in mails)
+        named: dict[str, object] = {RECIPIENTS: "; ".join(recipients)}
         for name in self.used:
-            named[f"the database {name}"] = rows_of(self.databases[name])
+            named[f"the database {name}"] = read_rows(self.databases[name])
         if self.also:
-            named["also"] = _added(self._before, _copied(self.also()))
+            named["also"] = _subtract(_copy(self.also()), self._before)
         return {name: plain_value(value) for name, value in named.items()}
 
     def limits(self) -> list[str]:
@@ -51,32 +52,33 @@ class Effects:
         return ["the text of the mails that a process sends"] * self.has_mails + calls
 
 
-def rows_of(states: EndStates) -> dict[str, list[str]]:
+def read_rows(states: EndStates) -> dict[str, list[str]]:
     """Return the rows of a database by table, without ids of sequences."""
-    everything = {}
+    rows_by_table = {}
     for table, rows in states.read_all().items():
-        known = states.structure
-        columns = [(table, column) for column in known.columns[table]]
-        ids = known.generated | {
-            column for column in columns if known.references.get(column) in known.generated
-        }
-        kept = [at for at, column in enumerate(columns) if column not in ids]
-        everything[table] = sorted(repr([row[at] for at in kept]) for row in rows)
-    return everything
+        generated = states.structure.generated
+        references = states.structure.references
+        rows_by_table[table] = sorted(
+            repr(
+                [row[column] for column in row if not generated & {column, references.get(column)}]
+            )
+            for row in rows
+        )
+    return rows_by_table
 
 
-def _mails() -> list[Any]:
+def _list_mails() -> list[Any]:
     """Return the mails that Django's tests have kept."""
     return [*getattr(sys.modules.get("django.core.mail"), "outbox", ())]
 
 
-def _copied(value: object) -> object:
+def _copy(value: object) -> object:
     """Return a copy of a list, which the processes may append to."""
     return [*value] if isinstance(value, (list, tuple)) else value
 
 
-def _added(before: Any, after: Any) -> object:
-    """Return the difference of two numbers, or what a list has more; otherwise the second value."""
+def _subtract(after: Any, before: Any) -> object:
+    """Return the difference of two numbers, or what a list has more; otherwise the first value."""
     numbers = (int, float)
     if isinstance(before, numbers) and isinstance(after, numbers) and not isinstance(after, bool):
         return after - before

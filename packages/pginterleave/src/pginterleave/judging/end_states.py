@@ -19,7 +19,7 @@ from pginterleave.processes.rows import (
 
 Ask = Callable[..., list[Any]]
 Column = tuple[str, str]
-Row = tuple[str | None, ...]
+Row = dict[Column, str | None]
 
 # The columns of each table, and whether a sequence sets their values.
 COLUMNS = """
@@ -48,7 +48,7 @@ SEQUENCES = """
 class Structure:
     """The columns of all tables, by the names of the tables."""
 
-    columns: dict[str, list[str]] = field(default_factory=dict)
+    columns: dict[str, list[Column]] = field(default_factory=dict)
     quoted: dict[str, list[str]] = field(default_factory=dict)
     tables: dict[str, str] = field(default_factory=dict)  # by the name without its schema
     generated: set[Column] = field(default_factory=set)  # by a sequence
@@ -139,12 +139,12 @@ class EndStates:
 
     def _learn(self) -> None:
         self.structure = known = Structure()
-        for table, relname, column, quoted, generated in self._ask(COLUMNS):
-            known.columns.setdefault(table, []).append(column)
+        for table, relname, name, quoted, generated in self._ask(COLUMNS):
+            known.columns.setdefault(table, []).append((table, name))
             known.quoted.setdefault(table, []).append(quoted)
             known.tables[relname] = table
             if generated:
-                known.generated.add((table, column))
+                known.generated.add((table, name))
         for table, column, other, theirs in self._ask(REFERENCES):
             known.references[table, column] = other, theirs
 
@@ -152,11 +152,7 @@ class EndStates:
         return self._ask(sql)
 
     def _values(self, rows: dict[str, list[Row]], column: Column) -> list[str | None]:
-        table, name = column
-        if table not in rows:
-            return []
-        at = self.structure.columns[table].index(name)
-        return [row[at] for row in rows[table]]
+        return [row[column] for row in rows.get(column[0], ())]
 
     def _number_ids(self, rows: dict[str, list[Row]], column: Column) -> dict[str, int]:
         """Return the ids of a column, each with its place among them."""
@@ -165,13 +161,13 @@ class EndStates:
 
     def _read(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         """Return the rows of tables, each value as PostgreSQL writes it."""
-        rows: dict[str, list[Row]] = {}
+        rows: dict[str, list[Row]] = {table: [] for table in tables}
+        names = [*rows]
         parts = []
-        names = [*tables]
         for at, table in enumerate(names):
-            rows[table] = []
-            texts = ", ".join(f"{column}::text" for column in self.structure.quoted.get(table, ()))
+            texts = ", ".join(f"{name}::text" for name in self.structure.quoted.get(table, ()))
             parts.append(f"SELECT {at}, ARRAY[{texts}]::text[] FROM ONLY {table}")  # noqa: S608
-        for at, row in self._ask(" UNION ALL ".join(parts)) if parts else ():
-            rows[names[at]].append(tuple(row))
+        for at, values in self._ask(" UNION ALL ".join(parts)) if parts else ():
+            columns = self.structure.columns.get(names[at], ())
+            rows[names[at]].append(dict(zip(columns, values, strict=True)))
         return rows

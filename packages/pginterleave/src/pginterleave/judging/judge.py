@@ -5,39 +5,36 @@ from collections.abc import Callable
 from pginterleave import formatting
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.formatting import is_database_error
-from pginterleave.processes.verdict import Verdict
+from pginterleave.processes.verdict import Judge, Verdict
 from pginterleave.steps import Outcome
 
 Invariant = Callable[[list[Outcome]], str | None]
 Expected = type[BaseException] | tuple[type[BaseException], ...]
 
 
-class InvariantJudge:
+class InvariantJudge(Judge):
     """Runs an invariant, unless a process raises an exception that is not expected."""
 
     def __init__(self, invariant: Invariant, expected: Expected) -> None:
         refuse_other_than_classes(expected)
-        self.invariant, self.expected = invariant, expected
-
-    def begin(self) -> None:
-        """Do nothing: an invariant looks at the end alone."""
-
-    def note_call(self, what: str) -> None:
-        """Do nothing: the invariant says what has to hold."""
+        self.invariant = invariant
+        self.expected = expected
 
     def judge(self, outcomes: list[Outcome], *_: object) -> Verdict:
         for number, outcome in enumerate(outcomes, start=1):
             if outcome.raised and not isinstance(outcome.raised, self.expected):
-                return Verdict(f"process {number} raises {raised(outcome.raised)}", raises=True)
-        return Verdict(violation_of(self.invariant, outcomes))
+                return Verdict(
+                    f"process {number} raises {write_error(outcome.raised)}", raises=True
+                )
+        return Verdict(find_violation(self.invariant, outcomes))
 
 
-def raised(error: BaseException) -> str:
+def write_error(error: BaseException) -> str:
     """Write an exception; the timeline shows the message of a database error at its step."""
     return type(error).__name__ if is_database_error(error) else formatting.format_exception(error)
 
 
-def violation_of(invariant: Invariant, outcomes: list[Outcome]) -> str:
+def find_violation(invariant: Invariant, outcomes: list[Outcome]) -> str:
     """Run an invariant, and return what does not hold, or ""."""
     try:
         violation = invariant(outcomes)

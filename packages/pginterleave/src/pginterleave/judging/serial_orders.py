@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.judging.compared_ends import Comparison, Form, Places
+from pginterleave.judging.compared_ends import Comparison, Form, Marked
 from pginterleave.judging.effects import Also, Effects
 from pginterleave.judging.end_states import Column, EndState, EndStates
 from pginterleave.judging.judge import (
     Expected,
     Invariant,
-    raised,
+    find_violation,
     refuse_other_than_classes,
-    violation_of,
+    write_error,
 )
-from pginterleave.judging.values import leaves, outcome_value
-from pginterleave.processes.verdict import Function, Verdict
+from pginterleave.judging.values import list_leaves, outcome_value
+from pginterleave.processes.verdict import Function, Judge, Verdict
 from pginterleave.sql.id_orders import asks_for_order, uses_sequence_value
 from pginterleave.sql.statements import words
 from pginterleave.steps import Outcome
@@ -29,7 +29,7 @@ RunInTurn = Callable[[Order], object]  # runs the processes one after the other
 BUSY_WORDS = frozenset(("nowait", "skip", "pg_try_advisory_lock", "pg_try_advisory_xact_lock"))
 
 
-class SerialJudge:
+class SerialJudge(Judge):
     """Compares the end of a schedule with the ends of the serial orders.
 
     `ask` runs a query on the caller's connection, and `others` do on the other databases that
@@ -47,7 +47,9 @@ class SerialJudge:
         others: Mapping[str, Callable[[str], list[Any]]],
     ) -> None:
         refuse_other_than_classes(expected)
-        self.expected, self.try_again, self.invariant = expected, try_again, invariant
+        self.expected = expected
+        self.try_again = try_again
+        self.invariant = invariant
         self.states = EndStates(ask)
         self.comparison = Comparison(self.states)
         other_states = {alias: EndStates(ask_other) for alias, ask_other in others.items()}
@@ -64,10 +66,7 @@ class SerialJudge:
         self._tables: frozenset[str] = frozenset()
 
     def learn(self, run_in_turn: RunInTurn, processes: int) -> None:
-        """Run every serial order, twice to find what clock and chance set.
-
-        Raises CannotExplore if there are too many orders, or if one ends differently each time.
-        """
+        """Run every serial order twice, to find what clock and chance set. Raises CannotExplore."""
         if processes > MAX_PROCESSES:
             raise CannotExplore(
                 f"{processes} processes have too many serial orders to compare with: give an "
@@ -142,7 +141,7 @@ class SerialJudge:
         self.several |= {process for process in commits if commits.count(process) > 1}
         verdict = self._compare(end, final, errors)
         if not verdict.violation and self.invariant:
-            return Verdict(violation_of(self.invariant, final))
+            return Verdict(find_violation(self.invariant, final))
         if verdict.violation and (hint := self._hint(outcomes, steps)):
             return verdict._replace(violation=f"{verdict.violation}. {hint}")
         return verdict
@@ -182,7 +181,7 @@ class SerialJudge:
             error = outcome.raised
             if error is None or isinstance(error, self.expected):
                 continue
-            text = f"process {number} raises {raised(error)}"
+            text = f"process {number} raises {write_error(error)}"
             in_orders = [
                 serial_errors[number - 1] == what for serial_errors in self.errors.values()
             ]
@@ -217,17 +216,17 @@ class SerialJudge:
         return f"{referring} refers to one of them" if referring else ""
 
     def _is_serial(
-        self, end: EndState, ordered: Sequence[str] = (), places: Places = "all"
+        self, end: EndState, ordered: Sequence[str] = (), marked: Marked = "all"
     ) -> bool:
         """Whether an end is that of a serial order, with the order of some tables' new ids."""
         for ids_of in self._variants():
-            key = ids_of, *ordered, places
+            key = ids_of, *ordered, marked
             if key not in self._forms:
                 self._forms[key] = {
-                    self.comparison.form(serial_end, self._tables, ids_of, ordered, places)
+                    self.comparison.form(serial_end, self._tables, ids_of, ordered, marked)
                     for serial_end in self.ends.values()
                 }
-            form = self.comparison.form(end, self._tables, ids_of, ordered, places)
+            form = self.comparison.form(end, self._tables, ids_of, ordered, marked)
             if form in self._forms[key]:
                 return True
         return False
@@ -290,7 +289,7 @@ def _run_alone(function: Function) -> Outcome:
 
 def _error(outcome: Outcome) -> str:
     """Return the class of an exception, and its constraint; "" if there is none."""
-    return str([*leaves(outcome_value(outcome))]) if outcome.raised else ""
+    return str([*list_leaves(outcome_value(outcome))]) if outcome.raised else ""
 
 
 def _bare(name: str) -> str:

@@ -61,32 +61,31 @@ def _value(value: Any, depth: int) -> Value:
     name = type(value).__qualname__
     models = sys.modules.get("django.db.models")
     if models and isinstance(value, models.Model):
-        return Node(name, tuple(_fields(value)))
+        return Node(name, tuple(_list_fields(value)))
     if models and isinstance(value, models.QuerySet):
         value = list(value)
-    if isinstance(value, Mapping):
-        parts = [(repr(key), _value(entry, depth + 1)) for key, entry in value.items()]
-        return Node("dict", tuple(sorted(parts, key=lambda part: part[0])))
     if isinstance(value, Set):
-        parts_of_set = (_value(element, depth + 1) for element in value)
-        return Node(name, tuple(("", element) for element in sorted(parts_of_set, key=repr)))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [field.name for field in dataclasses.fields(value)]
-        parts = [(field, _value(getattr(value, field), depth + 1)) for field in fields]
-        return Node(name, tuple(parts))
-    if isinstance(value, (list, tuple)):
-        parts = [(str(at), _value(element, depth + 1)) for at, element in enumerate(value)]
-        return Node("list" if isinstance(value, list) else name, tuple(parts))
-    if hasattr(value, "status_code") and hasattr(value, "content"):  # a response
-        fields = ["status_code", "content"]
-        parts = [(field, _value(getattr(value, field), depth)) for field in fields]
-        return Node(name, tuple(parts))
-    if getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
+        elements = sorted((_value(element, depth + 1) for element in value), key=repr)
+        return Node(name, tuple(("", element) for element in elements))
+    parts: dict[str, Any]
+    if isinstance(value, Mapping):
+        name = "dict"
+        parts = {repr(key): value[key] for key in sorted(value, key=repr)}
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    elif isinstance(value, (list, tuple)):
+        name = "list" if isinstance(value, list) else name
+        parts = {str(at): element for at, element in enumerate(value)}
+    elif hasattr(value, "status_code") and hasattr(value, "content"):  # a response
+        parts = {"status_code": value.status_code, "content": value.content}
+    elif getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
         return _value({"": name, **vars(value)}, depth + 1)
-    return Leaf(_ADDRESS.sub("", repr(value)))
+    else:
+        return Leaf(_ADDRESS.sub("", repr(value)))
+    return Node(name, tuple((part, _value(parts[part], depth + 1)) for part in parts))
 
 
-def _fields(model: Any) -> Iterator[tuple[str, Value]]:
+def _list_fields(model: Any) -> Iterator[tuple[str, Value]]:
     loaded = vars(model)
     for field in model._meta.concrete_fields:
         if field.attname in loaded:
@@ -95,20 +94,20 @@ def _fields(model: Any) -> Iterator[tuple[str, Value]]:
             yield field.attname, Leaf(text, (field.model._meta.db_table, field.column))
 
 
-def differing(value: Value, other: Value, path: Path = ()) -> Iterator[Path]:
+def find_differing(value: Value, other: Value, path: Path = ()) -> Iterator[Path]:
     """Yield the paths to the parts in which two values differ."""
     if isinstance(value, Node) and isinstance(other, Node) and value.shape() == other.shape():
         for (name, part), (_, second) in zip(value.parts, other.parts, strict=True):
-            yield from differing(part, second, (*path, name))
+            yield from find_differing(part, second, (*path, name))
     elif value != other:
         yield path
 
 
-def leaves(value: Value, path: Path = ()) -> Iterator[tuple[Path, Leaf | str]]:
+def list_leaves(value: Value, path: Path = ()) -> Iterator[tuple[Path, Leaf | str]]:
     """Yield every leaf with its path, and the kind of every value with parts."""
     if isinstance(value, Leaf):
         yield path, value
         return
     yield path, value.kind
     for name, part in value.parts:
-        yield from leaves(part, (*path, name))
+        yield from list_leaves(part, (*path, name))

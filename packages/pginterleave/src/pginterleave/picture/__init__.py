@@ -4,5 +4,5 @@
 derive facts from the data and draw nothing. `cells` puts the facts into rows, `grid` measures the
 rows and lanes, and `layout` draws them; the styles are in `static/`.
 
-As a Django app, this package serves its styles and the script for stepping.
+As a Django app, this package has the template, the styles and the script for stepping.
 """

@@ -5,23 +5,11 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-from pginterleave.picture.conflicts import (
-    CYCLE,
-    ELSEWHERE,
-    FOREIGN,
-    LATE,
-    LOST,
-    SKEW,
-    STALE,
-    UNSEEN,
-    Conflict,
-    by_step,
-    conflicts,
-    dependencies,
-)
-from pginterleave.picture.history import NEW_ROW, Lock, Wait, locks, transactions, tries, waits
-from pginterleave.picture.sentences import sentences
-from pginterleave.picture.wording import Step, short, words
+from pginterleave.picture import conflicts, history
+from pginterleave.picture.conflicts import Conflict
+from pginterleave.picture.history import History, Lock, Wait
+from pginterleave.picture.sentences import write_sentences
+from pginterleave.picture.wording import Step, shorten, word_steps
 
 WRONG, REFUSED, HOLDS = "wrong", "refused", "holds"
 SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
@@ -30,8 +18,8 @@ SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
 class HowItEnds(NamedTuple):
     """The verdict on a schedule, and the state that was `due` ("": not given).
 
-    `kind` is WRONG if the invariant does not hold and no process raised an exception. It is REFUSED
-    if a process raised an exception: its caller was told.
+    `kind` is REFUSED if a process raised an exception, and WRONG if the invariant does not hold
+    otherwise.
     """
 
     kind: str
@@ -43,7 +31,7 @@ class HowItEnds(NamedTuple):
         return SIGNS[self.kind]
 
 
-def verdict(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
+def judge_end(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
     """Return how a schedule ends, from its `violation` and from whether a process `raises`."""
     if not violation:
         return HowItEnds(HOLDS, "the invariant holds", due)
@@ -53,19 +41,19 @@ def verdict(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
 AGAIN = "again"
 AT_SOURCE = {
-    STALE: "stale read",
-    LOST: "lost update",
-    LATE: "committed later",
-    SKEW: "does not see step {}",
+    conflicts.STALE: "stale read",
+    conflicts.LOST: "lost update",
+    conflicts.LATE: "committed later",
+    conflicts.SKEW: "does not see step {}",
 }
 AT_TARGET = {
-    STALE: "rests on step {}",
-    LOST: "overwrites step {}",
-    UNSEEN: "has not seen step {}",
-    LATE: "has not seen step {}",
-    ELSEWHERE: "looks at another table than step {}",
-    FOREIGN: "written by process {}",
-    SKEW: "changes what step {} has read",
+    conflicts.STALE: "rests on step {}",
+    conflicts.LOST: "overwrites step {}",
+    conflicts.UNSEEN: "has not seen step {}",
+    conflicts.LATE: "has not seen step {}",
+    conflicts.ELSEWHERE: "looks at another table than step {}",
+    conflicts.FOREIGN: "written by process {}",
+    conflicts.SKEW: "changes what step {} has read",
 }
 
 
@@ -95,8 +83,8 @@ class Row:
 class Sheet:
     """Everything that a picture shows of a schedule, without measures.
 
-    `steps` are the `whole` schedule, or its first steps as prefix() returns them. The `verdict` and
-    the `outcomes` (the exception of each process, or "") are shown with the whole schedule only.
+    `steps` are the `whole` schedule, or its first steps, from cut_steps(). The `verdict` and the
+    `outcomes` (the exception of each process, or "") are shown with the whole schedule only.
     `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
     A step with `alone` begins the second try of a process, after all processes have ended.
     """
@@ -114,10 +102,11 @@ class Sheet:
         self.ended = len(self.steps) == len(self.whole)
         wrong = self.ended and self.steps and self.verdict.kind != HOLDS
         self.conflicts = self._conflicts(bool(wrong))
-        self.sentences = sentences(self.steps, self.whole, self.conflicts, snapshots=self.snapshots)
-        self.transactions = transactions(self.steps)
-        self.locks: list[Lock] = locks(self.steps)
-        self.waits: list[Wait] = waits(self.steps)
+        steps = History(self.steps, self.snapshots)
+        self.sentences = write_sentences(steps, self.whole, self.conflicts)
+        self.transactions = history.find_transactions(self.steps)
+        self.locks: list[Lock] = history.find_locks(self.steps)
+        self.waits: list[Wait] = history.find_waits(self.steps)
         self.rows = self._rows()
 
     @property
@@ -131,51 +120,50 @@ class Sheet:
         A process that tries again `alone` has no conflicts.
         """
         own = list(takewhile(lambda step: not step.get("alone"), self.steps))
-        cycles = dependencies(own, snapshots=self.snapshots) if own else []
+        cycles = conflicts.find_cycles(own, snapshots=self.snapshots) if own else []
         if not wrong:
             pivot = any(step["pivot"] for step in own)
-            return [conflict for conflict in cycles if conflict.kind == CYCLE or pivot]
-        explained = {conflict.target for conflict in cycles if conflict.kind == SKEW}
-        others = conflicts(own, snapshots=self.snapshots)
+            return [conflict for conflict in cycles if conflict.kind == conflicts.CYCLE or pivot]
+        explained = {conflict.target for conflict in cycles if conflict.kind == conflicts.SKEW}
+        others = conflicts.find_conflicts(own, snapshots=self.snapshots)
         return cycles + [conflict for conflict in others if conflict.target not in explained]
 
     def _rows(self) -> list[Row]:
         rows = [Row(step["process"]) for step in self.steps]
         rows += [Row(int(process)) for process in self.hidden]
         # A wait or a transaction may go on below the last row.
-        lasts = [wait.last for wait in self.waits] + [
-            transaction.last for transaction in self.transactions
-        ]
+        lasts = [wait.last for wait in self.waits]
+        lasts += [transaction.last for transaction in self.transactions]
         rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
         before = self.initial
-        for number, (step, phrase) in enumerate(
-            zip(self.steps, words(self.steps, self.whole), strict=True), 1
+        phrases = word_steps(self.steps, self.whole)
+        for row, step, phrase, sentence in zip(
+            rows, self.steps, phrases, self.sentences, strict=False
         ):
-            row = rows[number - 1]
             process = step["process"]
             until = step["until"]
-            row.title = self.sentences[number - 1]
+            row.title = sentence
             if step["waited_for"]:
                 row.add(process, phrase.sent)
                 blockers = " and ".join(map(str, step["waited_for"]))
                 row.add(process, f"waits for process {blockers}", WAIT)
-                back = rows[until - 1]
                 if until <= len(self.steps):
+                    back = rows[until - 1]
                     back.add(process, phrase.returned or ("" if phrase.error else "goes on"))
                     back.add(process, _refused(phrase.error, step["pivot"]), ERROR)
             else:
                 row.add(process, phrase.sent if phrase.error else f"{phrase}")
                 row.add(process, _refused(phrase.error, step["pivot"]), ERROR)
-            row.value = readable(step["observed"]) if step["observed"] != before else ""
+            row.value = shorten_urls(step["observed"]) if step["observed"] != before else ""
             before = step["observed"]
         for lock in self.locks:
-            if lock.mode != NEW_ROW:
+            if lock.mode != history.NEW_ROW:
                 rows[lock.first - 1].add(lock.process, lock.mode, LOCK)
-        for number in tries(self.steps):
+        for number in history.find_retries(self.steps):
             alone = ", after all have ended" * bool(self.steps[number - 1].get("alone"))
             lines = rows[number - 1].lines[rows[number - 1].process]
             lines.insert(0, CellLine(f"tries again{alone}", AGAIN))
-        for number, texts in self._marks().items():
+        for number, texts in self._mark_steps().items():
             rows[number - 1].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
         for row in rows[len(self.steps) : len(self.steps) + len(self.hidden)]:
             row.add(row.process, "?", OPEN)
@@ -184,27 +172,25 @@ class Sheet:
             raised.add(process, _refused(outcome and f"raises {outcome.partition(':')[0]}"), ERROR)
         return [*rows, raised] if raised.lines else rows
 
-    def _marks(self) -> dict[int, list[str]]:
+    def _mark_steps(self) -> dict[int, list[str]]:
         numbered_texts: list[tuple[int | None, str]] = []
         for conflict in self.conflicts:
-            at_source = AT_SOURCE.get(conflict.kind, "").format(conflict.target)
-            at_source = conflict.text_at_source if conflict.kind == CYCLE else at_source
-            at_target = (
-                AT_TARGET.get(conflict.kind, "") if conflict.source else conflict.text_at_target
-            )
-            named = conflict.source
-            if conflict.kind == FOREIGN and conflict.source:
-                named = self.steps[conflict.source - 1]["process"]
-            numbered_texts += [
-                (conflict.source, at_source),
-                (conflict.target, at_target.format(named)),
-            ]
-        return by_step(numbered_texts)
+            kind = conflict.kind
+            source = conflict.source
+            at_source = AT_SOURCE.get(kind, "").format(conflict.target)
+            at_source = conflict.text_at_source if kind == conflicts.CYCLE else at_source
+            at_target = conflict.text_at_target
+            if source:
+                named = self.steps[source - 1]["process"] if kind == conflicts.FOREIGN else source
+                at_target = AT_TARGET.get(kind, "").format(named)
+            numbered_texts.append((source, at_source))
+            numbered_texts.append((conflict.target, at_target))
+        return conflicts.group_by_step(numbered_texts)
 
 
-def readable(observed: str) -> str:
+def shorten_urls(observed: str) -> str:
     """Return the table's value with shortened URLs."""
-    return re.sub(r"https?://[^\s,;]+", lambda match: short(match[0]), observed)
+    return re.sub(r"https?://[^\s,;]+", lambda match: shorten(match[0]), observed)
 
 
 def _refused(error: str, pivot: bool = False) -> str:

@@ -1,6 +1,6 @@
 """Why a schedule violates its invariant: which step is wrong because of which other step.
 
-Call conflicts() for schedules that violate the invariant: in others, a conflict did no harm.
+Call find_conflicts() for schedules that violate the invariant: in others, a conflict did no harm.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from pginterleave.picture.history import (
     overwrites,
     same_rows,
     same_write,
-    sent,
+    sent_at,
     would_have_read,
 )
 from pginterleave.picture.wording import WRITES, Step
@@ -23,24 +23,21 @@ from pginterleave.picture.wording import WRITES, Step
 DEADLOCK = "DeadlockDetected"  # no single step causes it: the processes wait for each other
 SERIALIZATION = "SerializationFailure"
 
-STALE, LOST, UNSEEN, REFUSED, FOREIGN = "stale", "lost", "missed", "refused", "foreign"
-LATE, ELSEWHERE, UNWRITTEN = "late", "elsewhere", "unwritten"
-CYCLE, SKEW = "cycle", "skew"
+STALE = "stale"  # from a read to the write that rests on it
+LOST = "lost"  # from a write to the write that overwrote it
+UNSEEN = "missed"  # from a write to a later write whose process has not seen it
+REFUSED = "refused"  # from a write to the step that fails because of it
+FOREIGN = "foreign"  # from a write to a process's read that takes the row for its own
+LATE = "late"  # from a write to a read before its commit
+ELSEWHERE = "elsewhere"  # from a write to a write whose process has read other tables only
+UNWRITTEN = "unwritten"  # a read or a DELETE that no write follows
+CYCLE = "cycle"  # from a step of a deadlock to the step that it waits for
+SKEW = "skew"  # from a read to a write that it does not see
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """An arrow from the step `source` to the step `target`, and a text for each of them.
-
-    STALE leads from a read to the write that rests on it. LOST leads from a write to the write that
-    overwrote it. UNSEEN leads from a write to a later write whose process has not seen it. REFUSED
-    leads from a write to the step that fails because of it. FOREIGN leads from a write to the read
-    of a process that takes the row for the one that it has written. LATE leads from a write to a
-    read before its commit. ELSEWHERE leads from a write to a write whose process has read other
-    tables only. UNWRITTEN is a read or a DELETE that no write follows. CYCLE leads from a step of a
-    deadlock to the step that it waits for. SKEW leads from a read to a write that it does not see.
-    `source` is None if the conflict has one step only.
-    """
+    """An arrow from the step `source`, if there is one, to the step `target`, each with a text."""
 
     kind: str
     source: int | None
@@ -49,19 +46,16 @@ class Conflict:
     text_at_target: str
 
 
-def marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
+def find_marks(conflicts: list[Conflict]) -> dict[int, list[str]]:
     """Return the texts for each step, by its number."""
-    return by_step(
-        mark
-        for conflict in conflicts
-        for mark in (
-            (conflict.source, conflict.text_at_source),
-            (conflict.target, conflict.text_at_target),
-        )
-    )
+    texts: list[tuple[int | None, str]] = []
+    for conflict in conflicts:
+        texts.append((conflict.source, conflict.text_at_source))
+        texts.append((conflict.target, conflict.text_at_target))
+    return group_by_step(texts)
 
 
-def by_step(numbered_texts: Iterable[tuple[int | None, str]]) -> dict[int, list[str]]:
+def group_by_step(numbered_texts: Iterable[tuple[int | None, str]]) -> dict[int, list[str]]:
     texts: dict[int, list[str]] = {}
     for number, text in numbered_texts:
         if number and text and text not in texts.setdefault(number, []):
@@ -69,7 +63,7 @@ def by_step(numbered_texts: Iterable[tuple[int | None, str]]) -> dict[int, list[
     return texts
 
 
-def conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
+def find_conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
     """Return the conflicts of a schedule.
 
     `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
@@ -87,7 +81,7 @@ def _stale(history: History) -> Iterator[Conflict]:
         read = write if write["subquery"] else history.last_read(write)
         if write["kind"] not in WRITES or read is None:
             continue
-        since = sent(write) if read is write else history.read_at(read)
+        since = sent_at(write) if read is write else history.read_at(read)
         between = [
             other
             for other in history.writes_of_others(write["process"])
@@ -98,10 +92,10 @@ def _stale(history: History) -> Iterator[Conflict]:
         if not between:
             continue
         number = write["number"]
+        nothing = "fails" if write["error"] else "changes no row" if write["rows"] == 0 else ""
         text = f"rests on the stale read of step {read['number']}"
-        nothing = write["error"] or write["rows"] == 0
         if nothing:
-            text = f"{'fails' if write['error'] else 'changes no row'}: what it read is out of date"
+            text = f"{nothing}: what it read is out of date"
         if read is not write:
             stale = f"stale read: process {between[0]['process']} commits a change after it"
             yield Conflict(STALE, read["number"], number, stale, text)
@@ -137,7 +131,7 @@ def _foreign(history: History) -> Iterator[Conflict]:
             continue
         if len(step["tables"]) > 1:  # it aggregates several rows, and takes none of them
             continue
-        own = (*history.after(step), *history.writes(step["process"]))
+        own = (*history.after(step), *history.writes_of(step["process"]))
         if any(same_rows(step, write) for write in own):
             continue
         writers = [
@@ -172,9 +166,9 @@ def _late(history: History) -> Iterator[Conflict]:
     """Yield reads that come between a write and its commit, if their process writes, too."""
     for read in history.steps:
         reads = read["kind"] == "SELECT" or read["subquery"]
-        if not reads or not history.writes(read["process"]):
+        if not reads or not history.writes_of(read["process"]):
             continue
-        moment = history.read_at(read) if read["kind"] == "SELECT" else sent(read)
+        moment = history.read_at(read) if read["kind"] == "SELECT" else sent_at(read)
         for write in history.writes_of_others(read["process"]):
             during = history.done(write) < moment < history.visible(write)
             if during and (may_have_read(read, write) or would_have_read(read, write)):
@@ -194,10 +188,9 @@ def _elsewhere(history: History) -> Iterator[Conflict]:
             continue
         for other in history.writes_of_others(write["process"]):
             number = other["number"]
-            if number < write["number"] and other["table"] == write["table"]:
-                text = (
-                    f"has not seen step {number}: it rests on {looked[-1]}, not on {write['table']}"
-                )
+            table = write["table"]
+            if number < write["number"] and other["table"] == table:
+                text = f"has not seen step {number}: it rests on {looked[-1]}, not on {table}"
                 yield Conflict(ELSEWHERE, number, write["number"], "", text)
 
 
@@ -213,7 +206,7 @@ def _unwritten(history: History) -> Iterator[Conflict]:
             yield Conflict(UNWRITTEN, None, step["number"], "", "no write follows")
         for other in history.steps if history.visible(step) < NEVER else ():
             theirs, tables = (
-                {table for write in history.writes(half["process"]) for table in write["writes"]}
+                {table for write in history.writes_of(half["process"]) for table in write["writes"]}
                 for half in (other, step)
             )
             if theirs - tables and same_write(step, other):
@@ -221,11 +214,11 @@ def _unwritten(history: History) -> Iterator[Conflict]:
                 yield Conflict(UNWRITTEN, None, step["number"], "", text)
 
 
-def dependencies(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
+def find_cycles(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
     """Return the cycles of a schedule: of waits (deadlock), or of reads and writes (write skew).
 
-    PostgreSQL ends one transaction of a deadlock and, under SERIALIZABLE, one of a write skew. The
-    undone transaction does no harm, so a picture shows its cycle even if the invariant holds.
+    PostgreSQL ends one transaction of a cycle, which then does no harm: a picture shows the cycle
+    even if the invariant holds.
     """
     history = History(steps, snapshots)
     return [*_deadlocks(history), *dict.fromkeys(_skew(history))]

@@ -1,9 +1,10 @@
 """The grid of a picture: the width of its lanes, the height of its rows, and wrapped text."""
 
 import textwrap
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from pginterleave.picture.cells import LOCK, SAID, CellLine, Sheet, readable
+from pginterleave.picture.cells import LOCK, SAID, CellLine, Row, Sheet, shorten_urls
 
 CHARACTER_WIDTH = 0.605  # the width of a monospaced character, as a share of the font size
 
@@ -51,7 +52,8 @@ class Grid:
     """Where the lanes and rows of a sheet are; row 0 shows the initial value of the table."""
 
     def __init__(self, sheet: Sheet, size: Size) -> None:
-        self.sheet, self.size = sheet, size
+        self.sheet = sheet
+        self.size = size
         holds = sheet.initial or any(row.value for row in sheet.rows)
         share = ROWS_SHARE if holds else NARROW_SHARE
         unit = (size.width - size.gutter) / (sheet.processes + share)
@@ -60,41 +62,35 @@ class Grid:
         for process in range(2, sheet.processes + 1):
             left = size.gutter + (process - 1 + share) * unit
             self.lanes[process] = Lane(left, left + unit, -1)
-        self.tops, self.bottoms = self._heights()
+        measures = [*self._measure_rows()]
+        self.tops = [top for top, _ in measures]
+        self.bottoms = [bottom for _, bottom in measures]
 
     def locked(self, process: int) -> list[str]:
         """Return what a process locks; each lock has a separate column in the lane."""
         return list(dict.fromkeys(lock.on for lock in self.sheet.locks if lock.process == process))
 
     def box(self, process: int) -> tuple[float, float]:
-        lane, size = self.lanes[process], self.size
+        lane = self.lanes[process]
+        size = self.size
         locks = len(self.locked(process)) * (LOCK_WIDTH + 2)
         if lane.inner > 0:
             return lane.left + size.margin, lane.right - size.pad - locks
         return lane.left + size.pad + locks, lane.right - size.margin
 
-    def wrapped(self, line: CellLine, width: float) -> list[str]:
-        font = self.size.font if line.kind == SAID else self.size.small
-        return textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER_WIDTH)))) or [""]
-
-    def _heights(self) -> tuple[list[float], list[float]]:
-        """Return where each row begins and ends."""
+    def _measure_rows(self) -> Iterator[tuple[float, float]]:
+        """Yield where each row begins and ends."""
         size = self.size
-        tops = list[float]()
-        bottoms = list[float]()
         top = size.font * 2.1
-        for number in range(len(self.sheet.rows) + 1):
-            tops.append(top)
-            row = self.sheet.rows[number - 1] if number else None
-            value = row.value if row else readable(self.sheet.initial)
-            needed = [len(self.value_lines(value)) * size.font * 1.3]
-            for process, lines in (row.lines if row else {}).items():
-                needed.append(sum(line.height for line in self.placed(process, lines)))
-            top += max([*needed, size.font * 1.3]) + size.pad * 2
-            bottoms.append(top)
-        return tops, bottoms
+        for row in (Row(0, value=shorten_urls(self.sheet.initial)), *self.sheet.rows):
+            needed = [size.font * 1.3, len(self.value_lines(row.value)) * size.font * 1.3]
+            for process, lines in row.lines.items():
+                needed.append(sum(line.height for line in self.place_lines(process, lines)))
+            bottom = top + max(needed) + size.pad * 2
+            yield top, bottom
+            top = bottom
 
-    def placed(self, process: int, lines: list[CellLine]) -> list[Placed]:
+    def place_lines(self, process: int, lines: list[CellLine]) -> list[Placed]:
         """Return the lines of a cell; a lock's mode is put beside the first line if it fits."""
         left, right = self.box(process)
         width = right - left - 2 * self.size.pad
@@ -106,7 +102,7 @@ class Grid:
                 placed[0] = placed[0]._replace(beside=line.text)
                 continue
             font = self.size.font if line.kind == SAID else self.size.small
-            texts = self.wrapped(line, width)
+            texts = textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER_WIDTH)))) or [""]
             placed += [Placed(text, line.kind, font * 1.3) for text in texts]
         return placed
 
@@ -115,12 +111,14 @@ class Grid:
         return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER_WIDTH))))
 
     def verdict_lines(self) -> list[tuple[str, str, float]]:
+        if not self.sheet.ended:
+            return []
         verdict = self.sheet.verdict
         size = self.size
         lines = list[tuple[str, str, float]]()
         texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
         texts += [(f"Due: {verdict.due}", "due", size.small)] if verdict.due else []
-        for text, style, font in texts if self.sheet.ended else ():
+        for text, style, font in texts:
             characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER_WIDTH)
             lines += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
         return lines

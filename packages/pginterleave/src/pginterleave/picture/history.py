@@ -1,6 +1,7 @@
 """The steps of a schedule as a history: when each took effect, and on which rows."""
 
-from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 from pginterleave.picture.wording import WRITES, Names, Step
 
@@ -39,7 +40,7 @@ class History:
         for earlier in reversed(self.before(step)) if self.snapshots else ():
             if earlier["kind"] in ENDS:
                 break
-            moment = sent(earlier)
+            moment = sent_at(earlier)
         return moment
 
     def before(self, step: Step) -> list[Step]:
@@ -52,15 +53,15 @@ class History:
         later = self.steps[step["number"] :]
         return [other for other in later if other["process"] == step["process"]]
 
-    def writes(self, process: int) -> list[Step]:
-        """Return the steps of a process whose writes were committed."""
-        return [step for step in self._lasting() if step["process"] == process]
+    def writes(self) -> list[Step]:
+        """Return the steps whose writes were committed."""
+        return [step for step in self.steps if self.visible(step) < NEVER]
+
+    def writes_of(self, process: int) -> list[Step]:
+        return [step for step in self.writes() if step["process"] == process]
 
     def writes_of_others(self, process: int) -> list[Step]:
-        return [step for step in self._lasting() if step["process"] != process]
-
-    def _lasting(self) -> list[Step]:
-        return [step for step in self.steps if self.visible(step) < NEVER]
+        return [step for step in self.writes() if step["process"] != process]
 
     def last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
@@ -70,11 +71,9 @@ class History:
             if same_rows(step, write):
                 if step["kind"] == "SELECT":
                     return step
-                pairs = [(row, other_row) for row in _rows(step) for other_row in _rows(write)]
                 same = any(
                     row.get(name, "") == other_row.get(name)
-                    for row, other_row in pairs
-                    for name in ROW
+                    for row, other_row, name in product(_rows(step), _rows(write), ROW)
                 )
                 if step["kind"] == "INSERT" and not same:
                     continue  # a new row, and a different one as far as is known
@@ -83,7 +82,7 @@ class History:
         return None
 
 
-def sent(step: Step) -> Moment:
+def sent_at(step: Step) -> Moment:
     return step["number"], 0, step["number"]
 
 
@@ -110,10 +109,8 @@ def same_rows(step: Step, other: Step) -> bool:
 
 def same_write(step: Step, other: Step) -> bool:
     """Return whether two statements write the same columns of a table."""
-    names = ("kind", "table", "computed")
-    return all(step[name] == other[name] for name in names) and set(step["wrote"]) == set(
-        other["wrote"]
-    )
+    same = all(step[name] == other[name] for name in ("kind", "table", "computed"))
+    return same and set(step["wrote"]) == set(other["wrote"])
 
 
 def _rows(step: Step) -> list[dict[str, str | None]]:
@@ -126,11 +123,9 @@ def _rows(step: Step) -> list[dict[str, str | None]]:
 
 
 def _agree(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool:
-    shared = set(row) & set(other_row)
-    identity = shared & set(ROW)
-    if identity:
-        return any(row[column] == other_row[column] for column in identity)
-    return all(row[column] == other_row[column] for column in shared)
+    equal = {column: row[column] == other_row[column] for column in row.keys() & other_row.keys()}
+    identity = [equal[column] for column in ROW if column in equal]
+    return any(identity) if identity else all(equal.values())
 
 
 def overwrites(read: Step, first: Step, second: Step) -> bool:
@@ -150,8 +145,7 @@ ENDS = ("COMMIT", "ROLLBACK")
 NEW_ROW = "new row"  # other processes do not see it until the transaction that inserted it ends
 
 
-@dataclass(frozen=True)
-class Transaction:
+class Transaction(NamedTuple):
     """A transaction, from its first step to its last; `end` is COMMIT, ROLLBACK or "" (open)."""
 
     process: int
@@ -160,8 +154,7 @@ class Transaction:
     end: str
 
 
-@dataclass(frozen=True)
-class Lock:
+class Lock(NamedTuple):
     """A lock that a process holds: its `mode`, and the name of the locked object, `on`."""
 
     process: int
@@ -171,8 +164,7 @@ class Lock:
     on: str
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """A step that waits for other processes, until the step `last`."""
 
     process: int
@@ -181,14 +173,14 @@ class Wait:
     waited_for: tuple[int, ...]
 
 
-def prefix(steps: list[Step], number: int) -> list[Step]:
+def cut_steps(steps: list[Step], number: int) -> list[Step]:
     """Return the first steps as they were at that time: a waiting step stays waiting."""
     unknown = {"until": number + 1, "result": "", "read": [], "error": "", "message": "", "rows": 1,
                "pivot": False}  # fmt: skip
     return [{**step, **unknown} if step["until"] > number else step for step in steps[:number]]
 
 
-def transactions(steps: list[Step]) -> list[Transaction]:
+def find_transactions(steps: list[Step]) -> list[Transaction]:
     """Return the transactions of more than one statement, in the order in which they end."""
     ended: list[Transaction] = []
     since: dict[int, int] = {}
@@ -204,7 +196,7 @@ def transactions(steps: list[Step]) -> list[Transaction]:
     ]
 
 
-def waits(steps: list[Step]) -> list[Wait]:
+def find_waits(steps: list[Step]) -> list[Wait]:
     return [
         Wait(step["process"], row, step["until"], tuple(step["waited_for"]))
         for row, step in enumerate(steps, start=1)
@@ -212,7 +204,7 @@ def waits(steps: list[Step]) -> list[Wait]:
     ]
 
 
-def tries(steps: list[Step]) -> set[int]:
+def find_retries(steps: list[Step]) -> set[int]:
     """Return the steps that begin a retry: after an error, or with `alone`."""
     retries = set[int]()
     begun = dict[int, Step]()  # the first step of each open transaction
@@ -233,7 +225,7 @@ def tries(steps: list[Step]) -> set[int]:
     return retries
 
 
-def locks(steps: list[Step]) -> list[Lock]:
+def find_locks(steps: list[Step]) -> list[Lock]:
     """Return the locks that are held for longer than the statement that takes them.
 
     There is one lock for each process and object, with the mode of the first statement.
@@ -244,25 +236,22 @@ def locks(steps: list[Step]) -> list[Lock]:
         mode = step["lock"] or (NEW_ROW if step["kind"] == "INSERT" else "")
         first = step["until"]
         holds = first <= len(steps) and step["process"] in steps[first - 1]["in_transaction"]
-        if (
-            not mode
-            or step["error"]
-            or not holds
-            or (step["rows"] == 0 and step["lock"] != "advisory")
-        ):
+        has_none = step["rows"] == 0 and mode != "advisory"
+        if not mode or step["error"] or not holds or has_none:
             continue
         on = step["lock_name"] if mode == "advisory" else names.of(step)
         on = step["table"] if step["kind"] == "LOCK" else on
-        lock = Lock(step["process"], first, released(steps, row), mode, on)
+        lock = Lock(step["process"], first, find_release(steps, row), mode, on)
         before = held.get((lock.process, on))
         if before is None or before.last < lock.first:
             held[lock.process, on] = lock
     return list(held.values())
 
 
-def released(steps: list[Step], number: int) -> int:
+def find_release(steps: list[Step], number: int) -> int:
     """Return the step that releases the locks of step `number`: a transaction's end or an error."""
-    process, savepoints = steps[number - 1]["process"], list[int]()
+    process = steps[number - 1]["process"]
+    savepoints = list[int]()
     for row, step in enumerate(steps, start=1):
         if step["process"] != process:
             continue

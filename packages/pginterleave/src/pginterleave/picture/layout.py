@@ -1,13 +1,13 @@
-"""The drawing of a schedule: rectangles, lines and text, in user units of SVG."""
+"""The drawing of a schedule: rectangles, lines and text, in user units of SVG.
+
+The template `pginterleave/drawing.svg` writes a drawing as an SVG element.
+"""
 
 from dataclasses import dataclass, field
-from html import escape
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from pginterleave.picture.cells import LOCK, SAID, Sheet, readable
+from pginterleave.picture.cells import LOCK, SAID, Sheet, shorten_urls
 from pginterleave.picture.grid import DENSE, LOCK_WIDTH, MAX_WIDE_HEIGHT, NARROW, WIDE, Grid, Size
-
-HEADS = ("flow", "wait", "bad")  # the kinds of arrowheads
 
 
 class Rect(NamedTuple):
@@ -46,6 +46,7 @@ class Drawing:
     `ends` is the height of the picture by the number of steps that it shows.
     """
 
+    arrowheads: ClassVar = ("flow", "wait", "bad")
     size: Size
     kind: str  # of the verdict; "" if the picture does not show it
     height: float = 0
@@ -57,7 +58,7 @@ class Drawing:
     ends: list[float] = field(default_factory=list)
 
 
-def drawings(sheet: Sheet) -> list[Drawing]:
+def draw_for_screens(sheet: Sheet) -> list[Drawing]:
     """Return two drawings of a sheet: for a window, and for a phone."""
     wide = draw(sheet, WIDE)
     return [wide if wide.height < MAX_WIDE_HEIGHT else draw(sheet, DENSE), draw(sheet, NARROW)]
@@ -81,21 +82,20 @@ class _Layout(Grid):
         self._verdict()
 
     def _lanes(self) -> None:
-        drawing, size = self.drawing, self.size
+        drawing = self.drawing
+        size = self.size
         drawing.height = self.bottoms[-1] + size.pad
         if lines := self.verdict_lines():
             drawing.height += sum(font * 1.3 for *_, font in lines) + size.pad * 2
         # The verdict is hidden until the last step is shown.
         taken = len(self.sheet.steps)
         drawing.ends = [*self.bottoms[:taken], drawing.height]
-        short = size is NARROW
-        for process, lane in self.lanes.items():
-            title = f"{'P' if short else 'process '}{process}"
+        name = "P" if size is NARROW else "process "
+        titles = [(f"{name}{process}", lane) for process, lane in self.lanes.items()]
+        for title, lane in [*titles, ("rows", self.row_lane)]:
             middle = (lane.left + lane.right) / 2
             drawing.heads.append(Text(middle, size.font * 1.2, title, "head", "middle"))
-        middle = (self.row_lane.left + self.row_lane.right) / 2
-        drawing.heads.append(Text(middle, size.font * 1.2, "rows", "head", "middle"))
-        for row in range(1, len(self.sheet.steps) + len(self.sheet.hidden) + 1):
+        for row in range(1, taken + len(self.sheet.hidden) + 1):
             y = self.middle(row) + size.small * 0.36
             drawing.texts.append(Text(size.gutter - 3, y, str(row), "number", "end"))
             d = f"M{size.gutter} {self.tops[row]:.1f}H{size.width}"
@@ -112,9 +112,8 @@ class _Layout(Grid):
             if lane.inner < 0:
                 left, right = lane.left + 3, lane.right - size.margin + 3
             top, bottom = self.tops[transaction.first] + 1, self.bottoms[last] - 1
-            title = (
-                f"transaction of process {transaction.process}, {transaction.end or 'still open'}"
-            )
+            end = transaction.end or "still open"
+            title = f"transaction of process {transaction.process}, {end}"
             style = f"transaction {transaction.end.lower() or 'open'}"
             box = Rect(left, top, right - left, bottom - top, style, transaction.first, title)
             self.drawing.below.append(box)
@@ -127,7 +126,8 @@ class _Layout(Grid):
             if self.tops[last] > top:
                 gap = Rect(left, top, right - left, self.tops[last] - top, "waiting", wait.first)
                 self.drawing.below.append(gap)
-            start, y = self.inner_edge(wait.process), self.middle(wait.first)
+            start = self.inner_edge(wait.process)
+            y = self.middle(wait.first)
             for other in wait.waited_for:
                 end = self.inner_edge(other)
                 self._line(start, y, end, y, "for-whom", wait.first, "wait")
@@ -144,18 +144,22 @@ class _Layout(Grid):
 
     def _values(self) -> None:
         """Draw the table's value whenever it changes, with an arrow for each read and write."""
-        size, lane, rows = self.size, self.row_lane, self.sheet.rows
+        size = self.size
+        lane = self.row_lane
+        rows = self.sheet.rows
         left, right = lane.left + size.pad, lane.right - size.pad
         center = (left + right) / 2
-        values = {0: readable(self.sheet.initial)} if self.sheet.initial else {}
+        values = {0: shorten_urls(self.sheet.initial)} if self.sheet.initial else {}
         values |= {number: row.value for number, row in enumerate(rows, 1) if row.value}
         for number, value in values.items():
-            lines, y = self.value_lines(value), self.middle(number)
+            lines = self.value_lines(value)
+            y = self.middle(number)
             if number:
                 process = rows[number - 1].process
                 edge = right if self.lanes[process].inner < 0 else left
                 self._line(self.inner_edge(process), y, edge, y, "flow", number, "flow")
-            top, height = self.tops[number] + size.pad / 2, len(lines) * size.font * 1.3 + size.pad
+            top = self.tops[number] + size.pad / 2
+            height = len(lines) * size.font * 1.3 + size.pad
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
             for index, text in enumerate(lines):
                 at = y + size.font * (0.36 + 1.3 * index)
@@ -163,7 +167,8 @@ class _Layout(Grid):
         for number, step in enumerate(self.sheet.steps, start=1):
             reads = step["kind"] == "SELECT" and step["table"] and not step["error"]
             if reads and step["until"] == number not in values:
-                y, sides = self.middle(number), self.box(step["process"])
+                y = self.middle(number)
+                sides = self.box(step["process"])
                 edge = sides[1] if self.lanes[step["process"]].inner > 0 else sides[0]
                 self._line(center, y, edge, y, "flow", number, "flow")
 
@@ -172,7 +177,7 @@ class _Layout(Grid):
         for number, row in enumerate(self.sheet.rows, start=1):
             for process, lines in row.lines.items():
                 left, right = self.box(process)
-                placed = self.placed(process, lines)
+                placed = self.place_lines(process, lines)
                 height = sum(line.height for line in placed) + size.pad
                 style = "step" if process == row.process else "step back"
                 style += "".join(f" has-{line.kind}" for line in lines if line.kind != SAID)
@@ -202,8 +207,11 @@ class _Layout(Grid):
             self.drawing.above.append(bar)
 
     def _verdict(self) -> None:
-        size, drawing, kind = self.size, self.drawing, self.sheet.verdict.kind
-        y, lines = self.bottoms[-1] + size.pad, self.verdict_lines()
+        size = self.size
+        drawing = self.drawing
+        kind = self.sheet.verdict.kind
+        y = self.bottoms[-1] + size.pad
+        lines = self.verdict_lines()
         if lines:
             height = drawing.height - y - 1
             width = size.width - size.gutter - 2
@@ -230,61 +238,6 @@ class _Layout(Grid):
                 bend, to_bend = x + (to_x - x) * 0.5, to_x - (to_x - x) * 0.5
                 y, to_y = y + self.size.font * 0.5, to_y - self.size.font * 0.5
             curve = f"C{bend:.1f} {y:.1f} {to_bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
-            style, step = f"conflict {conflict.kind}", max(conflict.source, conflict.target)
+            style = f"conflict {conflict.kind}"
+            step = max(conflict.source, conflict.target)
             self.drawing.arrows.append(Path(f"M{x:.1f} {y:.1f}{curve}", style, step, "bad"))
-
-
-def svg(drawing: Drawing, described: str) -> str:
-    """Return the drawing as an SVG element; `described` is its text alternative."""
-    name = drawing.size.name
-    width, height = f"{drawing.size.width:.0f}", f"{drawing.height:.0f}"
-    ends = " ".join(f"{end:.1f}" for end in drawing.ends)
-    heads = [
-        f'<marker id="{head}-{name}" class="arrowhead {head}" viewBox="0 0 8 8" refX="7" '
-        'refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto">'
-        '<path d="M0 0L8 4L0 8z"/></marker>'
-        for head in HEADS
-    ]
-    below = [
-        _rectangle(shape) if isinstance(shape, Rect) else _path(shape, name)
-        for shape in drawing.below
-    ]
-    lines = [
-        f'<svg class="picture {drawing.size.name} {drawing.kind}" '
-        f'viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(described)}" data-ends="{ends}">',
-        f'<defs>\n<clipPath id="taken-{name}"><rect width="{width}" height="{height}"/></clipPath>',
-        *heads,
-        "</defs>",
-        *map(_text, drawing.heads),
-        f'<g clip-path="url(#taken-{name})">',
-        *below,
-        "</g>",
-        *(_path(arrow, name, f' data-step="{arrow.step}"') for arrow in drawing.arrows),
-        f'<g clip-path="url(#taken-{name})">',
-        *map(_rectangle, drawing.above),
-        *map(_text, drawing.texts),
-        "</g>\n</svg>",
-    ]
-    return "\n".join(lines)
-
-
-def _text(text: Text) -> str:
-    return (
-        f'<text class="{text.style}" x="{text.x:.1f}" y="{text.y:.1f}" '
-        f'text-anchor="{text.anchor}">{escape(text.text)}</text>'
-    )
-
-
-def _path(path: Path, name: str, more: str = "") -> str:
-    head = f' marker-end="url(#{path.head}-{name})"' if path.head else ""
-    return f'<path class="{path.style}"{more} d="{path.d}"{head}/>'
-
-
-def _rectangle(rect: Rect) -> str:
-    step = f' data-step="{rect.step}"' if rect.step else ""
-    title = f"<title>{escape(rect.title)}</title>" if rect.title else ""
-    return (
-        f'<rect class="{rect.style}" x="{rect.x:.1f}" y="{rect.y:.1f}" width="{rect.width:.1f}" '
-        f'height="{rect.height:.1f}" rx="4"{step}>{title}</rect>'
-    )

@@ -7,44 +7,36 @@ from typing import Any, NamedTuple
 
 from pginterleave.formatting import format_place
 from pginterleave.picture.wording import WRITES
-from pginterleave.steps import RanSchedule, Step
+from pginterleave.steps import Step, Timeline
 
 
-def recorded_step(step: Step) -> dict[str, Any]:
-    """Return what a picture shows of a step, without the other processes.
+def record_steps(timeline: Timeline) -> list[dict[str, Any]]:
+    """Return what a picture shows of each step.
 
-    The keys are `process`, `sql` (for a reader), `until`, `waited_for`, `result`, `error` and
-    `message` (both can be empty), `pivot` (whether PostgreSQL ended the transaction as the pivot of
-    a write skew), `rows` (how many were returned or changed), `where` (the file and line that sent
-    the step), and the keys of column_values().
+    Besides the keys of read_columns(), `pivot` says whether PostgreSQL ended the transaction as
+    the pivot of a write skew, `rows` how many rows were returned or changed, `where` which line of
+    code sent the step, and `in_transaction` which processes are in a transaction after it.
     """
-    return {
-        "process": step.process,
-        "sql": step.statement(),
-        "until": step.until,
-        "waited_for": step.waited_for,
-        "result": step.result(),
-        "error": step.error,
-        "message": step.message,
-        "pivot": "as a pivot" in step.detail,
-        "rows": step.rowcount,
-        "where": format_place(step.filename, step.lineno) if step.filename else "",
-        **column_values(step),
-    }
-
-
-def recorded_steps(schedule: RanSchedule) -> list[dict[str, Any]]:
-    """Return the steps; `in_transaction` lists the processes in a transaction after each."""
     recorded = []
-    inside = dict[int, bool]()
-    for step in schedule.timeline:
-        returned = [other for other in schedule.timeline if other.until == step.number]
+    inside = dict[int, bool]()  # whether a process is in a transaction
+    for step in timeline:
+        returned = [other for other in timeline if other.until == step.number]
         inside |= {other.process: other.in_transaction for other in returned}
         if step.until > step.number:  # it waits, and keeps the locks of its transaction
             inside[step.process] = True
         recorded.append(
             {
-                **recorded_step(step),
+                "process": step.process,
+                "sql": step.statement(),
+                "until": step.until,
+                "waited_for": step.waited_for,
+                "result": step.result(),
+                "error": step.error,
+                "message": step.message,
+                "pivot": "as a pivot" in step.detail,
+                "rows": step.rowcount,
+                "where": format_place(step.filename, step.lineno) if step.filename else "",
+                **read_columns(step),
                 "observed": "" if step.observed is None else str(step.observed),
                 "in_transaction": [process for process, is_in in inside.items() if is_in],
             }
@@ -67,19 +59,17 @@ Tokens = list[str | Value]
 Columns = dict[str, str | None]
 
 
-def column_values(step: Step) -> dict[str, Any]:
+def read_columns(step: Step) -> dict[str, Any]:
     """Return which tables and columns a step has read and written, with their values.
 
-    The source is the SQL with its parameters and the returned rows. The text for a reader is not
-    used, because a value in it can look like SQL. Values are texts, or None for NULL.
-
-    `kind` is the statement's first word; for WITH it is the first data-modifying statement in it,
-    or SELECT. `table` is the first table that is written, or else the first that is read. `writes`
-    are all written tables, and `tables` all tables that are read. `condition` has the columns that
-    WHERE compares with a value. `read` has the returned rows. `wrote` has the columns that were set
-    to a value, and `computed` the text of each expression that a column was set to. `lock` is the
-    mode of the lock that the statement takes, and `lock_name` the key of an advisory lock; both can
-    be empty. `subquery` says that a statement reads while it writes.
+    Values are texts, or None for NULL. `kind` is the statement's first word; for WITH it is the
+    first data-modifying statement in it, or SELECT. `table` is the first table that is written, or
+    else the first that is read. `writes` are all written tables, and `tables` all tables that are
+    read. `condition` has the columns that WHERE compares with a value. `read` has the returned
+    rows. `wrote` has the columns that were set to a value, and `computed` the text of each
+    expression that a column was set to. `lock` is the mode of the lock that the statement takes,
+    and `lock_name` the key of an advisory lock; both can be empty. `subquery` says that a statement
+    reads while it writes.
     """
     tokens = list(tokenize(step.sql, step.params))
     effects = list(find_writes(tokens) if step.kind == "WITH" else [(step.kind, 0)])
@@ -89,27 +79,20 @@ def column_values(step: Step) -> dict[str, Any]:
     after = 0
     if kind != "SELECT":
         table, after = find_written_table(tokens, start)
-    wrote: Columns = {}
-    set_to: dict[str, str] = {}
-    if kind == "INSERT":
-        wrote = find_inserted(tokens[after:])
-        set_to = find_expressions(tokens_between(tokens, "SET", "WHERE"))
-    elif kind == "UPDATE":
-        wrote = find_equalities(tokens_between(tokens, "SET", "WHERE"))
-        set_to = find_expressions(tokens_between(tokens, "SET", "WHERE"))
+    set_to = find_between(tokens, "SET", "WHERE") if kind in ("INSERT", "UPDATE") else []
+    wrote = find_inserted(tokens[after:]) if kind == "INSERT" else find_equalities(set_to)
+    computed = find_expressions(set_to)
     lock, lock_name = find_lock(kind, tokens)
     return {
         "kind": kind,
         "table": table,
         "tables": tables,
-        "writes": [
-            find_written_table(tokens, start)[0] for effect, start in effects if effect in WRITES
-        ],
-        "condition": find_equalities(tokens_between(tokens, "WHERE", "RETURNING")),
+        "writes": [find_written_table(tokens, at)[0] for effect, at in effects if effect in WRITES],
+        "condition": find_equalities(find_between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
-        "computed": {name: text for name, text in set_to.items() if name not in wrote},
+        "computed": {name: text for name, text in computed.items() if name not in wrote},
         "read": [
-            {name: as_text(value) for name, value in zip(step.columns, row, strict=False)}
+            {name: write_value(value) for name, value in zip(step.columns, row, strict=False)}
             for row in step.rows
         ],
         "subquery": kind != "SELECT" and "SELECT" in tokens,
@@ -162,7 +145,7 @@ def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
             values = (token.text for token in tokens[position:] if isinstance(token, Value))
             return "advisory", next(values, None) or ""
     if kind == "LOCK":
-        return " ".join(map(str, tokens_between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
+        return " ".join(map(str, find_between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
     if kind == "SELECT" and "FOR" in words:
         mode = itertools.takewhile(ROW_LOCK.__contains__, words[words.index("FOR") + 1 :])
         return " ".join(["FOR", *mode]), ""
@@ -172,12 +155,10 @@ def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
 def find_expressions(tokens: Tokens) -> dict[str, str]:
     """Return the columns of a SET clause, each with the text of its expression."""
     columns = {}
-    for item in split_list(["(", *tokens, ")"]):
-        if len(item) > 2 and item[1] == "=":
-            words = [
-                (token.text or "NULL") if isinstance(token, Value) else token for token in item[2:]
-            ]
-            columns[str(item[0])] = " ".join(words).removeprefix("( ").removesuffix(" )")
+    for name, sign, *expression in filter(lambda item: len(item) > 2, split_list(tokens)):
+        if sign == "=":
+            texts = (t.text or "NULL" if isinstance(t, Value) else t for t in expression)
+            columns[str(name)] = " ".join(texts).removeprefix("( ").removesuffix(" )")
     return columns
 
 
@@ -187,9 +168,9 @@ def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
     texts = [(match[0], match[1]) for match in TOKEN.finditer(sql)]
     for (text, name), (following, _) in zip(texts, [*texts[1:], ("", "")], strict=True):
         if text == "%s":
-            yield Value(as_text(next(given, None)))
+            yield Value(write_value(next(given, None)))
         elif name:
-            yield Value(as_text(params[name]))
+            yield Value(write_value(params[name]))
         elif text[0] == "'":
             yield Value(text[1:-1].replace("''", "'"))
         elif text[0].isdigit():
@@ -200,10 +181,8 @@ def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
             yield text.strip('"')
 
 
-def tokens_between(tokens: Tokens, start: str, end: str) -> Tokens:
-    if start not in tokens:
-        return []
-    rest = tokens[tokens.index(start) + 1 :]
+def find_between(tokens: Tokens, start: str, end: str) -> Tokens:
+    rest = tokens[tokens.index(start) + 1 :] if start in tokens else []
     return rest[: rest.index(end)] if end in rest else rest
 
 
@@ -222,11 +201,11 @@ def find_inserted(tokens: Tokens) -> Columns:
     """Return the values of an INSERT by column; `tokens` begin after the table."""
     if "(" not in tokens:
         return {}
-    columns = split_list(tokens[tokens.index("(") :])
+    columns = split_list(tokens[tokens.index("(") + 1 :])
     if "VALUES" in tokens:
-        values = split_list(tokens[tokens.index("VALUES") + 1 :])
+        values = split_list(tokens[tokens.index("VALUES") + 2 :])
     else:
-        values = split_list(["(", *tokens_between(tokens, "SELECT", "FROM"), ")"])
+        values = split_list(find_between(tokens, "SELECT", "FROM"))
     return {
         str(column[0]): value[0].text
         for column, value in zip(columns, values, strict=False)
@@ -235,19 +214,19 @@ def find_inserted(tokens: Tokens) -> Columns:
 
 
 def split_list(tokens: Tokens) -> list[Tokens]:
-    """Return the items of the list in parentheses that `tokens` begin with."""
+    """Return the items of a list with commas; it ends at a closing parenthesis, or at the end."""
     items: list[Tokens] = [[]]
     depth = 0
     for token in tokens:
         depth += (token == "(") - (token == ")")  # noqa: S105
-        if depth == 0:
+        if depth < 0:
             break
-        if token == "," and depth == 1:  # noqa: S105
+        if token == "," and not depth:  # noqa: S105
             items.append([])
-        elif (token, depth) != ("(", 1):
+        else:
             items[-1].append(token)
     return items
 
 
-def as_text(value: object) -> str | None:
+def write_value(value: object) -> str | None:
     return None if value is None else str(value)

@@ -1,18 +1,9 @@
 """A sentence for each step: `Process 2 reads hits = 0, although process 1 has written hits = 1.`"""
 
-from pginterleave.picture.conflicts import (
-    DEADLOCK,
-    FOREIGN,
-    LOST,
-    REFUSED,
-    SKEW,
-    STALE,
-    UNSEEN,
-    UNWRITTEN,
-    Conflict,
-)
-from pginterleave.picture.history import NEVER, History, may_have_read, tries
-from pginterleave.picture.wording import WRITES, Step, Words, words
+from pginterleave.picture import conflicts
+from pginterleave.picture.conflicts import Conflict
+from pginterleave.picture.history import NEVER, History, find_retries, may_have_read
+from pginterleave.picture.wording import WRITES, Step, Words, word_steps
 
 VERBS = {
     "commit": "commits",
@@ -31,50 +22,45 @@ VERBS = {
 HAS = {"write": "written", "insert": "inserted", "delete": "deleted"}
 # Why a step is wrong, by the kind of conflict; the first kind that applies is used.
 REASONS = {
-    REFUSED: "because step {source} was first",
-    LOST: "although process {process} has {write} meanwhile",
-    UNSEEN: "although process {process} has {write} meanwhile",
-    STALE: "although what step {source} read is out of date",
-    SKEW: "although process {process} rests on what it read there in step {source}",
-    FOREIGN: "which process {process} has written",
-    UNWRITTEN: "and writes nothing after it",
+    conflicts.REFUSED: "because step {source} was first",
+    conflicts.LOST: "although process {process} has {write} meanwhile",
+    conflicts.UNSEEN: "although process {process} has {write} meanwhile",
+    conflicts.STALE: "although what step {source} read is out of date",
+    conflicts.SKEW: "although process {process} rests on what it read there in step {source}",
+    conflicts.FOREIGN: "which process {process} has written",
+    conflicts.UNWRITTEN: "and writes nothing after it",
 }
 
 
-def sentences(
-    steps: list[Step], whole: list[Step], conflicts: list[Conflict], *, snapshots: bool
-) -> list[str]:
-    history, worded = History(steps, snapshots), words(steps, whole)
-    again = tries(steps)
+def write_sentences(history: History, whole: list[Step], arrows: list[Conflict]) -> list[str]:
+    worded = word_steps(history.steps, whole)
+    again = find_retries(history.steps)
     texts = []
     for step in history.steps:
-        number, process, until = step["number"], step["process"], step["until"]
-        subject = f"Process {process}"
+        number = step["number"]
+        text = f"Process {step['process']} "
         if number in again:
-            subject += " tries again, " + "after all have ended, " * bool(step.get("alone")) + "and"
+            text += "tries again, " + "after all have ended, " * bool(step.get("alone")) + "and "
         if step["waited_for"]:
             blockers = " and ".join(map(str, step["waited_for"]))
-            text = f"{subject} wants to {worded[number - 1].sent}, and waits for process {blockers}"
+            text += f"wants to {worded[number - 1].sent}, and waits for process {blockers}"
         else:
-            text = f"{subject} {_returns(step, worded[number - 1])}"
-        back = [
-            earlier
-            for earlier in history.steps[:number]
-            if earlier["waited_for"] and earlier["until"] == number
-        ]
+            text += _returns(step, worded[number - 1])
+        waited = [earlier for earlier in history.steps[:number] if earlier["waited_for"]]
+        back = [earlier for earlier in waited if earlier["until"] == number]
         for earlier in sorted(back, key=lambda step: not step["error"]):
             who = "it" if earlier is step else f"process {earlier['process']}"
             text += f", and {who} {_returns(earlier, worded[earlier['number'] - 1])}"
-            text += _reason(history, earlier, conflicts, worded)
-        if until == number and not step["waited_for"]:
-            text += _reason(history, step, conflicts, worded)
+            text += _reason(history, earlier, arrows, worded)
+        if step["until"] == number and not step["waited_for"]:
+            text += _reason(history, step, arrows, worded)
         texts.append(f"{text}.")
     return texts
 
 
 def _returns(step: Step, phrase: Words) -> str:
     """Return what a process does by a step that has returned."""
-    if step["error"] == DEADLOCK:
+    if step["error"] == conflicts.DEADLOCK:
         return "is ended by PostgreSQL, as each waits for the other"
     if step["error"]:
         wants = "" if step["waited_for"] else f"wants to {phrase.sent}, and "
@@ -93,12 +79,12 @@ def _returns(step: Step, phrase: Words) -> str:
     return text + phrase.returned.replace("→", ", which makes").replace("found", "")
 
 
-def _reason(history: History, step: Step, conflicts: list[Conflict], worded: list[Words]) -> str:
+def _reason(history: History, step: Step, arrows: list[Conflict], worded: list[Words]) -> str:
     """Return why a step is wrong, or which write of another process a read does not see; or ""."""
     number = step["number"]
     for kind, text in REASONS.items():
-        for conflict in conflicts:
-            source = number if kind == UNWRITTEN else conflict.source or 0
+        for conflict in arrows:
+            source = number if kind == conflicts.UNWRITTEN else conflict.source or 0
             if (conflict.kind, conflict.target) == (kind, number) and 0 < source <= number:
                 process = history.steps[source - 1]["process"]
                 write = _has_written(worded[source - 1])

@@ -2,8 +2,7 @@
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Step = dict[str, Any]
 
@@ -20,8 +19,7 @@ PLAIN = {
 }
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """What a step sends and what it returns; a waiting step has returned nothing yet."""
 
     sent: str
@@ -33,7 +31,7 @@ class Words:
         return joint.join(filter(None, (self.sent, self.returned or self.error)))
 
 
-def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
+def word_steps(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
     """Return the words for each step.
 
     They name only columns that have several values in the schedule. `whole` is the whole schedule
@@ -41,22 +39,18 @@ def words(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
     """
     shown = whole or steps
     names = Names(shown)
-    change = changing(shown, names)
-    many_rows = {
-        table
-        for table in {step["table"] for step in shown}
-        if len({names.of(step) for step in shown if step["table"] == table}) > 1
-    }
-    return [
-        Words(
-            _sent(step, names, change[step["table"]], step["table"] in many_rows),
-            ""
-            if step["error"] or step["until"] > len(steps)  # it still waits
-            else _returned(step, names, change[step["table"]]),
-            step["error"],
-        )
-        for step in steps
-    ]
+    change = find_changing_columns(shown, names)
+    rows = defaultdict(set)  # the names, by table
+    for step in shown:
+        rows[step["table"]].add(names.of(step))
+    phrases = []
+    for step in steps:
+        changed = change[step["table"]]
+        sent = _word_statement(step, names, changed, len(rows[step["table"]]) > 1)
+        waits = step["until"] > len(steps)
+        returned = "" if step["error"] or waits else _word_result(step, names, changed)
+        phrases.append(Words(sent, returned, step["error"]))
+    return phrases
 
 
 class Names:
@@ -75,7 +69,7 @@ class Names:
         known = {**row, **step["wrote"], **step["condition"]}
         key = self._keys.get((step["table"], known.get("id"))) or _key(known)
         values = [value for name, value in {**step["condition"], **step["wrote"]}.items() if value]
-        return short(key or next(iter(values), None) or step["table"])
+        return shorten(key or next(iter(values), None) or step["table"])
 
 
 def _key(row: dict[str, str | None]) -> str | None:
@@ -83,7 +77,7 @@ def _key(row: dict[str, str | None]) -> str | None:
     return row.get("key") or row.get("period")
 
 
-def short(value: str | None) -> str:
+def shorten(value: str | None) -> str:
     """Return a value as short text for a reader."""
     if value is None:
         return "NULL"
@@ -93,7 +87,7 @@ def short(value: str | None) -> str:
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 1]}…"
 
 
-def changing(steps: list[Step], names: Names) -> dict[str, set[str]]:
+def find_changing_columns(steps: list[Step], names: Names) -> dict[str, set[str]]:
     """Return, by table, the columns that have several values for one row in the schedule."""
     values: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
     columns: dict[str, set[str]] = defaultdict(set)
@@ -110,11 +104,12 @@ def changing(steps: list[Step], names: Names) -> dict[str, set[str]]:
     return columns
 
 
-def _sent(step: Step, names: Names, changing: set[str], several: bool) -> str:
-    kind, name = step["kind"], names.of(step)
+def _word_statement(step: Step, names: Names, changing: set[str], several: bool) -> str:
+    kind = step["kind"]
+    name = names.of(step)
     if kind == "SELECT":
         if step["lock"] == "advisory":
-            return f"lock {short(step['lock_name'])}"
+            return f"lock {shorten(step['lock_name'])}"
         if step["lock"]:
             return f"lock {name}"
         if not step["table"]:
@@ -153,7 +148,7 @@ def _tells(step: Step, column: str, changing: set[str]) -> bool:
     return column in changing or f") AS {column}" in step["sql"]
 
 
-def _returned(step: Step, names: Names, changing: set[str]) -> str:
+def _word_result(step: Step, names: Names, changing: set[str]) -> str:
     row = {c: v for c, v in _first(step).items() if c in changing}
     if step["kind"] == "SELECT" and step["lock"] != "advisory":
         if not step["read"]:
@@ -174,4 +169,4 @@ def _first(step: Step) -> dict[str, str | None]:
 
 
 def _columns(row: dict[str, str | None]) -> str:
-    return ", ".join(f"{column} = {short(value)}" for column, value in row.items())
+    return ", ".join(f"{column} = {shorten(value)}" for column, value in row.items())

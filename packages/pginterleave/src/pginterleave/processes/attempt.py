@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
 
 from pginterleave.choices import victim_of, write_order
-from pginterleave.sql.dependent_steps import Effect
+from pginterleave.sql.dependent_steps import Effect, TakenStep
 
 
 @dataclass
@@ -33,7 +32,7 @@ class Attempt:
         """Return the planned victim of the deadlock that the last step closes, or 0."""
         return victim_of(self.choices[-1]) if self.choices else 0
 
-    def taken_by(self, number: int) -> list[tuple[Any, Effect]]:
+    def steps_of(self, number: int) -> list[TakenStep]:
         """Return the steps that a process has taken, with their effects."""
         taken = zip(self.taken, self.effects, strict=True)
         return [(step, effect) for step, effect in taken if step.process == number]

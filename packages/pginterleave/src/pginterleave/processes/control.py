@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.options import Options
 from pginterleave.processes import queries
 from pginterleave.processes.session import Session
 from pginterleave.processes.watching import open_pids
@@ -33,8 +34,8 @@ class Database(Protocol):
     def in_transaction(self) -> bool:
         """Whether the caller's connection is in a transaction."""
 
-    def new_session(self, *args: Any, **options: Any) -> Session:
-        """Return a session for the arguments of `Session`; it connects when it is opened."""
+    def new_session(self, process: Any, control: "Control") -> Session:
+        """Return the session of a process; it connects when it is opened."""
 
 
 class Control:
@@ -42,9 +43,9 @@ class Control:
 
     close_timeout = 2.0  # seconds for all threads and sessions to end
 
-    def __init__(self, database: Database, step_timeout: float) -> None:
+    def __init__(self, database: Database, options: Options) -> None:
         self.database = database
-        self.step_timeout = step_timeout
+        self.options = options
         self.catalogue = Catalogue()
         self._settings: dict[str, str] = {}  # the values before prepare()
         self._since = ""  # the time at which the schedule began
@@ -88,7 +89,7 @@ class Control:
         # A crash of the server does not matter here, and synchronous_commit does not change the
         # order in which transactions become visible. lock_timeout keeps setup, the invariant and
         # observe from waiting forever for the lock of a process.
-        limit = f"{self.step_timeout:.3f}s"
+        limit = f"{self.options.step_timeout:.3f}s"
         for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
             before = self.ask(f"SHOW {name}")[0][0]
             if name == "synchronous_commit" or before == "0":

@@ -3,7 +3,7 @@
 import itertools
 import re
 import time
-from queue import Empty, SimpleQueue
+from queue import Empty
 from types import SimpleNamespace
 
 from pginterleave.choices import victim_of
@@ -12,7 +12,7 @@ from pginterleave.formatting import process_names
 from pginterleave.processes import queries
 from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control
-from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process
+from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process, Stops
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
@@ -29,13 +29,10 @@ DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014
 class Monitor:
     """Knows which process waits for which, and whether a wait ended as it always would end."""
 
-    def __init__(
-        self,
-        processes: list[Process],
-        control: Control,
-        stops: SimpleQueue[tuple[Process, str]],
-    ) -> None:
-        self.processes, self.control, self.stops = processes, control, stops
+    def __init__(self, processes: list[Process], control: Control, stops: Stops) -> None:
+        self.processes = processes
+        self.control = control
+        self.stops = stops
         self.attempt = Attempt()
         self.waited_before: dict[Process, tuple[int, ...]] = {}  # the blockers before the step
         self.durations: dict[str, float] = {}  # seconds by statement, with the Python after it
@@ -52,30 +49,25 @@ class Monitor:
         waited = {process: process.blockers for process in self.processes if process.blockers}
         self.waited_before = waited
         self._wait(runner)
-        returned = self._in_state(RETURNED)
         unblocked = [
             process
-            for process in waited
-            if process in returned or process.blockers != waited[process]
+            for process, blockers in waited.items()
+            if process.state == RETURNED or process.blockers != blockers
         ]
         if len(unblocked) > 1:
-            self._check_order(unblocked, returned)
-        while returned:  # one at a time, so that Python runs in one process at a time
+            self._check_order(unblocked)
+        while returned := self._in_state(RETURNED):  # Python runs in one process at a time
             returned[0].go()
             self._wait(runner)
-            returned = self._in_state(RETURNED)
-        since = max(
-            (process.blocked_since for process in self.processes if process.blockers), default=0.0
-        )
-        left = since + self.check_time - time.monotonic()
-        if left > 0:
-            time.sleep(left)
+        since = [process.blocked_since for process in self.processes if process.blockers]
+        left = max(since, default=0.0) + self.check_time - time.monotonic()
+        time.sleep(max(0.0, left))
         return bool(unblocked)
 
     def _in_state(self, *states: str) -> list[Process]:
         return [process for process in self.processes if process.state in states]
 
-    def _check_order(self, unblocked: list[Process], returned: list[Process]) -> None:
+    def _check_order(self, unblocked: list[Process]) -> None:
         """Discard the attempt if a process overtook another one that had waited for longer.
 
         PostgreSQL wakes both at the same time. Usually, overtaking has the same result as the
@@ -83,16 +75,15 @@ class Monitor:
         between, the result may differ; it is then not explored.
         """
         attempt = self.attempt
+        returned = self._in_state(RETURNED)
         attempt.undetermined = True
         committing = [process.number for process in unblocked if process.step.kind == "COMMIT"]
         if len(committing) > 1:
             names = process_names(committing)
             what = f"which COMMIT of {names} was first, as one step let both go on"
             attempt.unexplored[what] = None
-        since = {}
-        if len(returned) > 1:
-            pids = [process.acting.pid for process in returned]
-            since = dict(self.control.ask(queries.IDLE_SINCE, pids=pids))
+        pids = [process.acting.pid for process in returned]
+        since = dict(self.control.ask(queries.IDLE_SINCE, pids=pids)) if pids[1:] else {}
         in_order = sorted(unblocked, key=lambda process: process.step.number)
         for first, second in itertools.combinations(in_order, 2):
             if second in returned and first in returned:
@@ -106,7 +97,7 @@ class Monitor:
 
     def _wait(self, runner: Process | None) -> None:
         began = time.monotonic()
-        limit = began + self.control.step_timeout
+        limit = began + self.control.options.step_timeout
         sql = runner.sent.sql if runner and runner.sent else ""
         # A statement that has never waited gets four times the duration of its last runs.
         interval = MIN_POLL_INTERVAL
@@ -131,9 +122,10 @@ class Monitor:
                 if not self.stalled:
                     return
             if time.monotonic() > limit:
+                seconds = self.control.options.step_timeout
                 raise StepTimeout(
-                    f"No step was finished within step_timeout={self.control.step_timeout} seconds"
-                    f" after {self.attempt.order()!r}. "
+                    f"No step was finished within step_timeout={seconds} seconds after "
+                    f"{self.attempt.order()!r}. "
                     + " ".join(process.describe() for process in running)
                 )
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
@@ -146,13 +138,13 @@ class Monitor:
             return False
         process.state = state
         if process.state == FAILED:
-            raise InterleaveError(
-                f"Process {process.number} cannot go on: {process.failure}"
-            ) from process.failure
+            text = f"Process {process.number} cannot go on: {process.failure}"
+            raise InterleaveError(text) from process.failure
         blockers = process.blockers
         if process.state != RETURNED:
             process.blockers = ()
-        step, process.sent = process.sent, None
+        step = process.sent
+        process.sent = None
         if step:
             process.ended = step
             step.until = len(self.attempt.taken)
@@ -231,10 +223,8 @@ class Monitor:
     def _check_timeout(self, process: Process, step: SimpleNamespace, *, waited: bool) -> None:
         """Discard the attempt if a timeout has ended a wait while another process could go on."""
         self.attempt.undetermined = True
-        name = "lock_timeout"
-        if process.sqlstate == QUERY_CANCELED:  # also ends a statement that does not wait
-            name = "statement_timeout"
-        # The wait may end before it is seen.
+        name = "lock_timeout" if process.sqlstate == LOCK_NOT_AVAILABLE else "statement_timeout"
+        # The wait may end before it is seen. A statement_timeout also ends what does not wait.
         if not process.foreign_blockers and (name == "lock_timeout" or process.polls < 2):
             waited = True
         if process.timed_out and self.attempt.victim() and not self.attempt.victim_ended:
@@ -261,8 +251,7 @@ class Monitor:
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
             numbers = tuple(sorted({pids[other].number for other in blockers if other in pids}))
             if 0 in blockers:  # a prepared transaction; any other process may end it
-                others = {other.number for other in self.processes} - {process.number}
-                numbers = tuple(sorted(others))
+                numbers = tuple(p.number for p in self.processes if p is not process)
             if numbers:
                 blocked[process] = process.blockers = numbers
                 self.have_waited.add(process.sent.sql if process.sent else "")

@@ -6,12 +6,11 @@
 import contextlib
 import ctypes
 import inspect
-import linecache
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +21,7 @@ from pginterleave.formatting import process_names, user_frame
 from pginterleave.processes import queries, race_coverage
 from pginterleave.processes.control import Control
 from pginterleave.processes.session import Session
+from pginterleave.processes.verdict import Function
 from pginterleave.steps import Outcome
 
 # The states of a process. RETURNED: its step was blocked and has returned, and its Python is held.
@@ -29,18 +29,15 @@ IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
 DONE, FAILED = "done", "failed"
 
 
+Stops = SimpleQueue["tuple[Process, str]"]  # which processes have stopped, each with its state
+
+
 class Process:
     """A thread with a database session, which takes one step whenever it is told to."""
 
-    def __init__(
-        self,
-        number: int,
-        function: Callable[[], object],
-        control: Control,
-        stops: "SimpleQueue[tuple[Process, str]]",
-        split_autocommit: bool,
-    ) -> None:
-        self.number, self.function = number, function
+    def __init__(self, number: int, function: Function, control: Control, stops: Stops) -> None:
+        self.number = number
+        self.function = function
         self.state = IDLE
         self.step: Any = None  # the step that is next, or the last one
         self.sent: Any = None  # the step that has not returned
@@ -52,16 +49,14 @@ class Process:
         self.sqlstate = self.detail = ""  # of the error of the last step
         self.deadlock_timeout = 0.0  # for the next step, in seconds; 0: the usual one
         self.timed_out = False  # whether a timeout caused the error: no NOWAIT, no cancellation
-        self.covered = race_coverage.Sent()
+        self.sent_lines = race_coverage.Sent()
         self.outcome = Outcome()
         self.failure: BaseException | None = None
         self.sending = self.cancelled = self.leaving = False
         self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
-        self.session = control.database.new_session(
-            self, control, split_autocommit=split_autocommit
-        )
+        self.session = control.database.new_session(self, control)
         self.acting = self.session  # the session of the next step, or of the last one
 
     def start(self) -> None:
@@ -121,9 +116,8 @@ class Process:
         frame = user_frame(sys._current_frames().get(self.thread.ident or 0))
         if frame is None:
             return f"{name} is in Python."
-        filename, lineno = frame.f_code.co_filename, frame.f_lineno
-        line = linecache.getline(filename, lineno).strip()
-        return f"{name} is in Python at {filename}:{lineno} ({frame.f_code.co_name}): {line}"
+        at = traceback.extract_stack(frame, limit=1)[0]
+        return f"{name} is in Python at {at.filename}:{at.lineno} ({at.name}): {at.line}"
 
     # From here on, everything runs in the thread of the process.
 
@@ -132,7 +126,7 @@ class Process:
         """Stop, take one step when the scheduler says so, and record its result."""
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
-        self.covered.note(sql, sys._getframe(2))
+        self.sent_lines.note(sql, sys._getframe(2))
         frame = user_frame(sys._getframe(2))
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(
@@ -147,8 +141,7 @@ class Process:
         )
         self._stop(AT_STEP)
         self.acting.look_for_deadlocks(self.deadlock_timeout, kind)
-        self.sqlstate = ""
-        self.detail = ""
+        self.sqlstate = self.detail = ""
         self.timed_out = False
         self.sending = True
         try:
@@ -160,10 +153,8 @@ class Process:
             self.sqlstate = sqlstate(error)
             diag = getattr(cause, "diag", None)
             step.detail = self.detail = getattr(diag, "message_detail", None) or ""
-            self.timed_out = (
-                getattr(diag, "source_function", None) == "ProcessInterrupts"
-                and "user request" not in step.message
-            )
+            interrupted = getattr(diag, "source_function", None) == "ProcessInterrupts"
+            self.timed_out = interrupted and "user request" not in step.message
             raise
         finally:
             self.sending = False

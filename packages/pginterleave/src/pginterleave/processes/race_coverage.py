@@ -8,6 +8,7 @@ of a migration or of another folder sends is not reported.
 import linecache
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +29,6 @@ NO_TABLE = re.compile(
 )
 PACKAGE_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"  # this package, also in a project's folder
 
-Line = tuple[str, int]  # the path of a file, and a number in it
-
 
 @dataclass
 class Written:
@@ -40,76 +39,71 @@ class Written:
 
 
 class Recorder:
-    """Collects the lines under the folders `sources` that write; `test` is the present test.
+    """Collects the lines under the folders `sources` that write, each as `path:number`.
 
-    The project is these folders and `root`.
+    The project is these folders and `root`. `test` is the test that runs.
     """
 
     def __init__(self, sources: Iterable[Path], root: Path) -> None:
         self.sources = tuple(f"{source}{os.sep}" for source in sources)
         self.root = f"{root}{os.sep}"
         self.test = ""
-        self.lines: dict[Line, Written] = {}
-        self._known: dict[str, str] = {}  # what a file is
+        self.lines: dict[str, Written] = defaultdict(Written)
+        self._kinds: dict[str, str] = {}  # of files, by their paths
 
-    def note(self, sql: str, frame: FrameType | None) -> Line | None:
+    def note(self, sql: str, frame: FrameType | None) -> str:
         """Note a statement that was sent from a frame; return the line if the statement writes."""
-        tables = written_tables(sql)
-        line = self._line(frame) if tables else None
+        tables = find_written_tables(sql)
+        line = self._find_line(frame) if tables else ""
         if line:
-            self.lines.setdefault(line, Written()).tables |= tables
+            self.lines[line].tables |= tables
         return line
 
-    def note_exploration(self, sent: Iterable["Sent"]) -> None:
+    def note_exploration(self, processes: list["Sent"]) -> None:
         """Note which lines ran beside another process that used one of their tables."""
-        processes = [*sent]
         for process in processes:
             others = [other.words for other in processes if other is not process]
-            met = frozenset().union(*others)
+            used = frozenset().union(*others)
             for line, tables in process.lines.items():
-                if tables & met:
+                if tables & used:
                     self.lines[line].explored.add(self.test)
 
     def add(self, data: dict[str, Any]) -> None:
         """Add the lines of another run or process, as `data` returns them."""
-        for place, line in data["lines"].items():
-            path, _, number = place.rpartition(":")
-            written = self.lines.setdefault((path, int(number)), Written())
-            written.tables |= {*line["tables"]}
-            written.explored |= {*line["explored"]}
+        for line, written in data["lines"].items():
+            self.lines[line].tables.update(written["tables"])
+            self.lines[line].explored.update(written["explored"])
 
     def data(self) -> dict[str, Any]:
         lines = {
-            f"{path}:{number}": {
-                "tables": sorted(written.tables),
-                "explored": sorted(written.explored),
-                "alone": reason_to_be_alone(path, number),
+            line: {
+                "tables": sorted(self.lines[line].tables),
+                "explored": sorted(self.lines[line].explored),
+                "alone": find_reason_to_be_alone(*split_line(line)),
             }
-            for (path, number), written in sorted(self.lines.items())
+            for line in sorted(self.lines, key=split_line)
         }
-        return {"percent": percent(lines.values()), "lines": lines}
+        counted = [bool(line["explored"]) for line in lines.values() if not line["alone"]]
+        percent = 100 * sum(counted) / len(counted) if counted else 100.0
+        return {"percent": percent, "lines": lines}
 
-    def _line(self, frame: FrameType | None) -> Line | None:
+    def _find_line(self, frame: FrameType | None) -> str:
         while frame:
             path = frame.f_code.co_filename
-            if path not in self._known:
-                self._known[path] = self._kind(path)
-            if self._known[path] == "of the project":
-                return path, frame.f_lineno
-            if self._known[path] == "not reported":
-                return None
+            if path not in self._kinds:
+                self._kinds[path] = self._find_kind(path)
+            if self._kinds[path] != "of a package":
+                is_reported = self._kinds[path] == "of the project"
+                return f"{path}:{frame.f_lineno}" if is_reported else ""
             frame = frame.f_back
-        return None
+        return ""
 
-    def _kind(self, path: str) -> str:
+    def _find_kind(self, path: str) -> str:
         folders = (*self.sources, self.root)
         folder = next((source for source in folders if path.startswith(source)), "")
         parts = Path(path[len(folder) :]).parts
-        if (
-            not folder
-            or path.startswith(PACKAGE_FOLDER)
-            or any(map(PACKAGE_FOLDERS.fullmatch, parts))
-        ):
+        is_installed = any(map(PACKAGE_FOLDERS.fullmatch, parts))
+        if not folder or path.startswith(PACKAGE_FOLDER) or is_installed:
             return "of a package"
         if folder not in self.sources or any(map(NOT_REPORTED.fullmatch, parts)):
             return "not reported"
@@ -123,7 +117,7 @@ class Sent:
     """What one process of an exploration has sent: the lines that write, and all names."""
 
     def __init__(self) -> None:
-        self.lines: dict[Line, frozenset[str]] = {}
+        self.lines: dict[str, frozenset[str]] = {}
         self.words: frozenset[str] = frozenset()
 
     def note(self, sql: str, frame: FrameType | None) -> None:
@@ -131,16 +125,21 @@ class Sent:
             return
         self.words |= statements.words(sql)
         if line := recorder.note(sql, frame):
-            self.lines[line] = self.lines.get(line, frozenset()) | written_tables(sql)
+            self.lines[line] = self.lines.get(line, frozenset()) | find_written_tables(sql)
 
 
-def written_tables(sql: str) -> frozenset[str]:
+def find_written_tables(sql: str) -> frozenset[str]:
     """Return the tables that SQL writes or locks, without names of a WITH and of functions."""
     others = {name.lower() for names in NO_TABLE.findall(sql) for name in names}
     return statements.locked_tables(sql) - others
 
 
-def reason_to_be_alone(path: str, number: int) -> str:
+def split_line(line: str) -> tuple[str, int]:
+    path, _, number = line.rpartition(":")
+    return path, int(number)
+
+
+def find_reason_to_be_alone(path: str, number: int) -> str:
     """Return the reason of a comment `# pginterleave: alone` at a line or above it; or ""."""
     linecache.checkcache(path)
     comment = ALONE_COMMENT.search(linecache.getline(path, number))
@@ -150,22 +149,14 @@ def reason_to_be_alone(path: str, number: int) -> str:
     return comment[1].strip() if comment else ""
 
 
-def percent(lines: Iterable[dict[str, Any]]) -> float:
-    """Return the share of the lines that are explored, of those that are not to be alone."""
-    counted = [bool(line["explored"]) for line in lines if not line["alone"]]
-    return 100 * sum(counted) / len(counted) if counted else 100.0
-
-
-def report(data: dict[str, Any], root: Path) -> Iterator[str]:
+def write_report(data: dict[str, Any], root: Path) -> Iterator[str]:
     """Yield the lines of a table, as coverage.py writes one."""
     rows = [("Line", "Tables", "Explored by")]
-    for place, line in data["lines"].items():
-        path, _, number = place.rpartition(":")
-        name = Path(path).relative_to(root) if Path(path).is_relative_to(root) else path
-        beside = f"alone: {line['alone']}" if line["alone"] else "never"
-        if line["explored"]:
-            beside = f"{len(line['explored'])}: {line['explored'][0]}"
-        rows.append((f"{name}:{number}", ", ".join(line["tables"]), beside))
+    for line, written in data["lines"].items():
+        beside = f"alone: {written['alone']}" if written["alone"] else "never"
+        if written["explored"]:
+            beside = f"{len(written['explored'])}: {written['explored'][0]}"
+        rows.append((line.removeprefix(f"{root}{os.sep}"), ", ".join(written["tables"]), beside))
     widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
     for first, second, third in rows:
         yield f"{first.ljust(widths[0])}  {second.ljust(widths[1])}  {third}"

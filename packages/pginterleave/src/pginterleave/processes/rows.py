@@ -139,35 +139,41 @@ class Rows:
         refuse_without_counts(ask)
         self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
         self._is_done_at_once = self._no_triggers and not ask(ALWAYS_TRIGGERS, {})[0][0]
-        self._seen = watched_tables(self._ask)
-        self._sequences: list[str] = self._ask(SEQUENCES, {})[0][0]
-        self._too_large = {oid for oid, table in self._seen.items() if table.size > MAX_BYTES}
+        self._seen = watched_tables(ask)
+        self._sequences: list[str] = ask(SEQUENCES, {})[0][0]
         self._counts: dict[int, int] = {}  # of the saved rows, by the table's oid
-        self._saved = self._save()  # as SQL, by the oid of each table that has rows
-        self._scripts: dict[int, tuple[str, str]] = {}  # by the table's oid
-        self._place = self._places()
+        self._saved: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
+        parts = [
+            AS_TEXT.format(oid=oid, name=table.name)
+            for oid, table in self._seen.items()
+            if 0 < table.size <= MAX_BYTES
+        ]
+        for oid, saved, count in ask(" UNION ALL ".join(parts), {}) if parts else ():
+            self._counts[oid] = count
+            self._saved[oid] = saved or "'{}'"
+        self._too_large = {oid for oid, table in self._seen.items() if table.size > MAX_BYTES}
+        self._places = self._sort_tables()
 
     def changed(self) -> bool:
         """Return whether anything was written since the rows were saved or restored."""
-        return bool(self._written(watched_tables(self._ask)) or self._moved())
+        tables = watched_tables(self._ask)
+        return bool(self._find_written(tables) or self._find_sequence_script())
 
     def put_back(self) -> None:
         """Restore the rows of all tables, and the sequences.
 
-        Raises:
-            CannotExplore: a table that was written is too large to be saved, a materialized view
-                that was out of date has been refreshed, or something, such as a trigger, writes
-                again whenever rows are restored.
+        Raises CannotExplore if a table that was written is too large, if a materialized view was
+        out of date and is not now, or if something writes again whenever rows are restored.
         """
         for _ in range(MAX_PASSES):
             tables = watched_tables(self._ask)
-            written = self._written(tables)
+            written = self._find_written(tables)
             self._seen = tables
-            written.sort(key=lambda table: (self._place.get(table.oid, 0), table.oid))
-            pairs = [self._script(table) for table in written if not table.is_view]
-            take_outs = [take_out for take_out, _ in reversed(pairs)]
-            put_ins = [put_in for _, put_in in pairs if put_in]
-            scripts = [*take_outs, *put_ins, *self._moved()]
+            written.sort(key=lambda table: (self._places.get(table.oid, 0), table.oid))
+            pairs = [self._write_script(table) for table in written if not table.is_view]
+            deletes = [delete for delete, _ in reversed(pairs)]
+            inserts = [insert for _, insert in pairs]
+            scripts = [*deletes, *inserts, *self._find_sequence_script()]
             if scripts:
                 self._run(scripts)
             if self._no_triggers:
@@ -191,24 +197,14 @@ class Rows:
                 columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
                 self._run([REWRITE.format(**named, columns=columns, values=values)])
 
-    def _moved(self) -> list[str]:
+    def _find_sequence_script(self) -> list[str]:
         """Return the statements that restore all sequences, if one has moved."""
         return self._sequences if self._ask(SEQUENCES, {})[0][0] != self._sequences else []
 
-    def _written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
+    def _find_written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
         return [table for oid, table in tables.items() if table != self._seen.get(oid)]
 
-    def _save(self) -> dict[int, str | None]:
-        parts = [
-            AS_TEXT.format(oid=oid, name=table.name)
-            for oid, table in self._seen.items()
-            if table.size and oid not in self._too_large
-        ]
-        saved_rows = self._ask(" UNION ALL ".join(parts), {}) if parts else []
-        self._counts = {oid: count for oid, _, count in saved_rows}
-        return {oid: saved for oid, saved, _ in saved_rows}
-
-    def _places(self) -> dict[int, int]:
+    def _sort_tables(self) -> dict[int, int]:
         """Return the places of the tables in an order: a table comes after those it refers to.
 
         Tables that refer to each other in a circle have no order. A role that may switch triggers
@@ -222,29 +218,20 @@ class Rows:
         except CycleError:
             return {}
 
-    def _script(self, table: WatchedTable) -> tuple[str, str]:
+    def _write_script(self, table: WatchedTable) -> tuple[str, str]:
         """Return the statements that delete the wrong rows, and insert the missing ones."""
-        if table.oid in self._scripts:
-            return self._scripts[table.oid]
         if table.oid in self._too_large:
             raise CannotExplore(
                 f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: its "
                 "rows cannot be restored."
             )
-        saved = self._saved.get(table.oid)
-        script = f"DELETE FROM ONLY {table.name}", ""  # noqa: S608 - PostgreSQL has quoted it
-        if saved is not None:
-            columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
-            named = {"name": table.name, "saved": saved}
-            put_in = PUT_IN.format(**named, columns=columns, values=values)
-            script = TAKE_OUT.format(**named), put_in
-        self._scripts[table.oid] = script
-        return script
+        columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
+        named = {"name": table.name, "saved": self._saved.get(table.oid, "'{}'")}
+        return TAKE_OUT.format(**named), PUT_IN.format(**named, columns=columns, values=values)
 
     def _refresh(self, view: WatchedTable) -> bool:
         """Refresh a materialized view if it has changed; return whether it had."""
-        saved = self._saved.get(view.oid) or "'{}'"
-        differs = DIFFERS.format(name=view.name, saved=saved)
+        differs = DIFFERS.format(name=view.name, saved=self._saved.get(view.oid, "'{}'"))
         if not self._ask(differs, {}):
             return False
         self._ask(REFRESH.format(name=view.name), {})

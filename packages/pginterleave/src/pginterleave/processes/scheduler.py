@@ -3,7 +3,6 @@
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from queue import SimpleQueue
 
 from pginterleave import formatting
 from pginterleave.choices import (
@@ -23,18 +22,25 @@ from pginterleave.explorer_errors import (
     sqlstate,
 )
 from pginterleave.formatting import process_names
+from pginterleave.options import Options
 from pginterleave.processes import race_coverage
 from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control, Database
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Monitor
-from pginterleave.processes.next_steps import claim_of, effect_of
-from pginterleave.processes.process import AT_STEP, DONE, Process, shut_down
+from pginterleave.processes.process import AT_STEP, DONE, Process, Stops, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
-from pginterleave.processes.verdict import Judge, Verdict
+from pginterleave.processes.verdict import Function, Judge, Verdict
 from pginterleave.processes.watching import Kind, watch
-from pginterleave.results import Observe, Schedule
-from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claims, Effect
-from pginterleave.sql.statements import words
+from pginterleave.results import Schedule
+from pginterleave.sql.dependent_steps import (
+    GLOBAL,
+    LOCAL,
+    Claim,
+    Claims,
+    Effect,
+    find_claim,
+    find_effect,
+)
 from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
@@ -53,28 +59,28 @@ class Scheduler:
 
     def __init__(
         self,
-        processes: Sequence[Callable[[], object]],
+        processes: Sequence[Function],
         setup: Setup,
         judge: Judge,
         database: Database,
-        split_autocommit: bool,
-        max_steps: int,
-        step_timeout: float,
+        options: Options,
     ) -> None:
         if not 1 <= len(processes) <= MAX_PROCESSES or not all(map(callable, processes)):
             raise CannotExplore(
                 f"Give 1 to {MAX_PROCESSES} processes, each a callable: pass the function, and do "
                 "not call it, as in interleave(f, partial(g, 1))."
             )
-        if max_steps < 1 or step_timeout <= 0:
+        if options.max_steps < 1 or options.step_timeout <= 0:
             raise CannotExplore("max_steps and step_timeout must be greater than zero.")
         self.thread = threading.current_thread()
-        self.setup, self.judge, self.max_steps = setup, judge, max_steps
-        self.control = Control(database, step_timeout)
+        self.setup = setup
+        self.judge = judge
+        self.options = options
+        self.control = Control(database, options)
         self.control.refuse_transaction("The exploration was started inside a transaction of")
-        stops: SimpleQueue[tuple[Process, str]] = SimpleQueue()
+        stops = Stops()
         self.processes = [
-            Process(number, function, self.control, stops, split_autocommit)
+            Process(number, function, self.control, stops)
             for number, function in enumerate(processes, start=1)
         ]
         self.monitor = Monitor(self.processes, self.control, stops)
@@ -98,14 +104,15 @@ class Scheduler:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         shut_down(self.processes, self.control, error)
         if race_coverage.recorder:
-            race_coverage.recorder.note_exploration(process.covered for process in self.processes)
+            race_coverage.recorder.note_exploration(
+                [process.sent_lines for process in self.processes]
+            )
 
     def run(
         self,
         choose: Choose,
         *,
         before: Callable[[], object] = lambda: None,
-        observe: Observe | None = None,
         planned: Sequence[int] = (),
         known: int = 0,
         add_victims: Callable[[list[int]], object] = lambda _: None,
@@ -116,27 +123,22 @@ class Scheduler:
         `before` runs before each attempt. The schedule begins with the choices `planned`, and the
         first `known` of them have run before. `add_victims` is called with the other possible
         victims of a deadlock. With `in_turn`, an order of all processes, each process starts when
-        the one before has ended. Otherwise all run their Python up to the first step at first.
-
-        Raises NotDeterministic if no attempt counts, and NoOtherVictim.
+        the one before has ended. Raises NotDeterministic if no attempt counts, and NoOtherVictim.
         """
         self.add_victims = add_victims
         for number in range(MAX_ATTEMPTS):
             attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known, waits_of_victims(planned))
             self.attempt = self.monitor.attempt = attempt
             before()
-            schedule = self._try(choose, observe, in_turn)
+            schedule = self._try(choose, in_turn)
             if not attempt.discard_reason:
                 catalogue = self.control.catalogue
                 catalogue.limits |= attempt.limits
                 catalogue.unexplored |= attempt.unexplored
-                catalogue.note_orders(schedule.timeline)
-                steps = [(step.process, step.kind, step.sql) for step in attempt.taken]
                 levels = {process.session.is_read_committed() for process in self.processes}
-                if True in levels:
-                    catalogue.note_schedule(steps)
-                if False in levels or any("isolation" in words(sql) for *_, sql in steps):
-                    catalogue.note_refusals(steps)
+                catalogue.note_schedule(
+                    schedule.timeline, read_committed=True in levels, snapshots=False in levels
+                )
                 return schedule
             if attempt.no_other_victim and self.processes[0].session.checks_deadlocks_at_once:
                 raise NoOtherVictim(f"{attempt.order()}: PostgreSQL ends who closes this deadlock.")
@@ -146,7 +148,7 @@ class Scheduler:
         """Run the processes one after the other, in an order of their numbers."""
         return self.run(lambda ready, *_: next(iter(ready)), in_turn=order)
 
-    def run_order(self, order: str, observe: Observe | None) -> Schedule:
+    def run_order(self, order: str) -> Schedule:
         """Run a schedule from its written form. Raises ImpossibleSchedule."""
         choices = parse_order(order)
         if write_order(choices) != order:
@@ -158,22 +160,22 @@ class Scheduler:
                 left = [process.number for process in self.processes if process.state != DONE]
                 raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
             process = process_of(choices[taken])
-            after = f" after {write_order(choices[:taken])!r}" if taken else ""
             if process not in ready:
+                after = f" after {write_order(choices[:taken])!r}" if taken else ""
                 raise ImpossibleSchedule(
                     f"Step {taken + 1} of {order!r} cannot be taken by process {process}: only "
                     f"{process_names(list(ready))} can go on{after}."
                 )
             return choices[taken]
 
-        schedule = self.run(choose, observe=observe, planned=choices)
+        schedule = self.run(choose, planned=choices)
         if schedule.order != order:
             raise ImpossibleSchedule(
                 f"{order!r} goes on after all have ended, at {schedule.order!r}."
             )
         return schedule
 
-    def _try(self, choose: Choose, observe: Observe | None, in_turn: Sequence[int]) -> Schedule:
+    def _try(self, choose: Choose, in_turn: Sequence[int]) -> Schedule:
         attempt = self.attempt
         with self._noting_errors("in setup"):
             self.setup()
@@ -182,56 +184,49 @@ class Scheduler:
         self.control.begin_schedule()
         with watch(self._note_effect):
             self.memory.begin()
-            self._run_processes(choose, observe, in_turn)
+            self._run_processes(choose, in_turn)
             self.memory.note()
         sessions = [session for process in self.processes for session in process.sessions()]
         self.control.note_strangers({pid for session in sessions for pid in session.pids})
         outcomes = [process.outcome for process in self.processes]
-        verdict = Verdict() if attempt.discard_reason else self._judged(outcomes)
-        return Schedule(
-            order=attempt.order(),
-            timeline=tuple(Step(**vars(step)) for step in attempt.taken),
-            outcomes=tuple(outcomes),
-            violation=verdict.violation,
-            raises=verdict.raises,
-        )
+        verdict = Verdict() if attempt.discard_reason else self._judge(outcomes)
+        timeline = tuple(Step(**vars(step)) for step in attempt.taken)
+        return Schedule(attempt.order(), timeline, tuple(outcomes), *verdict)
 
-    def _run_processes(
-        self, choose: Choose, observe: Observe | None, in_turn: Sequence[int]
-    ) -> None:
+    def _run_processes(self, choose: Choose, in_turn: Sequence[int]) -> None:
         attempt = self.attempt
         left = [*in_turn]
-        if not in_turn:
-            for process in self.processes:
-                self._start(process)
-        while (ready := self._at_step()) or left:
+        for process in () if in_turn else self.processes:
+            self._let_go(process)
+        while True:
+            ready = [process for process in self.processes if process.state == AT_STEP]
             if not ready:
-                self._start(self.processes[left.pop(0) - 1])
+                if not left:
+                    return
+                self._let_go(self.processes[left.pop(0) - 1])
                 continue
-            process, choice = ready[0], ready[0].number
+            choice = ready[0].number
             effects: dict[int, Effect] = {}
             if not attempt.discard_reason:
                 try:
-                    effects, claims = self._effects(ready)
-                    positions = tuple(other.position() for other in self.processes)
+                    effects, claims = self._find_effects(ready)
+                    positions = tuple(process.position() for process in self.processes)
                     choice = choose(effects, positions, self.affected_others, claims)
-                    process = self.processes[process_of(choice) - 1]
                 except NotDeterministic as error:
                     if not attempt.undetermined:
                         raise
                     attempt.discard_reason = str(error)  # the rest may run in any order
-            self._take(choice, effects.get(process.number, GLOBAL))
-            if observe:
+            self._take(choice, effects.get(process_of(choice), GLOBAL))
+            if self.options.observe and not in_turn:
                 with self._noting_errors("in observe"):
-                    attempt.taken[-1].observed = observe()
+                    attempt.taken[-1].observed = self.options.observe()
 
-    def _start(self, process: Process) -> None:
+    def _let_go(self, process: Process) -> bool:
+        """Let a process go on to its next stop; return whether this has unblocked another one."""
         process.go()
-        self.monitor.settle(process)
+        unblocked = self.monitor.settle(process)
         self.memory.sample()
-
-    def _at_step(self) -> list[Process]:
-        return [process for process in self.processes if process.state == AT_STEP]
+        return unblocked
 
     def _note_effect(self, kind: Kind, name: str) -> None:
         """Note what another thread than the caller's does outside of the sessions."""
@@ -258,9 +253,9 @@ class Scheduler:
     def _take(self, choice: int, expected: Effect) -> None:
         process = self.processes[process_of(choice) - 1]
         taken = self.attempt.taken
-        if len(taken) == self.max_steps:
+        if len(taken) == self.options.max_steps:
             raise InterleaveError(
-                f"A schedule is longer than max_steps={self.max_steps}; a loop may never end. "
+                f"A schedule is longer than max_steps={len(taken)}; a loop may never end. "
                 f"{process.describe()}"
             )
         step = process.step
@@ -270,9 +265,7 @@ class Scheduler:
         step.number = len(taken)
         self.attempt.choices.append(choice)
         process.sent = step
-        process.go()
-        unblocked = self.monitor.settle(process)
-        self.memory.sample()
+        unblocked = self._let_go(process)
         if not self.attempt.discard_reason:
             if victim_of(choice) and not self.attempt.victim_ended:
                 order = self.attempt.order()
@@ -284,21 +277,42 @@ class Scheduler:
         # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
         self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
 
-    def _judged(self, outcomes: list[Outcome]) -> Verdict:
+    def _judge(self, outcomes: list[Outcome]) -> Verdict:
         functions = [process.function for process in self.processes]
         with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
             verdict = self.judge.judge(outcomes, functions, self.attempt.taken)
         self.control.refuse_transaction("the invariant has left a transaction open on")
         return verdict
 
-    def _effects(self, ready: Sequence[Process]) -> tuple[dict[int, Effect], Claims]:
+    def _find_effects(self, ready: Sequence[Process]) -> tuple[dict[int, Effect], Claims]:
         """Return the effects of the ready processes, and the claims of all, as far as needed."""
         if not self.reduce:
             return dict.fromkeys((process.number for process in ready), GLOBAL), ()
-        known = self.attempt, self.control.catalogue
-        effects = {process.number: effect_of(process, *known) for process in ready}
-        return effects, tuple(
-            claim_of(process, *known, effects.get(process.number)) for process in self.processes
+        tables = self.control.catalogue.tables
+        effects = {process.number: self._find_effect(process) for process in ready}
+        claims = [Claim()] * len(self.processes)  # of a process that waits or has ended
+        for process in ready:
+            earlier = self.attempt.steps_of(process.number)
+            effect = effects[process.number]
+            claims[process.number - 1] = find_claim(process.step, effect, earlier, tables)
+        return effects, tuple(claims)
+
+    def _find_effect(self, process: Process) -> Effect:
+        """Return what the next step of a process would do to other processes."""
+        session = process.session
+        catalogue = self.control.catalogue
+        earlier = self.attempt.steps_of(process.number)
+        if process.step.database or any(step.database for step, _ in earlier):
+            return GLOBAL  # the catalogue of the other database is not known
+        return find_effect(
+            process.step,
+            earlier,
+            serializable=session.is_serializable(),
+            commits=not (session.commit_is_a_step or session.in_transaction()),
+            failed=bool(process.sqlstate),
+            special=catalogue.special,
+            special_writes=catalogue.special_writes,
+            tables=catalogue.tables if session.is_read_committed() else None,
         )
 
     @contextlib.contextmanager

@@ -10,12 +10,15 @@ import contextlib
 import select
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pginterleave import formatting
 from pginterleave.processes import queries
 from pginterleave.sql import statements
-from pginterleave.sql.pg_catalog import Catalogue
+
+if TYPE_CHECKING:
+    from pginterleave.processes.control import Control
+    from pginterleave.processes.process import Process
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)
@@ -36,33 +39,14 @@ def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
     step.rows = (*kept, *map(tuple, values))
 
 
-class Steps(Protocol):
-    """What a session needs of its process."""
-
-    number: int
-    acting: Any
-
-    def stepping(
-        self, kind: str, sql: str, params: Any
-    ) -> contextlib.AbstractContextManager[Any]: ...
-
-    def raise_if_cancelled(self) -> None: ...
-
-
-class Server(Protocol):
-    """What a session needs of the caller's connection."""
-
-    catalogue: Catalogue
-
-    def wait_until_closed(self, *pids: int) -> None: ...
-
-
 class Session(abc.ABC):
     """The session of one process with PostgreSQL; it is used in the thread of the process."""
 
-    def __init__(self, process: Steps, control: Server, *, split_autocommit: bool) -> None:
-        self.process, self.number = process, process.number
-        self.split_autocommit, self.catalogue = split_autocommit, control.catalogue
+    def __init__(self, process: "Process", control: "Control") -> None:
+        self.process = process
+        self.number = process.number
+        self.split_autocommit = control.options.split_autocommit
+        self.catalogue = control.catalogue
         self.wait_until_closed = control.wait_until_closed
         self.pid = 0
         self.database = ""  # the alias of another database than the explored one
@@ -106,25 +90,23 @@ class Session(abc.ABC):
 
         `may_split` says that `sql` is one statement and does not outlive its transaction.
         """
-        alone, special = not self.in_transaction(), self.catalogue.special
+        catalogue = self.catalogue
+        alone = not self.in_transaction()
         # Whether not every order in which the transaction could have begun is explored.
-        later = self.has_begun() and (self.catalogue.reduced or self._says_begin)
-        self.catalogue.note(sql, alone=alone, later=later)
-        self.catalogue.note_timeouts(f"{sql} {params or ''}")
-        if later and statements.has_clock_text(f"{params}"):
-            self.catalogue.note_clock_limit()
+        later = self.has_begun() and (catalogue.reduced or self._says_begin)
+        catalogue.note(sql, params, alone=alone, later=later)
         commits = alone and self.current() is not None and self.split_autocommit
-        split = self.commit_is_a_step = (
-            commits and may_split and statements.commits_separately(sql, special)
-        )
-        if commits and not split and statements.commits_unseen(sql, special, single=may_split):
-            self.catalogue.note_unseen_commit(sql)
+        separately = statements.commits_separately(sql, catalogue.special)
+        split = self.commit_is_a_step = commits and may_split and separately
+        if commits and not split:
+            catalogue.note_commit(sql, single=may_split)
         transaction = self._uncommitted() if split else contextlib.nullcontext()
         with self.step(statements.kind(sql), sql, params) as step, transaction:
             yield step
         if split:
             with self.step("COMMIT", "COMMIT"):
                 self.control("COMMIT")
+        catalogue.note_rows(sql, getattr(step, "rowcount", -1), self.number)
 
     @contextlib.contextmanager
     def step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
@@ -145,7 +127,8 @@ class Session(abc.ABC):
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
         """Enter to send a step, or a statement of the explorer."""
-        before, self._sends = self._sends, True
+        before = self._sends
+        self._sends = True
         try:
             yield
         finally:
@@ -159,22 +142,22 @@ class Session(abc.ABC):
             f"the driver's connection{formatting.format_calling_place()}"
         )
 
-    def _open(self) -> Any:
+    def _find_open(self) -> Any:
         connection = self.current()
         return None if connection is None or connection.closed else connection
 
     def has_begun(self) -> bool:
-        connection = self._open()
+        connection = self._find_open()
         return bool(connection) and connection.info.transaction_status in IN_TRANSACTION
 
     def in_transaction(self) -> bool:
         """Whether the next statement takes effect only with a later COMMIT."""
-        connection = self._open()
+        connection = self._find_open()
         return bool(connection) and (not connection.autocommit or self.has_begun())
 
     def look_for_deadlocks(self, seconds: float, kind: str) -> None:
         """Set after how many seconds a wait looks for a deadlock; 0: the usual time."""
-        connection = self._open()
+        connection = self._find_open()
         if not (seconds or self._looks_late) or not connection or kind == "CLOSE":
             return
         if connection.info.transaction_status != IN_TRANSACTION[1]:
@@ -185,17 +168,17 @@ class Session(abc.ABC):
         """Return the connection whose isolation level holds."""
         return self.current()
 
-    def _level(self) -> str | int | None:
+    def _find_level(self) -> str | int | None:
         """Return the level that the driver sets: a name in psycopg 3, a number in psycopg2."""
         level = getattr(self.level_of(), "isolation_level", None)
         return getattr(level, "name", level)
 
     def is_serializable(self) -> bool:
-        return self.serializable or self._level() in ("SERIALIZABLE", 3)
+        return self.serializable or self._find_level() in ("SERIALIZABLE", 3)
 
     def is_read_committed(self) -> bool:
         """Whether each of its statements takes a new snapshot by default."""
-        return not self.snapshots_last and self._level() in READ_COMMITTED
+        return not self.snapshots_last and self._find_level() in READ_COMMITTED
 
     def open(self) -> None:
         """Begin a schedule."""
@@ -220,9 +203,9 @@ class Session(abc.ABC):
                 "SET synchronous_commit = off; SET idle_in_transaction_session_timeout = 0"
             )
             cursor.execute(queries.NO_TIMEOUTS)
-            self.checks_deadlocks_at_once = True
             try:
                 cursor.execute("SET deadlock_timeout = '1ms'")
+                self.checks_deadlocks_at_once = True
             except connection.Error:
                 self.checks_deadlocks_at_once = False
             cursor.execute("SHOW default_transaction_isolation")
@@ -260,7 +243,7 @@ class Session(abc.ABC):
         if self.copies:
             self.wait_until_closed(*self.copies)
             self.copies.clear()
-        if not self._open():
+        if not self._find_open():
             return
         try:
             if self.has_begun():
@@ -272,20 +255,18 @@ class Session(abc.ABC):
                 if getattr(connection, name) != value:
                     setattr(connection, name, value)
             with connection.cursor() as cursor:
-                ends: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+                holds_locks = False
                 if self._may_hold_locks:
-                    self._may_hold_locks = False
                     cursor.execute(queries.HOLDS_ADVISORY_LOCKS)
-                    # The release of advisory locks is a step: a process may wait for them.
-                    ends = self.step("CLOSE", "CLOSE") if cursor.fetchone() else ends
-                with ends:
+                    holds_locks = bool(cursor.fetchone())
+                # The release of advisory locks is a step: a process may wait for them.
+                with self.step("CLOSE", "CLOSE") if holds_locks else contextlib.nullcontext():
                     cursor.execute(self._new_session)
-            self._looks_late = False
+            self._kept = connection
             if self._is_marked:
-                self._is_marked = False
+                self._kept = None
                 connection.close()
                 self.wait_until_closed(self.pid)
-            else:
-                self._kept = connection
+            self._may_hold_locks = self._looks_late = self._is_marked = False
         except connection.Error:
             connection.close()

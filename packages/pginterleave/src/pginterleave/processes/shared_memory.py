@@ -21,7 +21,7 @@ LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that 
 MAX_ENTRIES = 1_000  # of a container with more entries, only their number is compared
 CLEARED = (0, 0, 0)  # the hits, misses and size of a cache after cache_clear()
 MAX_DEPTH = 1  # containers in containers are compared, and not what is in those
-Place = tuple[str, ...]  # a module, a name there, and the name of an attribute
+Variable = tuple[str, ...]  # a module, a name there, and the name of an attribute
 
 
 class Seen(NamedTuple):
@@ -40,26 +40,25 @@ class SharedMemory:
     def __init__(self) -> None:
         objects: list[Any] = gc.get_objects()
         caches = [cached for cached in objects if type(cached) is _Cached]
-        self._caches = [cached for cached in caches if _is_of_the_project(_filename(cached))]
+        self._caches = [cached for cached in caches if _is_of_the_project(_find_file(cached))]
         self.used: dict[str, None] = {}
-        self._set_once: set[Place] = set()  # variables that one schedule has set
+        self._set_once: set[Variable] = set()  # variables that one schedule has set
         self._schedules = 0
-        self._before: dict[Place, Seen] | None = None
+        self._before: dict[Variable, Seen] | None = None
 
     def begin(self) -> None:
         """Look before a schedule, after its setup."""
         self._schedules += 1
-        self._infos = self._cache_infos()
-        self._samples: list[list[tuple[int, ...]]] = []
+        self._samples = [self._sample_caches()]
         # Of the variables, at the first, the second, the fourth schedule and so on.
         self._before = self._look() if self._schedules & (self._schedules - 1) == 0 else None
 
     def sample(self) -> None:
         """Look at the caches after a step: one that was cleared and filled again looks unused."""
-        if self._caches and (infos := self._cache_infos()) != [self._infos, *self._samples][-1]:
-            self._samples.append(infos)
+        if self._caches and (sample := self._sample_caches()) != self._samples[-1]:
+            self._samples.append(sample)
 
-    def _cache_infos(self) -> list[tuple[int, ...]]:
+    def _sample_caches(self) -> list[tuple[int, ...]]:
         """Return the hits, the misses and the size of each cache."""
         infos = (cached.cache_info() for cached in self._caches)
         return [(info.hits, info.misses, info.currsize) for info in infos]
@@ -67,29 +66,31 @@ class SharedMemory:
     def note(self) -> None:
         """Note after a schedule what it has used."""
         self.sample()
-        for number, (cached, before) in enumerate(zip(self._caches, self._infos, strict=True)):
-            samples = [infos[number] for infos in self._samples]
+        for cached, (before, *samples) in zip(
+            self._caches, zip(*self._samples, strict=True), strict=True
+        ):
             while samples and samples[-1] == CLEARED:  # nobody has used it since
                 samples.pop()
-            if any(infos != before for infos in samples):
+            if any(sample != before for sample in samples):
                 self.used[f"the cache of {cached.__qualname__}"] = None
         if self._before is None:
             return
-        after = self._look()
-        for place, then in after.items():
-            before = self._before.get(place, NEW)
+        for variable, then in self._look().items():
+            before = self._before.get(variable, NEW)
             if then == before:
                 continue
             # A variable that is set once, as by an import, is no memory between schedules.
-            if before.content is not None or place in self._set_once:
-                self.used[f"the memory of {'.'.join(place)}"] = None
-            self._set_once.add(place)
+            if before.content is not None or variable in self._set_once:
+                self.used[f"the memory of {'.'.join(variable)}"] = None
+            self._set_once.add(variable)
 
-    def _look(self) -> dict[Place, Seen]:
-        variables = {place: Seen(id(value), _content(value)) for place, value in self._variables()}
+    def _look(self) -> dict[Variable, Seen]:
+        variables = {
+            variable: Seen(id(value), _content(value)) for variable, value in self._variables()
+        }
         return {("os", "environ"): Seen(0, dict(os.environ)), **variables}
 
-    def _variables(self) -> Iterator[tuple[Place, Any]]:
+    def _variables(self) -> Iterator[tuple[Variable, Any]]:
         """Yield the variables of modules, and the attributes of their classes and objects."""
         for module in [*sys.modules.values()]:
             name = getattr(module, "__name__", "")
@@ -104,12 +105,9 @@ class SharedMemory:
                         if isinstance(default, CONTAINERS):
                             yield (name, key, "__defaults__"), default
                 elif (value if isinstance(value, type) else type(value)).__module__ == name:
-                    attributes = [*getattr(value, "__dict__", {}).items()]
-                    yield from (
-                        ((name, key, attribute), attribute_value)
-                        for attribute, attribute_value in attributes
-                        if not attribute.startswith("__")
-                    )
+                    for attribute, content in [*getattr(value, "__dict__", {}).items()]:
+                        if not attribute.startswith("__"):
+                            yield (name, key, attribute), content
 
 
 def _content(value: Any, depth: int = MAX_DEPTH) -> Any:
@@ -128,6 +126,6 @@ def _is_of_the_project(filename: str | None) -> bool:
     return bool(filename) and is_user_code(str(filename)) and "-packages" not in str(filename)
 
 
-def _filename(cached: Any) -> str | None:
+def _find_file(cached: Any) -> str | None:
     code = getattr(getattr(cached, "__wrapped__", None), "__code__", None)
     return code.co_filename if code else None

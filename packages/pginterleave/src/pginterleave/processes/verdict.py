@@ -1,7 +1,8 @@
 """What a scheduler asks of a judge."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pginterleave.steps import Outcome
 
@@ -15,13 +16,14 @@ class Verdict(NamedTuple):
     raises: bool = False
 
 
-class Judge(Protocol):
-    def begin(self) -> None:
+class Judge(ABC):
+    def begin(self) -> None:  # noqa: B027 - an invariant looks at the end alone
         """Look at the database before the processes run; called after each setup."""
 
-    def note_call(self, what: str) -> None:
+    def note_call(self, what: str) -> None:  # noqa: B027 - an invariant says what has to hold
         """Note a call of a process that has an effect outside of the database."""
 
+    @abstractmethod
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
     ) -> Verdict:

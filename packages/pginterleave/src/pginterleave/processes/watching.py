@@ -40,11 +40,7 @@ def _with_subclasses(kind: type) -> set[type]:
 
 @contextlib.contextmanager
 def watch(note: Note) -> Iterator[None]:
-    """Call `note` with the kind and the name of what is done, in the thread that does so.
-
-    The name is that of a program, of a file that is opened to write, of the address of a socket, or
-    of a Mock that is called; of a connection it is empty.
-    """
+    """Call `note` with the kind and the name of what is done, in the thread that does so."""
     _add_audit_hook()
     _notes.append(note)
     with contextlib.ExitStack() as stack:
@@ -96,8 +92,7 @@ def _add_audit_hook() -> None:
         elif event in PROGRAMS:
             index = PROGRAMS[event]
             name = "a fork" if index is None else arguments[index]
-            if isinstance(name, (list, tuple)):
-                name = name[0]
+            name = name[0] if isinstance(name, (list, tuple)) else name
             _notes[-1]("program", name.decode() if isinstance(name, bytes) else str(name))
 
     sys.addaudithook(audit)

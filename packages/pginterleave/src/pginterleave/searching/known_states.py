@@ -9,8 +9,7 @@ import math
 
 from pginterleave.choices import Order
 from pginterleave.searching import state_graph
-from pginterleave.searching.equivalent_orders import Trace
-from pginterleave.searching.state_graph import State
+from pginterleave.searching.state_graph import State, Trace
 from pginterleave.sql.dependent_steps import waits_for
 
 MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
@@ -47,7 +46,8 @@ class KnownStates:
         if not waiting:
             return base
         if (base, waiting) not in self.overlaid:
-            before, number = self._with_waits(base, waiting[:-1]), waiting[-1]
+            before = self._with_waits(base, waiting[:-1])
+            number = waiting[-1]
             self.overlaid[base, waiting] = state_graph.add_wait(before, number)
             self.link(before, number, self.overlaid[base, waiting])
         return self.overlaid[base, waiting]
@@ -80,7 +80,7 @@ class KnownStates:
 
     def find_equal(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if an equivalent order has led there."""
-        return self.states.get(state.after(number)) if self.reduces else None
+        return self.states.get(state.trace_after(number)) if self.reduces else None
 
     def link(self, before: State, number: int, after: State) -> None:
         if after.fewest:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pginterleave.choices import process_of
 from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
 from pginterleave.processes.scheduler import Scheduler
-from pginterleave.results import AT_FIRST, Observe, Schedule
+from pginterleave.results import AT_FIRST, Schedule
 from pginterleave.searching.search import Search
 from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import Effect
@@ -20,57 +20,26 @@ MAX_RUNS_TO_SHRINK = 200  # of schedules, to find a simpler one
 class Run:
     """The schedules that have run: their `orders`, and the `violations`."""
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        search: Search,
-        observe: Observe | None,
-        on_schedule: Callable[[Schedule], object] | None,
-    ) -> None:
-        self.scheduler, self.search, self.observe = scheduler, search, observe
-        self.on_schedule = on_schedule
+    def __init__(self, scheduler: Scheduler, search: Search) -> None:
+        self.scheduler = scheduler
+        self.search = search
         self.orders: list[str] = []
         self.violations: list[Schedule] = []
         self.began = time.monotonic()
 
-    def run_all(
-        self,
-        max_schedules: int,
-        max_seconds: float | None,
-        *,
-        count_all: bool,
-    ) -> str:
+    def run_all(self, max_schedules: int, max_seconds: float | None, *, count_all: bool) -> str:
         """Run all schedules, up to a limit; return which limit ended the search, or "".
 
         Without `count_all` the search ends at the first schedule in which the invariant does not
         hold, and MAX_RUNS_AFTER_ERROR schedules after the first one in which a process raises.
         """
-        search, scheduler = self.search, self.scheduler
         end = math.inf  # how many schedules are to run, once one has raised
         while True:
-            try:
-                schedule = scheduler.run(
-                    search.choose,
-                    before=search.rewind,
-                    observe=self.observe,
-                    planned=search.prefix,
-                    known=len(search.prefix),
-                    add_victims=search.add_victims,
-                )
-            except NoOtherVictim:
-                search.drop()
-                if search.advance():
-                    continue
-                return ""
-            ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
-            if schedule.raises:
-                ending = Ending.RAISED
-            if search.count(violates=ending, affected_others=scheduler.affected_others):
-                self._keep(schedule)
+            schedule = self._run_next()
             seconds = time.monotonic() - self.began
-            if not search.advance():
+            if not self.search.advance():
                 return ""
-            if schedule.violation and not count_all:
+            if schedule and schedule.violation and not count_all:
                 end = min(end, len(self.orders) + MAX_RUNS_AFTER_ERROR if schedule.raises else 0)
             if len(self.orders) >= end:
                 return AT_FIRST
@@ -78,6 +47,26 @@ class Run:
                 return f"max_schedules={max_schedules} reached"
             if max_seconds is not None and seconds >= max_seconds:
                 return f"max_seconds={max_seconds} passed after {len(self.orders)} schedules"
+
+    def _run_next(self) -> Schedule | None:
+        """Run the next schedule; return None if it is not possible, and left out."""
+        search = self.search
+        try:
+            schedule = self.scheduler.run(
+                search.choose,
+                before=search.rewind,
+                planned=search.prefix,
+                known=len(search.prefix),
+                add_victims=search.add_victims,
+            )
+        except NoOtherVictim:
+            search.drop()
+            return None
+        ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
+        ending = Ending.RAISED if schedule.raises else ending
+        if search.count(violates=ending, affected_others=self.scheduler.affected_others):
+            self._keep(schedule)
+        return schedule
 
     def estimate_left(self) -> int:
         """Estimate how many schedules are left to run; 0 if that is not known."""
@@ -89,10 +78,8 @@ class Run:
 
         One kind is that a process raises, the other that the invariant does not hold.
         """
-        others = [
-            schedule for schedule in self.violations if than and schedule.raises != than.raises
-        ]
-        return min(others, key=lambda schedule: simplicity(schedule.order), default=None)
+        others = (other for other in self.violations if than and other.raises != than.raises)
+        return min(others, key=lambda schedule: rate_simplicity(schedule.order), default=None)
 
     def counterexample(self) -> Schedule | None:
         """Return the simplest violating schedule; run it if only equivalent schedules have run.
@@ -103,7 +90,7 @@ class Run:
         if order is None:
             return None
         if order not in self.orders:
-            self._keep(self.scheduler.run_order(order, self.observe))
+            self._keep(self.scheduler.run_order(order))
         for schedule in self.violations:
             if schedule.order == order:
                 return schedule
@@ -118,13 +105,12 @@ class Run:
         In the schedules of a search, all processes have run their Python up to the first step
         before the first step is taken.
         """
-        for schedule in self.violations:
-            if schedule.serial:
-                numbers = dict.fromkeys(step.process for step in schedule.timeline)
-                idle = [process.number for process in self.scheduler.processes]
-                again = self.scheduler.run_in_turn([*{**numbers, **dict.fromkeys(idle)}])
-                if again.violation:
-                    return again
+        for schedule in filter(lambda violation: violation.serial, self.violations):
+            numbers = [step.process for step in schedule.timeline]
+            numbers += [process.number for process in self.scheduler.processes]
+            again = self.scheduler.run_in_turn([*dict.fromkeys(numbers)])
+            if again.violation:
+                return again
         return None
 
     def run_near(self, order: str) -> Schedule:
@@ -135,12 +121,12 @@ class Run:
             wanted = [*map(int, order[len(order_taken) : len(order_taken) + 1]), *order_taken[-1:]]
             return next((process for process in wanted if process in ready), min(ready))
 
-        return self.scheduler.run(choose, observe=self.observe)
+        return self.scheduler.run(choose)
 
     def _keep(self, schedule: Schedule) -> None:
         self.orders.append(schedule.order)
-        if self.on_schedule:
-            self.on_schedule(schedule)
+        if on_schedule := self.scheduler.options.on_schedule:
+            on_schedule(schedule)
         if schedule.violation:
             self.violations.append(schedule)
 
@@ -150,7 +136,7 @@ def count_switches(order: str) -> int:
     return sum(first != second for first, second in itertools.pairwise(order))
 
 
-def simplicity(order: str) -> tuple[int, int, str]:
+def rate_simplicity(order: str) -> tuple[int, int, str]:
     """Return a key to sort orders by: the shortest first, then the fewest switches."""
     return len(order), count_switches(order), order
 
@@ -173,7 +159,7 @@ def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
             tried.add(near)
             other = run(near)
             same_kind = other.violation and other.raises == schedule.raises
-            if same_kind and simplicity(other.order) < simplicity(schedule.order):
+            if same_kind and rate_simplicity(other.order) < rate_simplicity(schedule.order):
                 simpler = other
                 break
     return schedule
@@ -185,22 +171,19 @@ def _interrupted_once(order: str) -> Iterator[str]:
     if count_switches(order) <= len(processes):
         return
     for first in processes:
-        steps = order.count(first)
-        others = "".join(
-            process * order.count(process) for process in processes if process != first
-        )
-        for taken in range(1, steps):
-            yield first * taken + others + first * (steps - taken)
+        others = "".join(sorted(order.replace(first, "")))
+        for taken in range(1, order.count(first)):
+            yield first * taken + others + first * (order.count(first) - taken)
 
 
 def _simpler_orders(order: str) -> Iterator[str]:
     """Yield the orders in which two runs of steps of one process are joined."""
     runs = ["".join(steps) for _, steps in itertools.groupby(order)]
-    for first in range(len(runs)):
-        for second in range(first + 2, len(runs)):
-            if runs[first][0] == runs[second][0]:
-                between = runs[first + 1 : second]
-                rest = runs[second + 1 :]
-                yield "".join([*runs[: first + 1], runs[second], *between, *rest])
-                yield "".join([*runs[:first], *between, runs[first], runs[second], *rest])
-                break
+    for first, run in enumerate(runs):
+        later = [at for at in range(first + 1, len(runs)) if runs[at][0] == run[0]]
+        if later:
+            joined = run + runs[later[0]]
+            between = runs[first + 1 : later[0]]
+            rest = runs[later[0] + 1 :]
+            yield "".join([*runs[:first], joined, *between, *rest])
+            yield "".join([*runs[:first], *between, joined, *rest])

@@ -14,9 +14,8 @@ from pginterleave.choices import Order, Position, Positions, with_victim, write_
 from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
-from pginterleave.searching.equivalent_orders import Trace
 from pginterleave.searching.known_states import KnownStates
-from pginterleave.searching.state_graph import Needed, State
+from pginterleave.searching.state_graph import Needed, State, Trace
 from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 
 
@@ -53,29 +52,24 @@ class Search:
         `affected_others` says that the last step did more than its effect. `claims` has the locked
         and the wanted rows of each process.
         """
-        if self.pruned:
-            return next(iter(ready))
-        if len(self.order) < len(self.prefix):
+        number = 0
+        if not self.pruned and len(self.order) < len(self.prefix):
             number = self._take_again(positions)
-        else:
+        elif not self.pruned:
             state = self._reach(positions, ready, affected_others, claims)
-            number = self._nearest(state) if state else 0
-        if not number:
-            self.pruned = True
-            return next(iter(ready))
-        self.order += (number,)
-        return number
+            number = self._find_nearest(state) if state else 0
+        if number:
+            self.order += (number,)
+        self.pruned = not number
+        return number or next(iter(ready))
 
     def count(self, *, violates: int, affected_others: bool) -> bool:
         """Keep the states of the schedule that has run; return whether its last state is new."""
-        new = False
-        if not self.pruned:
-            end = self._reach((), {}, affected_others)
-            if end:
-                new = True
-                end.violates = violates
+        end = None if self.pruned else self._reach((), {}, affected_others)
+        if end:
+            end.violates = violates
         self._keep()
-        return new
+        return bool(end)
 
     def advance(self) -> bool:
         """Go to the next schedule; return False if there is none."""
@@ -127,9 +121,9 @@ class Search:
         """Add the schedules with other victims of the deadlock that the last step has closed."""
         if self.pruned:
             return
-        state, process = self.path[-1], self.order[-1]
+        state = self.path[-1]
         for victim in victims:
-            choice = with_victim(process, victim)
+            choice = with_victim(self.order[-1], victim)
             if choice not in state.ready:
                 state.ready[choice] = GLOBAL
                 state.steps[choice] = None
@@ -139,14 +133,12 @@ class Search:
     def _take_again(self, positions: Positions) -> int:
         state = self.path[-1].steps[self.order[-1]] if self.path else self.first
         assert isinstance(state, State)
-        if state.waiting:  # its positions do not say which process waits for which
-            expected = tuple(position[:2] for position in state.positions)
-            same = expected == tuple(position[:2] for position in positions)
-        else:
-            same = state.positions == positions
-        if not same:
-            pairs = enumerate(zip(state.positions, positions, strict=True), start=1)
-            number, (before, now) = next(pair for pair in pairs if pair[1][0] != pair[1][1])
+        # The positions of a derived state do not say which process waits for which.
+        compared = 2 if state.waiting else None
+        for number, before in enumerate(state.positions, start=1):
+            now = positions[number - 1]
+            if before[:compared] == now[:compared]:
+                continue
             raise NotDeterministic(
                 f"After the same steps {write_order(self.order)!r}, process {number} "
                 f"{_describe(before)} the first time and {_describe(now)} now. "
@@ -169,7 +161,8 @@ class Search:
         steps = dict.fromkeys(ready)
         state = State(self.order, self.start, positions, ready, claims=claims, steps=steps)
         if self.path:
-            before, number = self.path[-1], self.order[-1]
+            before = self.path[-1]
+            number = self.order[-1]
             state.share = before.share / len(before.steps)
             if affected_others:  # otherwise it is new, or the step would not have been chosen
                 before.ready[number] = GLOBAL
@@ -177,11 +170,11 @@ class Search:
                     self.merged.append((before, number, known))
                     return None
             if self.graph.reduces:
-                state.trace = before.after(number)
+                state.trace = before.trace_after(number)
         self.path.append(state)
         return state
 
-    def _nearest(self, state: State) -> int:
+    def _find_nearest(self, state: State) -> int:
         """Return the choice with the fewest preemptions that leads to a new state, or 0."""
         last = self.order[-1] if self.order else 0
         self.graph.deriving.clear()

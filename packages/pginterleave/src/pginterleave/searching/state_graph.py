@@ -1,5 +1,8 @@
 """The graph of the states between steps: each of its paths is a schedule. It does no I/O.
 
+Each state has a trace. Equal traces lead to the same state: the orders differ only in the order of
+adjacent independent steps.
+
 The state after a step can be derived without running the step, for two kinds of steps. The first
 kind has already run after an independent step of another process. The second kind is a statement
 that certainly waits for a row. It leads to the same state as if it were sent after the end of the
@@ -7,22 +10,27 @@ transaction that has locked the row.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from pginterleave.choices import Order, Positions, process_of
-from pginterleave.searching.equivalent_orders import Trace, extend
-from pginterleave.sql.dependent_steps import (
-    GLOBAL,
-    Claim,
-    Claims,
-    Effect,
-    are_dependent,
-    waits_for,
-)
+from pginterleave.choices import Order, Positions, process_of, victim_of
+from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, are_dependent, waits_for
 
+
+class Event(NamedTuple):
+    """A step that was taken, and the numbers of earlier steps that it depends on."""
+
+    depends: int  # of all processes
+    kind: str
+    sql: str
+    effect: Effect
+    victim: int  # of the deadlock that it closes; 0 if it is the same process, or there is none
+    before: tuple[int, ...]  # of each process
+
+
+Trace = tuple[tuple[Event, ...], ...]  # the events of each process
 Rest = tuple[int, int]  # the numbers of steps and switches to the nearest violation
 
 
@@ -52,18 +60,22 @@ class State:
     waiting: tuple[int, ...] = ()  # processes whose waiting statement was derived, and not run
     base: "State | None" = None  # the state without these statements
 
-    def after(self, number: int) -> Trace:
-        kind, sql, *_ = self.positions[process_of(number) - 1]
-        return extend(self.trace, number, kind, sql, self.ready[number])
+    def trace_after(self, choice: int) -> Trace:
+        process = process_of(choice)
+        kind, sql, *_ = self.positions[process - 1]
+        effect = self.ready[choice]
+        before = tuple(
+            sum(are_dependent(effect, event.effect) for event in events) for events in self.trace
+        )
+        event = Event(sum(before), kind, sql, effect, victim_of(choice), before)
+        return _replace(self.trace, process, (*self.trace[process - 1], event))
 
-    def preempts(self, last: int, number: int) -> bool:
+    def preempts(self, last: int, choice: int) -> bool:
         """Whether a step interrupts the process that took the last step and could go on."""
-        return process_of(last) != process_of(number) and process_of(last) in self.ready
+        return process_of(last) != process_of(choice) and process_of(last) in self.ready
 
-    def taken(self) -> "Iterator[tuple[int, State]]":
-        for number, after in self.steps.items():
-            if isinstance(after, State):
-                yield number, after
+    def taken(self) -> "list[tuple[int, State]]":
+        return [(number, after) for number, after in self.steps.items() if isinstance(after, State)]
 
     def has_waits(self) -> bool:
         return bool(self.waiting) or any(len(position) > 2 for position in self.positions)
@@ -95,23 +107,20 @@ def shortest_violation(first: State) -> Order | None:
     If several are equally short, it is the one with the fewest switches between processes, and then
     the lexicographically first.
     """
-    rests = _rests(first)
-    state, last = first, 0
+    rests = _find_rests(first)
+    state = first
     order: Order = ()
     while not state.violates:
-        ways = _ways(rests[state], last)
+        ways = _count_switches(rests[state], order[-1] if order else 0)
         if not ways:
             return None
-        nearest = min(ways.values())
-        last = min(number for number in ways if ways[number] == nearest)
-        order += (last,)
-        after = state.steps[last]
-        assert isinstance(after, State)
-        state = after
+        choice = min(ways, key=lambda choice: (ways[choice], choice))
+        order += (choice,)
+        state = dict(state.taken())[choice]
     return order
 
 
-def _rests(first: State) -> dict[State, dict[int, Rest]]:
+def _find_rests(first: State) -> dict[State, dict[int, Rest]]:
     """Return, by state and choice, the rest to the nearest violation."""
     rests: dict[State, dict[int, Rest]] = {}
     states: list[State] = []  # all states, each before those that follow it
@@ -122,14 +131,14 @@ def _rests(first: State) -> dict[State, dict[int, Rest]]:
     for state in reversed(states):
         rests[state] = {}
         for number, after in state.taken():
-            ways = _ways(rests[after], number).values()
+            ways = _count_switches(rests[after], number).values()
             if after.violates or ways:
                 steps, switches = min(ways, default=(0, 0))
                 rests[state][number] = (steps + 1, switches)
     return rests
 
 
-def _ways(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
+def _count_switches(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
     """Return the rests, with one more switch if the step is not of the `last` process."""
     return {
         number: (steps, switches + (process_of(last) not in (0, process_of(number))))
@@ -142,7 +151,8 @@ class Needed(Exception):
 
     def __init__(self, state: State, number: int) -> None:
         super().__init__()
-        self.state, self.number = state, number
+        self.state = state
+        self.number = number
 
 
 def derive_after_independent(state: State, number: int, follow: Follow) -> State | None:
@@ -168,17 +178,18 @@ def derive_after_independent(state: State, number: int, follow: Follow) -> State
         claim = both.claims[number - 1] if both.claims else Claim()
         return State(
             (*state.order, number),
-            state.after(number),
-            _with(state.positions, number, position),
+            state.trace_after(number),
+            _replace(state.positions, number, position),
             dict(sorted(ready.items())),
-            claims=_with(state.claims, number, claim),
+            claims=_replace(state.claims, number, claim),
             steps=dict.fromkeys(sorted(ready)),
         )
     return None
 
 
-def _with(before: tuple[Any, ...], number: int, after: Any) -> tuple[Any, ...]:
-    return (*before[: number - 1], after, *before[number:]) if before else ()
+def _replace(values: tuple[Any, ...], process: int, value: Any) -> tuple[Any, ...]:
+    """Return the values of all processes with another one for this process."""
+    return (*values[: process - 1], value, *values[process:]) if values else ()
 
 
 def derive_wait(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
@@ -189,7 +200,8 @@ def derive_wait(state: State, number: int, follow: Follow) -> tuple[State, tuple
 
     Raises Needed if another step has to run first.
     """
-    base, waiting = state.base or state, state.waiting
+    base = state.base or state
+    waiting = state.waiting
     if holder := waits_for(base.claims, number):
         while holder in waiting:
             holder = abs(waits_for(base.claims, holder))
@@ -210,7 +222,7 @@ def derive_wait(state: State, number: int, follow: Follow) -> tuple[State, tuple
         # A statement that has waited keeps the lock even if its row no longer meets the conditions.
         claim = before.claims[process - 1]
         held = after.claims[process - 1].holds if after.claims else ()
-        if not claim.exact and claim.wants not in [hold.place for hold in held]:
+        if not claim.exact and claim.wants not in [hold.row for hold in held]:
             return None
     if any(waits_for(after.claims, process) < 0 for process in left):
         return None
@@ -229,7 +241,7 @@ def add_wait(before: State, number: int) -> State:
     ready = {choice: before.ready[choice] for choice in before.ready if choice != number}
     return State(
         (*before.order, number),
-        before.after(number),
+        before.trace_after(number),
         before.positions,
         ready,
         share=0.0,

@@ -1,14 +1,13 @@
 """Which steps depend on each other, and which certainly wait, for partial-order reduction.
 
 Two steps of two processes are independent when it makes no difference which one goes first. Their
-effects decide. The effect of a step follows from its SQL, from the catalogue and from the earlier
-steps of its process.
+effects decide, which follow from the SQL, the catalogue and the earlier steps of the process.
 
 A claim says which rows a process has locked, and which row its next step certainly waits for. In
 READ COMMITTED, PostgreSQL looks at a row again after a wait. So a statement that waits leads to the
-same state as if it were sent after the end of the other transaction, and a search that merges equal
-states need not run the wait. This holds for a statement about one row by a unique column, unless
-the other transaction gives the column's value to another row.
+same state as if it were sent after the end of the other transaction, and need not run. This holds
+for a statement about one row by a unique column, unless the other transaction gives the column's
+value to another row.
 """
 
 import functools
@@ -17,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pginterleave.sql import statements
 from pginterleave.sql.rows_touched import EVERYWHERE, UNKNOWN, RowSet, RowSets, Tables, overlap
-from pginterleave.sql.single_row import shape
+from pginterleave.sql.single_row import find_shape
 
 ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT", "CLOSE"})  # of a transaction
 
@@ -37,6 +36,7 @@ class Effect(NamedTuple):
 
 LOCAL: Final = Effect("local")
 GLOBAL: Final = Effect("global")
+TakenStep = tuple[Any, Effect]
 
 
 @functools.lru_cache(maxsize=2**14)
@@ -53,17 +53,16 @@ def are_dependent(effect: Effect, other: Effect) -> bool:
     return kinds == ("write", "write") and overlap(first.writes, second.writes)
 
 
-def effect(
+def find_effect(
     step: Any,
-    earlier: Sequence[Any],
+    earlier: Sequence[TakenStep],
     *,
     serializable: bool,
     commits: bool,
     failed: bool,
-    special: Set[str] = frozenset(),
-    special_writes: Set[str] = frozenset(),
-    tables: Tables | None = None,
-    open_effects: Sequence[Effect] = (GLOBAL,),
+    special: Set[str],
+    special_writes: Set[str],
+    tables: Tables | None,
 ) -> Effect:
     """Return the effect of the step that a process is about to take.
 
@@ -75,14 +74,13 @@ def effect(
         failed: whether the last step of the process ended in an error of PostgreSQL.
         special: the names that do not stand for a plain table.
         special_writes: the names that do not stand for one in statements that write.
-        tables: the tables of the catalogue; None above READ COMMITTED, where one snapshot serves
-            all statements.
-        open_effects: the effects of the steps of the open transaction.
+        tables: of the catalogue; None above READ COMMITTED, with one snapshot in a transaction.
     """
-    kind, sql = step.kind, step.sql
+    kind = step.kind
+    sql = step.sql
     if statements.may_be_several(sql):
         return GLOBAL
-    texts = [f"{other.sql} {other.params}".upper() for other in earlier]
+    texts = [f"{other.sql} {other.params}".upper() for other, _ in earlier]
     # Which transactions PostgreSQL aborts to keep them serializable depends on the order of reads.
     serializable = serializable or any("SERIALIZABLE" in text for text in texts)
     if any("ISOLATION" in text or "REPEATABLE" in text for text in texts):
@@ -90,7 +88,7 @@ def effect(
     footprint = tables.footprint(sql, step.params) if tables else UNKNOWN
     if statements.only_reads(sql, special) and not statements.has_clock_text(f"{step.params}"):
         return GLOBAL if serializable else Effect("read", footprint.reads)
-    parsed = shape(sql) if tables else None
+    parsed = find_shape(sql) if tables else None
     selects_and_locks = parsed and parsed.kind == "SELECT" and parsed.locks
     if kind in ("INSERT", "UPDATE", "DELETE") or (selects_and_locks and statements.locks_only(sql)):
         plain = statements.calls_only_pure(sql) and not statements.uses(
@@ -101,24 +99,26 @@ def effect(
         return LOCAL  # the snapshot is taken by the first query, not here
     if kind in ("SAVEPOINT", "RELEASE"):
         return LOCAL  # a wait for a subtransaction goes on until the whole transaction ends
-    if failed and _error_has_undone_all(kind, sql, earlier):
+    if failed and _error_has_undone_all(kind, sql, [other for other, _ in earlier]):
         return LOCAL
     ends = kind in ENDS and sql.strip(" ;\n").upper() == kind != "CLOSE"
-    if ends and tables and not serializable and GLOBAL not in open_effects:
-        places = {rows for open_effect in open_effects for rows in open_effect.writes}
-        return Effect("end", (), tuple(sorted(places)))
+    effects = [effect for _, effect in steps_of_open_transaction(earlier)]
+    if ends and tables and not serializable and GLOBAL not in effects:
+        return Effect(
+            "end", (), tuple(sorted({rows for effect in effects for rows in effect.writes}))
+        )
     return GLOBAL
 
 
 def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
     """Whether a rollback has nothing left to undo, because an error has already undone it."""
-    if any(
-        "SAVEPOINT" in other.sql.upper() and statements.may_be_several(other.sql)
-        for other in earlier
-    ):
+    with_savepoints = [other for other in earlier if "SAVEPOINT" in other.sql.upper()]
+    if any(statements.may_be_several(other.sql) for other in with_savepoints):
         return False  # the savepoints are not known
     savepoints = [
-        statements.savepoint_name(other.sql) for other in earlier if other.kind == "SAVEPOINT"
+        statements.savepoint_name(other.sql)
+        for other in with_savepoints
+        if other.kind == "SAVEPOINT"
     ]
     if not savepoints:
         return sql == "ROLLBACK"
@@ -132,7 +132,7 @@ def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
 class Hold(NamedTuple):
     """A row that a transaction has locked."""
 
-    place: RowSet
+    row: RowSet
     text: str  # the statement that locked the row, if the same statement sent again would wait
     harmless: bool  # whether a wait for the row ends as if it had begun later
 
@@ -158,36 +158,33 @@ def waits_for(claims: Claims, number: int) -> int:
         return 0
     for other, other_claim in enumerate(claims, start=1):
         for hold in other_claim.holds if other != number else ():
-            if hold.place == claim.wants and (claim.exact or claim.text == hold.text):
+            if hold.row == claim.wants and (claim.exact or claim.text == hold.text):
                 return other if hold.harmless else -other
     return 0
 
 
-def claim(
-    step: Any, effect: Effect, earlier: Sequence[tuple[Any, Effect]], tables: Tables
-) -> Claim:
+def find_claim(step: Any, effect: Effect, earlier: Sequence[TakenStep], tables: Tables) -> Claim:
     """Return the claim of a process at a step, after its earlier steps."""
-    holds = _holds(earlier, tables)
+    holds = _find_holds(earlier, tables)
     # After an error PostgreSQL refuses every statement of the transaction, and none of them waits.
-    failed = any(getattr(step, "error", "") for step, _ in of_open_transaction(earlier))
+    failed = any(getattr(step, "error", "") for step, _ in steps_of_open_transaction(earlier))
     # Above READ COMMITTED, the rows are not known: a statement may fail at once, and not wait.
     if effect.kind == "write" and not failed and effect.writes != EVERYWHERE:
         parsed, row = tables.row(step.sql, step.params)
         if parsed and row and parsed.locks and parsed.strong and parsed.waits:
-            return Claim(row, parsed.exact, _text(step), holds)
+            return Claim(row, parsed.exact, f"{step.sql} {step.params!r}", holds)
     return Claim(holds=holds)
 
 
-def of_open_transaction(steps: Sequence[tuple[Any, Effect]]) -> Sequence[tuple[Any, Effect]]:
-    """Return the steps, with their effects, since the last end of a transaction."""
+def steps_of_open_transaction(steps: Sequence[TakenStep]) -> Sequence[TakenStep]:
     for index in range(len(steps), 0, -1):
         if steps[index - 1][0].kind in ENDS:
             return steps[index:]
     return steps
 
 
-def _holds(earlier: Sequence[tuple[Any, Effect]], tables: Tables) -> tuple[Hold, ...]:
-    taken = of_open_transaction(earlier)
+def _find_holds(earlier: Sequence[TakenStep], tables: Tables) -> tuple[Hold, ...]:
+    taken = steps_of_open_transaction(earlier)
     if any(
         effect == GLOBAL or step.kind == "ROLLBACK TO" or getattr(step, "error", "")
         for step, effect in taken
@@ -202,15 +199,11 @@ def _holds(earlier: Sequence[tuple[Any, Effect]], tables: Tables) -> tuple[Hold,
         if getattr(step, "rowcount", -1) != 1:
             continue
         table = (RowSet(row.table),)
-        first = not any(overlap(places, table) for _, places in writes[:number])
-        about = [other for other, places in writes if overlap(places, table)]
+        first = not any(overlap(rows, table) for _, rows in writes[:number])
+        about = [other for other, rows in writes if overlap(rows, table)]
         harmless = all(tables.keeps(other.sql, other.params, row) for other in about)
         deletes = any(other.kind == "DELETE" for other in about)
         assigns = any(tables.assigns(other.sql, row) for other in about)
-        hold = Hold(row, _text(step) if first else "", harmless and not (deletes and assigns))
-        holds.append(hold)
+        text = f"{step.sql} {step.params!r}" if first else ""
+        holds.append(Hold(row, text, harmless and not (deletes and assigns)))
     return tuple(holds)
-
-
-def _text(step: Any) -> str:
-    return f"{step.sql} {step.params!r}"

@@ -4,6 +4,7 @@ Two such statements of two processes may wait for each other within their steps.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -31,7 +32,8 @@ class LockOrders:
             rows = 2  # the driver does not always tell how many
         locked = self.tables.locked_together(sql, rows)
         if calls := [*_ADVISORY_CALL.finditer(sql)]:
-            locked[ADVISORY] = len(calls) > 1 or rows > 1 or _for_each_row(sql, calls[0].start())
+            runs_often = _may_run_for_each_row(sql, calls[0].start())
+            locked[ADVISORY] = len(calls) > 1 or rows > 1 or runs_often
         late = locked.keys() & self.tables.checked_late() if statements.writes(sql) else set()
         if not (late or len(locked) > 1 or any(locked.values())):
             return
@@ -55,39 +57,37 @@ class LockOrders:
     def note_schedule(self, steps: Sequence[Step]) -> Iterator[str]:
         """Note the transactions that lock several rows one by one; yield the limits that follow.
 
-        A statement without ORDER BY locks its rows in the order of their places, which differ from
-        database to database.
+        A statement without ORDER BY locks its rows in the order of their places, which may differ.
         """
-        by_place = {
-            (process, table)
-            for (process, sql, _), locked in self._locked.items()
-            if not statements.words(sql) >= {"order", "by"} and not statements.only_inserts(sql)
-            for table, several in locked.items()
-            if several and table != ADVISORY
-        }
-        if not by_place:
-            return
-        held: dict[tuple[int, str], set[RowSet]] = {}  # by process and table, in one transaction
-        for step in steps:
+        by_place: dict[str, set[int]] = defaultdict(set)  # by table, the processes that do so
+        for (process, sql, _), locked in self._locked.items():
+            if statements.words(sql) >= {"order", "by"} or statements.only_inserts(sql):
+                continue
+            for table in locked:
+                if locked[table] and table != ADVISORY:
+                    by_place[table].add(process)
+        held: dict[tuple[int, str], set[RowSet]] = defaultdict(set)  # by process and table
+        for step in steps if by_place else ():
             locked = self.tables.locked_together(step.sql, step.rowcount)
             for table in () if statements.only_inserts(step.sql) else locked:
-                rows = held.setdefault((step.process, table), set())
+                rows = held[step.process, table]
                 rows |= self.tables.locked_rows(step, table)
-                others = {other for other, name in by_place if name == table} - {step.process}
-                if others and any(_differ(*pair) for pair in combinations(rows, 2)):
+                # Two rows that are known by different columns may be one.
+                differ = any(
+                    row.column == other.column or "" in (row.column, other.column)
+                    for row, other in combinations(rows, 2)
+                )
+                if differ and by_place[table] - {step.process}:
                     yield f"in which order one statement locks several rows of {table}"
-            if not step.in_transaction:
-                held = {key: rows for key, rows in held.items() if key[0] != step.process}
+            for key in [] if step.in_transaction else [*held]:
+                if key[0] == step.process:
+                    del held[key]
 
 
-def _differ(row: RowSet, other: RowSet) -> bool:
-    """Whether two may be different rows: by the same column, or because one is not known."""
-    return row.column == other.column or "" in (row.column, other.column)
-
-
-def _for_each_row(sql: str, index: int) -> bool:
+def _may_run_for_each_row(sql: str, index: int) -> bool:
     """Whether a call at this place may run more often than the statement returns rows."""
-    words, before = statements.words(sql), sql[:index].lower()
+    words = statements.words(sql)
+    before = sql[:index].lower()
     if "from" not in words and statements.kind(sql) == "SELECT":
         return False
     returned = before.count("(") == before.count(")") and "from" not in statements.words(before)

@@ -11,10 +11,12 @@ _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 def without_comments(sql: str) -> str:
     """Return SQL with a space for each closed comment, which may hold other comments."""
-    kept, position = "", 0
+    kept = ""
+    position = 0
     while opened := next((m for m in _QUOTED.finditer(sql, position) if m[0] == "/*"), None):
         kept += sql[position : opened.start()] + " "
-        position, depth = len(sql), 1
+        position = len(sql)
+        depth = 1
         for mark in _COMMENT_MARK.finditer(sql, opened.end()):
             depth += 1 if mark[0] == "/*" else -1
             if not depth:

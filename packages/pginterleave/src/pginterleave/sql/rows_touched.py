@@ -3,6 +3,7 @@
 The result never has too few rows: for an unknown statement it is every row of every table.
 """
 
+import contextlib
 import re
 import uuid
 from collections.abc import Callable, Iterable, Set
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pginterleave.sql import statements
-from pginterleave.sql.single_row import Shape, shape
+from pginterleave.sql.single_row import Shape, find_shape
 from pginterleave.steps import Step
 
 
@@ -21,23 +22,21 @@ class RowSet(NamedTuple):
     column: str = ""
     value: str = ""
 
+    def overlaps(self, other: "RowSet") -> bool:
+        """Whether the two may have a row in common."""
+        if "*" in (self.table, other.table):
+            return True
+        same_column = self.column and self.column == other.column
+        return self.table == other.table and not (same_column and self.value != other.value)
+
 
 RowSets = tuple[RowSet, ...]
 EVERYWHERE: Final[RowSets] = (RowSet("*"),)
 
 
-def overlap(places: RowSets, others: RowSets) -> bool:
+def overlap(row_sets: RowSets, others: RowSets) -> bool:
     """Whether the two may have a row in common."""
-    for rows in places:
-        for other_rows in others:
-            if "*" in (rows.table, other_rows.table):
-                return True
-            same_column = rows.column and rows.column == other_rows.column
-            if rows.table == other_rows.table and not (
-                same_column and rows.value != other_rows.value
-            ):
-                return True
-    return False
+    return any(rows.overlaps(other) for rows in row_sets for other in others)
 
 
 class Footprint(NamedTuple):
@@ -50,11 +49,14 @@ class Footprint(NamedTuple):
 UNKNOWN: Final = Footprint(EVERYWHERE, EVERYWHERE)
 
 # The tables, and whether they are plain: a write to one has no effect elsewhere through a rule, a
-# trigger or a partition.
+# trigger or a partition. Also whether a constraint is checked after a row is written: two rows may
+# then meet.
 TABLES = """
     SELECT oid::bigint, lower(relname), relkind = 'r' AND NOT relhasrules AND NOT relrowsecurity
         AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = pg_class.oid AND NOT tgisinternal)
-        AND NOT EXISTS (SELECT FROM pg_inherits WHERE pg_class.oid IN (inhrelid, inhparent))
+        AND NOT EXISTS (SELECT FROM pg_inherits WHERE pg_class.oid IN (inhrelid, inhparent)),
+        EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid
+            AND (indisexclusion OR indisunique AND NOT indimmediate))
     FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p') AND relpersistence <> 't'
 """
 # The tables that a statement may also touch: by a foreign key, a partition, or a common sequence.
@@ -79,10 +81,8 @@ UNIQUE_COLUMNS = """
 KEY_COLUMNS = """
     SELECT indrelid::bigint, pg_get_indexdef(indexrelid)
     FROM pg_index WHERE indrelid >= 16384 AND (indisunique OR indisexclusion)
-    UNION ALL SELECT conrelid::bigint, pg_get_constraintdef(oid) FROM pg_constraint
-    WHERE contype = 'f'
-    UNION ALL SELECT confrelid::bigint, pg_get_constraintdef(oid) FROM pg_constraint
-    WHERE contype = 'f'
+    UNION ALL SELECT unnest(ARRAY[conrelid, confrelid])::bigint, pg_get_constraintdef(oid)
+    FROM pg_constraint WHERE contype = 'f'
 """
 # Tables, with the tables that a DELETE, and an UPDATE of a key, cascade to.
 CASCADES = """
@@ -101,11 +101,6 @@ PARTS = """
     UNION SELECT lower(whole.relname), lower(part.relname) FROM pg_inherits
         JOIN pg_class AS whole ON whole.oid = inhparent JOIN pg_class AS part ON part.oid = inhrelid
 """
-# Tables with constraints that are checked when the row is written: two rows may then meet.
-CHECKED_LATE = """
-    SELECT DISTINCT indrelid::bigint FROM pg_index
-    WHERE indrelid >= 16384 AND (indisexclusion OR indisunique AND NOT indimmediate)
-"""
 
 
 @dataclass
@@ -113,8 +108,8 @@ class KnownTable:
     """A table of the catalogue."""
 
     name: str
-    parts: frozenset[str]  # the words of the name
-    plain: bool
+    words: frozenset[str]  # of the name
+    plain: bool = False  # whether a write has an effect on its rows alone
     unique: dict[str, str] = field(default_factory=dict)  # columns, with their types
     keys: set[str] = field(default_factory=set)
     linked: Set[str] = frozenset()  # the tables that a write may touch, with this one
@@ -132,27 +127,24 @@ class Tables:
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
         by_oid: dict[int, KnownTable] = {}
-        for oid, name, plain in ask(TABLES):
+        for oid, name, plain, checked_late in ask(TABLES):
             twice = name in self._tables  # in two schemas
-            by_oid[oid] = self._tables.setdefault(
-                name, KnownTable(name, statements.words(name), plain)
-            )
-            by_oid[oid].plain &= plain and not twice
+            table = self._tables.setdefault(name, KnownTable(name, statements.words(name)))
+            table.plain = plain and not twice
+            table.checked_late |= checked_late
+            by_oid[oid] = table
+        unknown = KnownTable("", frozenset())  # of another kind, such as temporary
         for oid, column, kind in ask(UNIQUE_COLUMNS):
-            if oid in by_oid:
-                by_oid[oid].unique[column] = kind
+            by_oid.get(oid, unknown).unique[column] = kind
         for oid, definition in ask(KEY_COLUMNS):
-            if oid in by_oid:
-                by_oid[oid].keys |= statements.words(definition)
+            by_oid.get(oid, unknown).keys |= statements.words(definition)
         for oid, other, deletes, updates in ask(CASCADES):
-            if {oid, other} <= by_oid.keys():
-                by_oid[oid].cascades |= {by_oid[other].name} if deletes else set()
-                by_oid[oid].follows |= {by_oid[other].name} if updates else set()
+            if other in by_oid:
+                table = by_oid.get(oid, unknown)
+                table.cascades |= {by_oid[other].name} if deletes else set()
+                table.follows |= {by_oid[other].name} if updates else set()
         for name, part in ask(PARTS):
             self._parts.setdefault(name, set()).add(part)
-        for (oid,) in ask(CHECKED_LATE):
-            if oid in by_oid:
-                by_oid[oid].checked_late = True
         groups: dict[object, set[Any]] = {}
         for pair in ask(LINKS):
             nodes = [by_oid[oid].name if oid in by_oid else oid for oid in pair]
@@ -164,12 +156,12 @@ class Tables:
 
     def row(self, sql: str, params: Any) -> tuple[Shape | None, RowSet | None]:
         """Return the shape of a statement and its only row; None for each that is not known."""
-        parsed = shape(sql)
+        parsed = find_shape(sql)
         table = self._tables.get(parsed.table) if parsed else None
         if parsed is None or table is None or not table.plain:
             return None, None
         for column, constant in parsed.equal:
-            value = _normal(constant.value(params), table.unique.get(column, ""))
+            value = _normalize(constant.value(params), table.unique.get(column, ""))
             if value is not None:
                 return parsed, RowSet(table.name, column, value)
         return parsed, None
@@ -177,10 +169,8 @@ class Tables:
     def named(self, sql: str) -> list[KnownTable] | None:
         """Return the tables that a statement names; None if not all of them are known."""
         words = statements.words(sql)
-        tables = [table for table in self._tables.values() if table.parts <= words]
-        names = {table.name for table in tables} | {
-            part for table in tables for part in table.parts
-        }
+        tables = [table for table in self._tables.values() if table.words <= words]
+        names = {name for table in tables for name in (table.name, *table.words)}
         return tables if tables and statements.table_words(sql) <= names else None
 
     def footprint(self, sql: str, params: Any) -> Footprint:
@@ -195,34 +185,27 @@ class Tables:
             return Footprint(reads, ())
         if not all(table.plain for table in named):
             return Footprint(reads, EVERYWHERE)
-        assigned = {column for column, _ in parsed.assigned} if parsed else set()
-        if parsed and (
-            parsed.kind == "SELECT"
-            or (parsed.kind == "UPDATE" and assigned.isdisjoint(self._tables[parsed.table].keys))
-        ):
-            return Footprint(reads, (row,) if row else (RowSet(parsed.table),))
+        if parsed and parsed.kind != "DELETE":
+            assigned = {column for column, _ in parsed.assigned}
+            if assigned.isdisjoint(self._tables[parsed.table].keys):
+                return Footprint(reads, (row,) if row else (RowSet(parsed.table),))
         linked = {name for table in named for name in table.linked}
         return Footprint(reads, tuple(sorted(map(RowSet, linked))))
 
     def reads_before_it_locks(self, sql: str) -> tuple[Set[str], Set[str]]:
-        """Return the tables that a statement reads before it locks rows, and those it locks.
-
-        Both are empty if it locks one row by a unique column and reads no other row.
-        """
+        """Return the tables that a statement reads before it locks rows, and those it locks."""
         locked = statements.locked_tables(sql) & self._tables.keys()
         outer, inner = statements.without_subqueries(sql)
-        parsed = shape(outer)
+        parsed = find_shape(outer)
         if parsed and parsed.table in locked:
             unique = self._tables[parsed.table].unique
             if any(column in unique for column, _ in parsed.equal):
                 return statements.read_tables(inner) & self._tables.keys(), locked
-        if parsed and parsed.table not in locked:
+        kind = statements.kind(sql)
+        upserts = {"conflict", "update"} <= statements.words(sql)
+        if (parsed and parsed.table not in locked) or (kind == "INSERT" and not upserts):
             return frozenset(), frozenset()
-        read = statements.read_tables(sql)
-        if statements.kind(sql) == "UPDATE":
-            read |= locked
-        if statements.kind(sql) == "INSERT" and not {"conflict", "update"} <= statements.words(sql):
-            return frozenset(), frozenset()
+        read = statements.read_tables(sql) | (locked if kind == "UPDATE" else set())
         return read & self._tables.keys(), locked
 
     def locked_together(self, sql: str, rows: int) -> dict[str, bool]:
@@ -233,11 +216,13 @@ class Tables:
         further = [*locked]
         while further:
             table = self._tables[further.pop()]
-            cascades = table.cascades if "delete" in words else set()
+            cascades: set[str] = set()
+            if "delete" in words:
+                cascades |= table.cascades
             if "update" in words and (table.name not in locked or words & table.keys):
-                cascades = cascades | table.follows
+                cascades |= table.follows
             if {"truncate", "cascade"} <= words:
-                cascades = cascades | table.linked
+                cascades |= table.linked
             further += cascades - several.keys()
             several |= dict.fromkeys(cascades, True)
         return several
@@ -250,7 +235,7 @@ class Tables:
         unique = self._tables[table].unique
         for index, column in enumerate(step.columns):
             if column in unique and step.rows:
-                values = (_normal(row[index], unique[column]) for row in step.rows)
+                values = (_normalize(row[index], unique[column]) for row in step.rows)
                 return {RowSet(table, column, value or "") for value in values}
         return {RowSet(table, "", step.sql)}
 
@@ -270,24 +255,23 @@ class Tables:
 
     def keeps(self, sql: str, params: Any, row: RowSet) -> bool:
         """Whether a statement gives the value of a row's unique column to no other row."""
-        parsed = shape(sql)
+        parsed = find_shape(sql)
         if parsed is None or parsed.table != row.table:
             return False
         kind = self._tables[row.table].unique[row.column]
-        for column, constant in parsed.assigned:
-            if column == row.column:
-                value = constant and _normal(constant.value(params), kind)
-                if value != row.value:
-                    return False
-        return True
+        return all(
+            constant is not None and _normalize(constant.value(params), kind) == row.value
+            for column, constant in parsed.assigned
+            if column == row.column
+        )
 
     def assigns(self, sql: str, row: RowSet) -> bool:
         """Whether a statement sets the unique column of a row."""
-        parsed = shape(sql)
+        parsed = find_shape(sql)
         return parsed is None or any(column == row.column for column, _ in parsed.assigned)
 
 
-def _normal(value: Any, kind: str) -> str | None:
+def _normalize(value: Any, kind: str) -> str | None:
     """Return a text that is the same for equal values of a column; None if that is not known."""
     if kind in ("int2", "int4", "int8"):
         number = isinstance(value, int) and not isinstance(value, bool)  # psycopg's Int4 is one
@@ -296,8 +280,6 @@ def _normal(value: Any, kind: str) -> str | None:
     elif kind in ("text", "varchar") and type(value) is str:
         return value
     elif kind == "uuid" and type(value) in (str, uuid.UUID):
-        try:
+        with contextlib.suppress(ValueError):
             return str(uuid.UUID(str(value)))
-        except ValueError:
-            return None
     return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 _TOKEN = re.compile(
     r"""\s+|(?P<quoted>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<param>%s|%\(\w+\)s)"""
@@ -25,17 +25,17 @@ _AFTER_CONDITIONS = {"returning", "order", "limit", "offset", "fetch", "for"}
 
 @dataclass(frozen=True)
 class Constant:
-    """A value in a statement: its text, or the place or name of its parameter."""
+    """A value in a statement: its text, or the number or name of its parameter."""
 
     text: str = ""
-    place: int | str | None = None
+    param: int | str | None = None
 
     def value(self, params: Any) -> Any:
         """Return the text, or the value of the parameter; None if that is missing."""
-        if self.place is None:
+        if self.param is None:
             return self.text
         try:
-            return params[self.place]
+            return params[self.param]
         except (TypeError, LookupError):
             return None
 
@@ -63,144 +63,128 @@ class _NotSimple(Exception):
     """The statement has no shape."""
 
 
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    constant: Constant | None = None
+
+    def is_name(self) -> bool:
+        return self.kind in ("name", "word")
+
+
+Tokens = Sequence[_Token]
+
+
 @functools.lru_cache(maxsize=4096)
-def shape(sql: str) -> Shape | None:
+def find_shape(sql: str) -> Shape | None:
     """Return the shape of a statement, or None if it is not known to be simple."""
     if _NEVER_SIMPLE.search(sql.strip().rstrip(";")):
         return None
     try:
-        return _parse(_tokens(sql))
+        return _parse([*_tokenize(sql)])
     except _NotSimple:
         return None
 
 
-def _tokens(sql: str) -> list[tuple[str, str, Constant | None]]:
-    tokens: list[tuple[str, str, Constant | None]] = []
+def _tokenize(sql: str) -> Iterator[_Token]:
     params = 0
     for match in _TOKEN.finditer(sql):
-        kind, text = match.lastgroup, match[0]
+        kind = match.lastgroup
+        text = match[0]
         if kind is None or text == ";":
             continue
-        constant = None
         if kind == "quoted":
-            kind, text = "name", text[1:-1].lower()
-        elif kind == "word":
-            text = text.lower()
+            yield _Token("name", text[1:-1].lower())
         elif kind == "param":
-            constant = Constant(place=params if text == "%s" else text[2:-2])
+            yield _Token(kind, text, Constant(param=params if text == "%s" else text[2:-2]))
             params += 1
         elif kind == "text":
-            constant = Constant(text[1:-1].replace("''", "'"))
+            yield _Token(kind, text, Constant(text[1:-1].replace("''", "'")))
         elif kind == "number":
-            constant = Constant(text)
-        tokens.append((kind, text, constant))
-    return tokens
-
-
-Tokens = Sequence[tuple[str, str, Constant | None]]
+            yield _Token(kind, text, Constant(text))
+        else:
+            yield _Token(kind, text.lower())
 
 
 def _parse(tokens: Tokens) -> Shape:
-    words = [text for kind, text, _ in tokens if kind == "word"]
+    words = [token.text for token in tokens if token.kind == "word"]
     if not words or words.count("select") > (words[0] == "select") or not _JOINS.isdisjoint(words):
         raise _NotSimple
     if words[0] == "update":
-        name, rest = _table(tokens[1:])
-        start, rest = _split(rest, {"set"})
+        table, rest = _split_table(tokens[1:])
+        alias, rest = _split(rest, {"set"})
         changes, rest = _split(rest[1:], {"where", "returning", "from"})
-        conditions = _conditions(rest)
-        return Shape("UPDATE", name, *_equal(conditions, _names(name, start)), _assigned(changes))
+        return Shape("UPDATE", table, *_find_equal(table, alias, rest), _find_assigned(changes))
     if words[:2] == ["delete", "from"]:
-        name, rest = _table(tokens[2:])
+        table, rest = _split_table(tokens[2:])
         alias, rest = _split(rest, {"where", "returning"})
-        return Shape("DELETE", name, *_equal(_conditions(rest), _names(name, alias)))
+        return Shape("DELETE", table, *_find_equal(table, alias, rest))
     if words[0] == "select":
         _, rest = _split(tokens[1:], {"from"})
-        name, rest = _table(rest[1:])
+        table, rest = _split_table(rest[1:])
         alias, rest = _split(rest, {"where", *_AFTER_CONDITIONS})
-        equal, exact = _equal(_conditions(rest), _names(name, alias))
-        _, end = _split(rest, {"for"})
-        locking = [text for kind, text, _ in end if kind == "word"]
+        equal, exact = _find_equal(table, alias, rest)
+        locking = [token.text for token in _split(rest, {"for"})[1] if token.kind == "word"]
         strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
         waits = "nowait" not in locking and "skip" not in locking
         # There is no LIMIT, or a literal one greater than zero.
-        limit = _split(rest, {"limit"})[1]
-        has_rows = not limit or any(
-            kind == "number" and text.strip("0") != "" for kind, text, _ in limit[1:2]
-        )
+        limit = _split(rest, {"limit"})[1][:2]
+        has_rows = not limit or (limit[-1].kind == "number" and limit[-1].text.strip("0") != "")
         exact = exact and {"offset", "fetch"}.isdisjoint(words) and has_rows
-        return Shape("SELECT", name, equal, exact, (), bool(end), strong, waits)
+        return Shape("SELECT", table, equal, exact, (), bool(locking), strong, waits)
     raise _NotSimple
 
 
-def _outside(tokens: Tokens) -> Iterator[tuple[int, str, str]]:
-    """Yield place, kind and text of the tokens outside parentheses, and of closing ones."""
+def _outside(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
+    """Yield the tokens outside parentheses, and closing ones, with their places."""
     depth = 0
-    for index, (kind, text, _) in enumerate(tokens):
-        depth += (text == "(") - (text == ")") if kind == "other" else 0
+    for index, token in enumerate(tokens):
+        depth += (token.text == "(") - (token.text == ")") if token.kind == "other" else 0
         if not depth:
-            yield index, kind, text
+            yield index, token
 
 
 def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
     """Split before the first of these words outside parentheses."""
-    for index, kind, text in _outside(tokens):
-        if kind == "word" and text in words:
+    for index, token in _outside(tokens):
+        if token.kind == "word" and token.text in words:
             return tokens[:index], tokens[index:]
     return tokens, ()
 
 
-def _table(tokens: Tokens) -> tuple[str, Tokens]:
+def _split_table(tokens: Tokens) -> tuple[str, Tokens]:
     """Return the name of a table without its schema, and the tokens after the name."""
-    names, index = [], 0
-    while index < len(tokens) and tokens[index][0] in ("name", "word"):
-        names.append(tokens[index][1])
-        index += 1
-        if index == len(tokens) or tokens[index][1] != ".":
-            break
-        index += 1
-    if not names:
+    end = 3 if [token.text for token in tokens[1:2]] == ["."] else 1
+    if len(tokens) < end or not tokens[end - 1].is_name():
         raise _NotSimple
-    return names[-1], tokens[index:]
+    return tokens[end - 1].text, tokens[end:]
 
 
-def _names(table: str, alias: Tokens) -> set[str]:
-    """Return the qualifier of a column: the alias, or else the table."""
-    texts = [text for _, text, _ in alias]
-    if texts[:1] == ["as"]:
-        texts = texts[1:]
-    if len(texts) > 1 or any(kind not in ("name", "word") for kind, _, _ in alias):
-        raise _NotSimple  # a list of tables
-    return {*texts} or {table}
-
-
-def _conditions(tokens: Tokens) -> Tokens | None:
-    """Return the tokens of the WHERE clause; None if there is none."""
-    if not tokens or tokens[0][1] != "where":
-        if tokens and tokens[0][1] == "from":
-            raise _NotSimple
-        return None
-    return _split(tokens[1:], _AFTER_CONDITIONS)[0]
-
-
-def _equal(
-    conditions: Tokens | None, names: set[str]
+def _find_equal(
+    table: str, alias: Tokens, rest: Tokens
 ) -> tuple[tuple[tuple[str, Constant], ...], bool]:
-    terms = [] if conditions is None else _terms(conditions)
+    """Return the columns that WHERE compares with a constant, and whether there is only one."""
+    names = [token.text for token in alias if token.text != "as"] or [table]
+    if len(names) > 1 or not all(token.is_name() for token in alias):
+        raise _NotSimple  # a list of tables
+    if rest and rest[0].text == "from":
+        raise _NotSimple
+    terms = []
+    if rest and rest[0].text == "where":
+        terms = _split_terms(_split(rest[1:], _AFTER_CONDITIONS)[0])
     equal = []
     for term in terms:
-        texts = [text for _, text, _ in term]
-        if len(term) == 5 and texts[1] == "." and texts[0] in names:
-            term, texts = term[2:], texts[2:]
-        if len(term) == 3 and texts[1] == "=" and term[0][0] in ("name", "word") and term[2][2]:
-            equal.append((texts[0], term[2][2]))
+        if [token.text for token in term[:2]] == [*names, "."]:
+            term = term[2:]
+        if len(term) == 3 and term[0].is_name() and term[1].text == "=" and term[2].constant:
+            equal.append((term[0].text, term[2].constant))
     return tuple(equal), len(terms) == len(equal) == 1
 
 
-def _terms(tokens: Tokens) -> list[Tokens]:
+def _split_terms(tokens: Tokens) -> list[Tokens]:
     """Return the conditions that are joined by AND."""
-    while tokens and tokens[0][1] == "(":
-        closes = next((index for index, *_ in _outside(tokens)), None)
+    while tokens and tokens[0].text == "(":
+        closes = next((index for index, _ in _outside(tokens)), None)
         if closes is None:
             raise _NotSimple
         if closes < len(tokens) - 1:
@@ -209,19 +193,16 @@ def _terms(tokens: Tokens) -> list[Tokens]:
     if _split(tokens, {"or", "between", "case"})[1]:
         return [()]
     first, rest = _split(tokens, {"and"})
-    return [*_terms(first), *_terms(rest[1:])] if rest else [first]
+    return [*_split_terms(first), *_split_terms(rest[1:])] if rest else [first]
 
 
-def _assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
-    commas = [index for index, *token in _outside(tokens) if token == ["other", ","]]
+def _find_assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
+    commas = [index for index, token in _outside(tokens) if token == ("other", ",", None)]
     assigned = []
     for begin, end in pairwise([-1, *commas, len(tokens)]):
         assignment = tokens[begin + 1 : end]
-        if (
-            len(assignment) < 3
-            or assignment[0][0] not in ("name", "word")
-            or assignment[1][1] != "="
-        ):
+        if len(assignment) < 3 or not assignment[0].is_name() or assignment[1].text != "=":
             raise _NotSimple
-        assigned.append((assignment[0][1], assignment[2][2] if len(assignment) == 3 else None))
+        constant = assignment[2].constant if len(assignment) == 3 else None
+        assigned.append((assignment[0].text, constant))
     return tuple(assigned)

@@ -118,7 +118,6 @@ def only_begins(sql: str) -> bool:
     return bool(_ONLY_BEGIN.fullmatch(sql))
 
 
-@functools.lru_cache(maxsize=1024)
 def may_be_several(sql: str) -> bool:
     """Whether a semicolon, even in quotes, is followed by more text."""
     return bool(_SEVERAL.search(sql))
@@ -142,7 +141,6 @@ def uses(sql: str, special: Set[str]) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=1024)
 def has_clock_text(text: str) -> bool:
     """Whether a statement, or its parameters, has a text such as 'now' or 'tomorrow 9:00'."""
     return bool(_CLOCK_TEXTS.search(text))
@@ -221,13 +219,13 @@ def commits_separately(sql: str, special: Set[str] = frozenset()) -> bool:
         return False
     if first == "EXPLAIN" and not words(sql).isdisjoint(("analyze", "analyse")):
         return True  # it runs a statement, perhaps one that the text does not show (EXECUTE)
+    locks_or_writes = bool(_LOCKS_OR_WRITES.search(bare))
     if first in QUERIES:
-        known = PURE | NOT_TRANSACTIONAL
-        harmless = calls(sql) <= known and not uses(sql, special)
-        return bool(_LOCKS_OR_WRITES.search(bare)) or not harmless
+        harmless = calls(sql) <= PURE | NOT_TRANSACTIONAL and not uses(sql, special)
+        return locks_or_writes or not harmless
     if first == "DECLARE":  # without WITH HOLD it fails outside a transaction
         return bool(_WITH_HOLD.search(bare))
-    return first != "COPY" or bool(_LOCKS_OR_WRITES.search(bare)) or "from" in words(sql)
+    return first != "COPY" or locks_or_writes or "from" in words(sql)
 
 
 def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
@@ -279,11 +277,9 @@ def read_tables(sql: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=1024)
 def without_subqueries(sql: str) -> tuple[str, str]:
     """Return SQL with a NULL for each subquery, and the subqueries."""
-    text = without_constants(sql)
-    kept = ""
-    inner = ""
+    kept = inner = ""
     depth = 0
-    for part in re.split(r"(\(\s*select\b|[()])", text, flags=re.IGNORECASE):
+    for part in re.split(r"(\(\s*select\b|[()])", without_constants(sql), flags=re.IGNORECASE):
         if depth or (part[:1] == "(" and len(part) > 1):
             depth += part.count("(") - part.count(")")
             inner += part
@@ -293,7 +289,6 @@ def without_subqueries(sql: str) -> tuple[str, str]:
     return kept, inner
 
 
-@functools.lru_cache(maxsize=1024)
 def table_words(sql: str) -> frozenset[str]:
     """Return the first word of each name in the place of a table or a CTE."""
     return frozenset(_TABLE.findall(without_constants(sql).lower())) - _NO_TABLES
