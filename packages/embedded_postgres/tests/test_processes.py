@@ -4,7 +4,11 @@ import os
 import signal
 import time
 from contextlib import suppress
+from pathlib import Path
 
+import pytest
+
+from embedded_postgres import locks
 from tests.conftest import TIMEOUT, Embedded
 
 KEEP = "DROP TABLE IF EXISTS kept; CREATE TABLE kept AS SELECT 42 AS answer"
@@ -23,6 +27,17 @@ def test_two_processes_start_it_at_the_same_moment(fresh: Embedded) -> None:
     for client in both:
         client.leave()
     assert not fresh.is_alive()
+
+
+def test_a_long_wait_for_another_process_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(locks, "SILENT_SECONDS", 0)
+    path = tmp_path / "start.lock"
+    with locks.exclusive(path, timeout=0), pytest.raises(TimeoutError):
+        locks.exclusive(path, timeout=1).__enter__()
+    (message,) = caplog.messages
+    assert message.endswith(f"PostgreSQL: waiting up to 1 s until it releases {path}")
 
 
 def test_one_process_starts_while_the_last_one_stops_it(embedded: Embedded) -> None:

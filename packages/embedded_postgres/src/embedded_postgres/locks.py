@@ -4,6 +4,7 @@ So nothing has to be cleaned up after kill -9, and no process id can be reused b
 lock belongs to the open file: it lasts until every process that inherited the file has closed it.
 """
 
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ except ImportError as error:
     ) from error
 
 POLL_INTERVAL = 0.02  # seconds between two checks of what another process does
+SILENT_SECONDS = 2  # of a wait, after which the log says what is waited for
+
+logger = logging.getLogger(__name__)
 
 
 def open_lock(path: Path) -> int:
@@ -62,10 +66,20 @@ def exclusive(path: Path, *, timeout: float) -> Iterator[None]:
     """
     descriptor = open_lock(path)
     try:
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
+        is_silent = True
         while not take(descriptor):
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > timeout:
                 raise TimeoutError(f"another process has held {path} for {timeout:.0f} s")
+            if waited > SILENT_SECONDS and is_silent:
+                logger.warning(
+                    "Another process starts or stops the embedded PostgreSQL: waiting up to %.0f s "
+                    "until it releases %s",
+                    timeout,
+                    path,
+                )
+                is_silent = False
             time.sleep(POLL_INTERVAL)
         yield
     finally:
