@@ -42,18 +42,11 @@ class KeySpace:
         return key.startswith(f"{self.name}-")
 
     def draw_keys(self, round_number: int | None = None) -> Iterator[str]:
-        """Yield candidate keys for one create.
-
-        The keys of a round have the number of the round and one more character, so a round is soon
-        full.
-        """
-        length = DEFAULT_KEY_LENGTH
-        prefix = f"{self.name}-"
-        if round_number is not None:
-            length = 1
-            prefix = f"{self.name}-{round_number}-"
+        """Yield candidate keys for one create; those of a round have one character after it."""
+        length = DEFAULT_KEY_LENGTH if round_number is None else 1
+        prefix = self.name if round_number is None else f"{self.name}-{round_number}"
         for key in keys.candidates(length):
-            yield f"{prefix}{key}"
+            yield f"{prefix}-{key}"
 
     def drop(self) -> int:
         """Remove the rows of this load run, and the links of killed ones; return how many links."""

@@ -49,11 +49,7 @@ Function = Callable[..., Any]  # of a strategy
 @csrf_exempt  # no form of another site sends JSON
 @require_POST
 def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str) -> HttpResponse:
-    """Run an operation by a strategy, and return its response.
-
-    The response to an exception has its name and its message. The status is that of STATUSES, or
-    500.
-    """
+    """Run an operation by a strategy; return its response, or the name and text of its error."""
     try:
         strategies = STRATEGIES.get(operation, {})
         if strategy not in strategies:
@@ -72,10 +68,9 @@ def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str
 @csrf_exempt
 @require_http_methods(["GET", "DELETE"])
 def list_or_remove_links(request: HttpRequest, space: str) -> HttpResponse:
-    """Remove the links of a key space, or list them as [key, target URL, hits, limit, visits].
+    """Remove the links of a key space, or list them with the verdicts of all strategies.
 
-    The list comes with the verdict of each strategy of each operation. One statement reads hits and
-    visits.
+    One statement reads hits and visits.
     """
     if request.method == "DELETE":
         return JsonResponse({"removed": KeySpace(space).drop()})

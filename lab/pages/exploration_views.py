@@ -26,9 +26,8 @@ from lab.recordings.source import hash_source, read_source, split_source
 def exploration(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Show the schedules of a cell, and the picture of one of them.
 
-    The query may have `schedule`, by default the counterexample; `predict`, the number of steps
-    after which the others are hidden; `guess`, the visitor's prediction; `level`, the isolation
-    level.
+    The query may have `schedule`, by default the counterexample; `level`, the isolation level;
+    `predict`, the number of steps that are not hidden; `guess`, the visitor's prediction.
     """
     cell = find_cell(name, strategy, str(processes), request.GET.get("level", ""))
     recording = read_recording(cell)

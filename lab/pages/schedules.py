@@ -11,8 +11,7 @@ from pginterleave.picture.history import NEW_ROW, cut_steps, find_locks, find_wa
 from pginterleave.picture.layout import draw_for_screens
 from pginterleave.picture.wording import Step, word_steps
 
-# The list of schedules on a laptop.
-MAX_LINES = 3
+MAX_LINES = 3  # in the list of schedules on a laptop
 LINE_WIDTH = 140  # characters
 OUTCOME_WIDTH = 30
 FRAME_WIDTH = 3  # around a schedule

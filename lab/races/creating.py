@@ -26,7 +26,6 @@ def create(strategy: Strategy, process: int) -> ShortUrl:
 
 
 def create_in_a_transaction(strategy: Strategy, process: int) -> ShortUrl:
-    """Create a link and a notification of it in one transaction."""
     with transaction.atomic():
         link = create(strategy, process)
         Notification.objects.create(text=f"{link.key} leads to {target_of(process)}")
@@ -103,7 +102,6 @@ def check_own_links_and_notifications(outcomes: list[Outcome]) -> str:
 
 
 def check_one_owner(outcomes: list[Outcome]) -> str:
-    """Check that one process has got a link with the custom key."""
     owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
     if len(owners) != 1:
         return f"processes {owners} are told that the key is theirs"
@@ -112,7 +110,6 @@ def check_one_owner(outcomes: list[Outcome]) -> str:
 
 
 def describe_links() -> str:
-    """Return each key and where it leads, as the lab shows the rows."""
     rows = ShortUrl.objects.order_by("id").values_list("key", "target_url")
     return ", ".join(f"{key} → {url}" for key, url in rows) or "no links"
 

@@ -90,7 +90,6 @@ def check_sent_once_in_order(outcomes: list[Outcome], due: list[tuple[int, str]]
 
 
 def describe_events() -> str:
-    """Return the events that wait, as the lab shows the rows."""
     events = LinkEvent.objects.order_by("id").values_list("id", "key", "not_before")
     rows = [f"{pk} of {key}{', claimed' if until else ''}" for pk, key, until in events]
     return "; ".join(rows) or "no events"

@@ -24,7 +24,7 @@ class Race:
     """A situation in which a strategy can violate an invariant.
 
     `situation` says what the processes do, `invariant` what must hold afterwards, and `story` why
-    the invariant may be violated.
+    it may not hold.
 
     `setup(strategy)` makes the first rows. Each process calls `process(strategy, number)`; with
     `first` the first process calls that, and with `last` the last one. A process that returns AGAIN

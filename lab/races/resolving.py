@@ -29,7 +29,6 @@ def make_links(strategy: Strategy) -> None:
 
 
 def make_links_with_one_use(strategy: Strategy) -> None:
-    """Make two links, of which `a` may be followed once."""
     make_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
@@ -69,7 +68,6 @@ def expire_link() -> int:
 
 
 def delete_link() -> int:
-    """Delete the link `a`, and return its hits."""
     ShortUrl(pk=1).delete()
     return read_hits()["a"]
 
@@ -124,7 +122,6 @@ def check_redirects(outcomes: list[Outcome]) -> str:
 
 
 def read_hits() -> dict[str, int]:
-    """Return the hits of both links, by key."""
     links = ShortUrl.objects.annotate(total_hits=TOTAL_HITS).order_by("key")
     return dict(links.values_list("key", "total_hits"))
 
@@ -162,7 +159,6 @@ def check_no_undone_deletion(outcomes: list[Outcome]) -> str:
 
 
 def check_one_use(outcomes: list[Outcome]) -> str:
-    """Check that one process is redirected, and that one hit is counted."""
     redirects = sum(outcome.returned is not None for outcome in outcomes)
     if redirects != 1:
         return f"{redirects} redirected by a link with one use left"
@@ -194,31 +190,24 @@ def check_no_hit_after_expiry(outcomes: list[Outcome]) -> str:
 
 
 def check_no_lost_hit_of_both(outcomes: list[Outcome]) -> str:
-    """Check that each link has a hit of each process."""
     hits = read_hits()
     expected = len(outcomes)
-    if set(hits.values()) == {expected}:
-        return ""
-    return f"hits = {hits['a']} and {hits['b']}, not {expected}"
+    is_right = set(hits.values()) == {expected}
+    return "" if is_right else f"hits = {hits['a']} and {hits['b']}, not {expected}"
 
 
 def check_hits_of_both(outcomes: list[Outcome]) -> str:
     """Check that each redirect is counted, and that each process has followed `b`."""
     counted = [outcome.returned for outcome in outcomes if outcome.returned]  # the keys of each
     hits = read_hits()
-    redirects = {key: sum(key in keys for keys in counted) for key in "ab"}
-    if hits != redirects:
-        return (
-            f"hits = {hits['a']} and {hits['b']}, "
-            f"and {redirects['a']} and {redirects['b']} redirected"
-        )
-    if redirects["b"] != len(counted):
-        return "b is not locked, and a hit of it is not counted"
-    return ""
+    total = {key: sum(key in keys for keys in counted) for key in "ab"}
+    if hits != total:
+        return f"hits = {hits['a']} and {hits['b']}, and {total['a']} and {total['b']} redirected"
+    is_right = total["b"] == len(counted)
+    return "" if is_right else "b is not locked, and a hit of it is not counted"
 
 
 def check_no_lost_edit_of_both(outcomes: list[Outcome]) -> str:
-    """Check the target of `a`, which the last process has edited, and the hits of both links."""
     if ShortUrl.objects.get(key="a").target_url != NEW:
         return "the edit of the target is undone"
     if read_hits()["a"] != len(outcomes) - 1:
@@ -235,14 +224,12 @@ def check_no_hit_of_deleted_link(outcomes: list[Outcome]) -> str:
 
 
 def check_one_use_of_a(outcomes: list[Outcome]) -> str:
-    """Check that `a`, which had one use left, is used up, and the hits of both links."""
     if violation := check_hits_of_both(outcomes):
         return violation
     return "" if read_hits()["a"] == 1 else "a was not used up"
 
 
 def describe_link() -> str:
-    """Return the row of `a`, as the lab shows the rows."""
     link = ShortUrl.objects.get(key="a")
     deleted = ", deleted" if link.deleted_at else ""
     edited = ", target = NEW" if link.target_url == NEW else ""

@@ -27,7 +27,6 @@ def request_link(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
 
 
 def request_link_in_a_transaction(strategy: Strategy, process: int) -> tuple[ShortUrl, bool]:
-    """Request a link, and write a notification of it in the same transaction."""
     with transaction.atomic():
         link, is_new = request_link(strategy, process)
         Notification.objects.create(text=f"process {process} has {link.key}")
@@ -40,7 +39,6 @@ def delete_links_and_claims(strategy: Strategy) -> None:
 
 
 def make_deleted_link(strategy: Strategy) -> None:
-    """Make a link to the target, and delete it."""
     delete_links_and_claims(strategy)
     request_link(strategy, 0)
     ShortUrl.objects.all().delete()
@@ -70,7 +68,6 @@ def check_one_shared_link_and_notifications(outcomes: list[Outcome]) -> str:
 
 
 def describe_links_and_deletions() -> str:
-    """Return all links, and how many of them are deleted, as the lab shows the rows."""
     deleted = ShortUrl.objects.exclude(deleted_at=None).count()
     return describe_links() + (f", {deleted} of them deleted" if deleted else "")
 

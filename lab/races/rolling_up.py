@@ -29,7 +29,6 @@ def check_sums(outcomes: list[Outcome]) -> str:
 
 
 def describe_visits() -> str:
-    """Return the number of visits in each recent row and each hour, as the lab shows the rows."""
     recent = [f"recent: {len(row.kinds)}" for row in RecentVisits.objects.order_by("id")]
     hours = [f"hour: {row.people + row.bots}" for row in HourlyVisits.objects.order_by("id")]
     return ", ".join(recent + hours) or "no visits"

@@ -21,7 +21,6 @@ TAKEN = "taken"
 
 
 def delete_spending(strategy: Strategy) -> None:
-    """Empty the tables in which the strategies note what is spent."""
     for model in (QuotaUsage, SingleCreate):
         model._base_manager.all().delete()
         set_next_id(1, model)
@@ -79,13 +78,11 @@ def spend_with_process_1_failing(strategy: Strategy, process: int) -> ShortUrl |
 
 
 def check_quota(outcomes: list[Outcome]) -> str:
-    """Check that one link is created."""
     links = sum(outcome.returned is not None for outcome in outcomes)
     return "" if links == 1 else f"{links} links are created, and the quota had one left"
 
 
 def check_both_quotas(outcomes: list[Outcome]) -> str:
-    """Check that one link is created, and that one of each quota is spent."""
     if violation := check_quota(outcomes):
         return violation
     spent = list(QuotaUsage.objects.order_by("period").values_list("spent", flat=True))

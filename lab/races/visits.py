@@ -20,9 +20,7 @@ from shorturl.strategies.table import STRATEGIES, Strategy
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
 
 
-class HitsAndVisits(NamedTuple):
-    """The hits of the link `a`, and the sum of its visits."""
-
+class HitsAndVisits(NamedTuple):  # of the link `a`
     hits: int
     visits: int
 
@@ -34,7 +32,6 @@ def read_hits_and_visits() -> HitsAndVisits:
 
 
 def make_links_without_visits(strategy: Strategy) -> None:
-    """Make two links, `a` and `b`, and empty the tables of visits."""
     make_links(strategy)
     for model in (HourlyVisits, DailyVisits, RecentVisits):
         model._base_manager.all().delete()
@@ -42,7 +39,6 @@ def make_links_without_visits(strategy: Strategy) -> None:
 
 
 def make_links_with_one_use(strategy: Strategy) -> None:
-    """Make two links without visits, of which `a` may be followed once."""
     make_links_without_visits(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
@@ -53,7 +49,6 @@ def follow(strategy: Strategy, process: int) -> ShortUrl:
 
 
 def follow_if_live(strategy: Strategy, process: int) -> ShortUrl | None:
-    """Follow the link; return None if it is used up."""
     try:
         return follow(strategy, process)
     except ShortUrl.DoesNotExist:
@@ -94,12 +89,10 @@ def follow_both(strategy: Strategy, process: int) -> None:
 
 
 def check_equal(counts: HitsAndVisits) -> str:
-    """Check that there are as many visits as hits."""
     return "" if counts.hits == counts.visits else describe(counts)
 
 
 def check_no_lost_visit(outcomes: list[Outcome]) -> str:
-    """Check that each process is redirected, and has a hit and a visit."""
     expected = len(outcomes)
     counts = read_hits_and_visits()
     if violation := check_redirects(outcomes) or check_equal(counts):
@@ -122,7 +115,6 @@ def check_no_torn_read(outcomes: list[Outcome]) -> str:
 
 
 def check_one_visit(outcomes: list[Outcome]) -> str:
-    """Check that one process is redirected, and that there is one hit and one visit."""
     redirects = sum(outcome.returned is not None for outcome in outcomes)
     counts = read_hits_and_visits()
     if redirects != 1:
@@ -131,7 +123,6 @@ def check_one_visit(outcomes: list[Outcome]) -> str:
 
 
 def check_no_lost_visit_of_both(outcomes: list[Outcome]) -> str:
-    """Check that each link has a hit and a visit of each process."""
     expected = len(outcomes)
     for key, hits, visits in read_hits_and_visits_of_both():
         if hits != expected or visits != expected:
@@ -140,19 +131,16 @@ def check_no_lost_visit_of_both(outcomes: list[Outcome]) -> str:
 
 
 def read_hits_and_visits_of_both() -> list[tuple[str, int, int]]:
-    """Return the key, the hits and the visits of each link."""
     links = ShortUrl.objects.annotate(visits_sum=VISITS).order_by("key")
     return list(links.values_list("key", "hits", "visits_sum"))
 
 
 def describe_both() -> str:
-    """Return the counts of both links, as the lab shows the rows."""
     rows = read_hits_and_visits_of_both()
     return ", ".join(f"{key}: {hits}, visits {visits}" for key, hits, visits in rows)
 
 
 def describe_hits_and_visits() -> str:
-    """Return the counts of the link `a`, as the lab shows the rows."""
     return describe(read_hits_and_visits())
 
 

@@ -9,13 +9,7 @@ from functools import partial
 from django.db import OperationalError, connection, models, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
-from lab.races.museum.exhibit import (
-    ExhibitModel,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from lab.races.race import Race
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
@@ -24,7 +18,7 @@ from shorturl.strategies.table import Strategy, table
 MAX_ATTEMPTS = 1_000
 
 
-class TeamLink(ExhibitModel):
+class TeamLink(exhibit.ExhibitModel):
     """A link of a team, which is active or not."""
 
     key = models.TextField(unique=True)
@@ -138,7 +132,7 @@ def lock_what_was_read(key: str) -> bool:
 
 
 def make_two_active_links(strategy: Strategy) -> None:
-    make_tables(TeamLink)
+    exhibit.make_tables(TeamLink)
     TeamLink.objects.create(id=1, key="a", team="red", active=True)
     TeamLink.objects.create(id=2, key="b", team="red", active=True)
 
@@ -175,15 +169,15 @@ WRITE_SKEW = Race(
         "does SERIALIZABLE."
     ),
     strategies=table(
-        wrong_strategy(in_a_transaction, "count, then switch off, in one transaction"),
-        wrong_strategy(one_statement, "the same in one UPDATE with a subquery"),
-        wrong_strategy(with_a_retry, "at the level that is set, with a retry"),
-        wrong_strategy(repeatable_read, "REPEATABLE READ with a retry"),
-        right_strategy(serializable, "SERIALIZABLE with a retry"),
-        right_strategy(lock_what_was_read, "a row lock on all that the decision rests on"),
+        exhibit.wrong_strategy(in_a_transaction, "count, then switch off, in one transaction"),
+        exhibit.wrong_strategy(one_statement, "the same in one UPDATE with a subquery"),
+        exhibit.wrong_strategy(with_a_retry, "at the level that is set, with a retry"),
+        exhibit.wrong_strategy(repeatable_read, "REPEATABLE READ with a retry"),
+        exhibit.right_strategy(serializable, "SERIALIZABLE with a retry"),
+        exhibit.right_strategy(lock_what_was_read, "a row lock on all that the decision rests on"),
     ),
     setup=make_two_active_links,
     process=switch_off_own_link,
     check=check_one_stays_active,
-    rows=partial(describe_rows, TeamLink),
+    rows=partial(exhibit.describe_rows, TeamLink),
 )

@@ -51,12 +51,8 @@ def record_cell(cell: Cell, *, is_counted: bool = True) -> Recording:
     """
     counted = None
     if is_counted:
-        counted = cell.race.explore(
-            cell.strategy,
-            cell.processes,
-            isolation_level=cell.level,
-            max_schedules=MAX_COUNTED,
-        )
+        limits: dict[str, Any] = {"isolation_level": cell.level, "max_schedules": MAX_COUNTED}
+        counted = cell.race.explore(cell.strategy, cell.processes, **limits)
     return _Recorder(cell).record(counted if counted and not counted.truncated else None)
 
 
@@ -72,10 +68,7 @@ class _Recorder:
         self.randoms: dict[str, Random] = {}  # by process, so that each recording has the same keys
 
     def record(self, counted: Exploration | None) -> Recording:
-        """Run the schedules, and return the recording with the count of `counted`, if there is one.
-
-        A step that several schedules share is stored once.
-        """
+        """Run and record the schedules. The count is that of `counted`, if there is one."""
         cell = self.cell
         is_small = counted and counted.schedules <= MAX_SCHEDULES
         with mock.patch("secrets.choice", self._choose):
@@ -84,7 +77,7 @@ class _Recorder:
                 cell.processes,
                 run_second_try=self._record_second_try,
                 isolation_level=cell.level,
-                options=Options(observe=self._observe, on_schedule=self._add_schedule),
+                options=Options(observe=cell.race.rows, on_schedule=self._add_schedule),
                 max_schedules=MAX_SCHEDULES if is_small else MAX_OF_MANY,
             )
         self.schedules.sort(key=itemgetter("order"))
@@ -92,10 +85,11 @@ class _Recorder:
         for schedule in self.schedules:
             texts = schedule["steps"]
             schedule["steps"] = [positions.setdefault(text, len(positions)) for text in texts]
+        counted = counted or result
         return Recording(
             cell=cell,
-            count=_make_count(cell, counted or result),
-            counterexample=_find_counterexample(counted or result),
+            count=_make_count(cell, counted),
+            counterexample=counted.counterexample.order if counted.counterexample else "",
             initial=self.initial,
             steps=[json.loads(text) for text in positions],
             schedules=self.schedules,
@@ -109,16 +103,13 @@ class _Recorder:
             cursor.execute(RESTART_SEQUENCES)
             cursor.execute(EMPTY_TABLES)
         self.cell.race.setup(strategy)
-        self.initial = self.initial or self._observe()
+        self.initial = self.initial or str(self.cell.race.rows())
 
     def _choose(self, characters: str) -> str:
         """Draw a character of a key, in place of secrets.choice()."""
         process = current_thread().name
         random = self.randoms.setdefault(process, Random(process))  # noqa: S311
         return random.choice(characters)
-
-    def _observe(self) -> str:
-        return str(self.cell.race.rows())
 
     def _record_second_try(self, number: int, function: Function) -> Outcome:
         """Run a second try as an exploration of one schedule, and keep its steps."""
@@ -129,7 +120,7 @@ class _Recorder:
             invariant=lambda _: "",
             expected=Exception,
             isolation_level=self.cell.level,
-            options=Options(observe=self._observe, on_schedule=schedules.append),
+            options=Options(observe=self.cell.race.rows, on_schedule=schedules.append),
         )
         self.second_tries += schedules
         return schedules[0].outcomes[-1]
@@ -152,10 +143,7 @@ class _Recorder:
         )
 
     def _list_steps(self, schedule: Schedule, before: int = 0) -> Iterator[Step]:
-        """Yield the steps of a schedule that follows so many steps; each names its line or file.
-
-        Only a line of the strategy's file is named: its digest says when the line has moved.
-        """
+        """Yield the steps of a schedule with their files; a line only in the strategy's file."""
         for recorded, step in zip(record_steps(schedule.timeline), schedule.timeline, strict=True):
             recorded["until"] += before
             recorded["line"] = step.lineno if step.filename == self.file else 0
@@ -174,10 +162,6 @@ def _make_count(cell: Cell, result: Exploration) -> Count:
         truncated=bool(result.truncated),
         source=hash_source(cell.strategy),
     )
-
-
-def _find_counterexample(result: Exploration) -> str:
-    return result.counterexample.order if result.counterexample else ""
 
 
 def _sort_names(value: Any) -> Any:

@@ -52,7 +52,7 @@ class Count:
 
     @property
     def wrong(self) -> int:
-        """The number of schedules that violate the invariant without an exception."""
+        """The violating schedules without an exception."""
         return self.violating - self.refused
 
 

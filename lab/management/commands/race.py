@@ -1,6 +1,5 @@
 """`manage.py race`: list, show, explore and record races."""
 
-import json
 from argparse import ArgumentTypeError
 from shutil import get_terminal_size
 from typing import Any
@@ -48,9 +47,7 @@ class Command(BaseCommand):
         listing.add_argument(
             "--processes", type=parse_positive, help="default: the race's smallest"
         )
-        form = listing.add_mutually_exclusive_group()
-        form.add_argument("--json", action="store_true", help="a list of the cells")
-        form.add_argument("--markdown", action="store_true", help="tables for a document")
+        listing.add_argument("--markdown", action="store_true", help="tables for a document")
         show = actions.add_parser("show", help="draw one schedule, step by step")
         show.add_argument("race", type=find_race)
         show.add_argument("strategy")
@@ -63,7 +60,6 @@ class Command(BaseCommand):
         for action in (show, explore):
             action.add_argument("--processes", default="", help="default: the race's smallest")
         explore.add_argument("--max-schedules", type=parse_positive, default=MAX_SCHEDULES)
-        explore.add_argument("--max-seconds", type=parse_positive, default=MAX_SECONDS)
         record = actions.add_parser("record", help="write lab/recordings/, which the pages show")
         record.add_argument("race", type=find_race, nargs="?", help="default: all races")
         record.add_argument("strategy", nargs="?", help="default: all strategies")
@@ -81,22 +77,15 @@ class Command(BaseCommand):
     def _list(self, *, processes: int | None, **options: Any) -> None:
         """Write the table of each operation that has races with this number of processes."""
         operations = [tables.make_operation_table(name, processes) for name in OPERATIONS]
-        cells = []
-        for operation in operations:
-            rows = []
-            for strategy, row in operation.rows:
-                cells += [_convert_to_json(cell) for cell in row if cell]
-                format_cell = _format_bold if options["markdown"] else _format_marked
-                rows.append([strategy.name, *map(format_cell, row)])
-            if rows and not options["json"]:
-                format_table = format_markdown if options["markdown"] else format_aligned
-                table = format_table([operation.title, *operation.columns], rows)
-                self.stdout.write(f"{table}\n\n")
-                for strategy, _ in operation.rows:
-                    if strategy.note:
-                        self.stdout.write(f"{strategy.name}: {strategy.note}\n\n")
-        if options["json"]:
-            self.stdout.write(json.dumps(cells, indent=1))
+        format_table = format_markdown if options["markdown"] else format_aligned
+        format_cell = _format_bold if options["markdown"] else _format_marked
+        for title, columns, rows in operations:
+            lines = [[strategy.name, *map(format_cell, cells)] for strategy, cells in rows]
+            if lines:
+                self.stdout.write(f"{format_table([title, *columns], lines)}\n\n")
+            for strategy, _ in rows:
+                if strategy.note:
+                    self.stdout.write(f"{strategy.name}: {strategy.note}\n\n")
 
     def _show(
         self, *, race: Race, strategy: str, processes: str, schedule: str | None, **options: Any
@@ -133,7 +122,6 @@ class Command(BaseCommand):
         strategy: str | None,
         processes: str,
         max_schedules: int,
-        max_seconds: int,
         **options: Any,
     ) -> None:
         """Write how many schedules of a strategy, or of all, violate the invariant."""
@@ -144,7 +132,7 @@ class Command(BaseCommand):
         with test_database():
             for chosen in map(race.find_strategy, names):
                 result = race.explore(
-                    chosen, number, max_schedules=max_schedules, max_seconds=max_seconds
+                    chosen, number, max_schedules=max_schedules, max_seconds=MAX_SECONDS
                 )
                 text = _describe_result(result)
                 if result.counterexample:
@@ -181,27 +169,15 @@ class Command(BaseCommand):
             self.stdout.write(f"    Note: {strategy.note}")
 
 
-def _convert_to_json(cell: CountedCell) -> dict[str, Any]:
-    """Return the names and the counts of a cell; unknown counts are null."""
-    counts = {"violating": None, "schedules": None, "refused": None}
-    if cell.count and not cell.count.truncated:
-        counts = {name: getattr(cell.count, name) for name in counts}
-    return {"race": cell.cell.race.name, "strategy": cell.cell.strategy.name, **counts}
-
-
 def _format_bold(cell: CountedCell | None) -> str:
     """Return the count of a cell in Markdown, in bold type if schedules violate the invariant."""
-    if cell is None:
-        return "–"
-    is_wrong = cell.count and cell.count.violating and not cell.count.truncated
-    return f"**{cell}**" if is_wrong else str(cell)
+    is_wrong = cell and cell.count and cell.count.violating and not cell.count.truncated
+    return f"**{cell}**" if is_wrong else str(cell or "–")
 
 
 def _format_marked(cell: CountedCell | None) -> str:
     """Return the count of a cell with its mark, ✓ or ✗ or ⊘."""
-    if cell is None:
-        return "–"
-    return cell.count.format_with_mark() if cell.count else str(cell)
+    return cell.count.format_with_mark() if cell and cell.count else str(cell or "–")
 
 
 def _describe_result(result: Exploration) -> str:

@@ -5,20 +5,13 @@ from functools import partial
 from django.db import models
 from django.db.models import F
 
-from lab.races.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from lab.races.resolving import NEW, OLD, check_redirects
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
 
 
-class ClickedLink(ExhibitModel):
+class ClickedLink(exhibit.ExhibitModel):
     """A link that counts its clicks."""
 
     key = models.TextField(unique=True)
@@ -72,7 +65,7 @@ def follow(strategy: Strategy, process: int) -> object:
 
 def make_link(strategy: Strategy) -> None:
     """Make the table with one link."""
-    make_tables(ClickedLink)
+    exhibit.make_tables(ClickedLink)
     ClickedLink.objects.create(id=1, key="a", target_url=OLD, clicks=0)
 
 
@@ -87,19 +80,19 @@ def check_no_lost_edit_or_click(outcomes: list[Outcome]) -> str:
     return "" if link.clicks == expected else f"clicks = {link.clicks}, not {expected}"
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     name="bare_save",
     situation="The last process edits a link's target and follows it; the others follow it.",
     invariant="The edit stays, all are redirected, and every click is counted.",
     strategies=table(
-        wrong_strategy(as_found, "clicks += 1; save()"),
-        wrong_strategy(mended_by_half, "F() and a bare save(): the edit is still undone"),
-        right_strategy(mended, "F() and update_fields"),
+        exhibit.wrong_strategy(as_found, "clicks += 1; save()"),
+        exhibit.wrong_strategy(mended_by_half, "F() and a bare save(): the edit is still undone"),
+        exhibit.right_strategy(mended, "F() and update_fields"),
     ),
     setup=make_link,
     process=follow,
     check=check_no_lost_edit_or_click,
-    rows=partial(describe_rows, ClickedLink),
+    rows=partial(exhibit.describe_rows, ClickedLink),
     source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
     story=(
         "Most people write this first: get the object, add one, save. It reads as if it changed "

@@ -5,19 +5,12 @@ from functools import partial
 from django.db import models, transaction
 from django.db.models import F
 
-from lab.races.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
 
 
-class LimitedLink(ExhibitModel):
+class LimitedLink(exhibit.ExhibitModel):
     """A link that may be followed `max_uses` times."""
 
     key = models.TextField(unique=True)
@@ -73,7 +66,7 @@ def redeem(strategy: Strategy, process: int) -> object:
 
 def make_link_with_one_use(strategy: Strategy) -> None:
     """Make the table with one link, which may be followed once."""
-    make_tables(LimitedLink)
+    exhibit.make_tables(LimitedLink)
     LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
 
 
@@ -86,19 +79,19 @@ def check_limit(outcomes: list[Outcome]) -> str:
     return "" if link.uses == redeemed else f"uses = {link.uses}, not {redeemed}"
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     name="limited_use",
     situation="Every process redeems the same link (LimitedLink), which may be used once.",
     invariant="One may follow it, the others are told that it is used up, and uses = 1.",
     strategies=table(
-        wrong_strategy(as_found, "check, then act: the counter is right, and too high"),
-        right_strategy(mended, "one UPDATE … WHERE uses < max_uses"),
-        right_strategy(mended_with_a_lock, "a row lock before the check"),
+        exhibit.wrong_strategy(as_found, "check, then act: the counter is right, and too high"),
+        exhibit.right_strategy(mended, "one UPDATE … WHERE uses < max_uses"),
+        exhibit.right_strategy(mended_with_a_lock, "a row lock before the check"),
     ),
     setup=make_link_with_one_use,
     process=redeem,
     check=check_limit,
-    rows=partial(describe_rows, LimitedLink),
+    rows=partial(exhibit.describe_rows, LimitedLink),
     source=(
         "django-link-shortener 1.1: max_uses (max_uses=1 with 16 threads: 5 to 16 redemptions); "
         "Shlink 5.1.5: max-visits"

@@ -5,19 +5,11 @@ from functools import partial
 from django.db import connection, models
 
 from lab.races.creating import target_of
-from lab.races.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    check_own_links,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from shorturl.strategies.table import Strategy, table
 
 
-class Option(ExhibitModel):
+class Option(exhibit.ExhibitModel):
     """A setting that is stored in the database, such as the next id."""
 
     name = models.TextField(primary_key=True)
@@ -27,7 +19,7 @@ class Option(ExhibitModel):
         return f"{self.name} = {self.value}"
 
 
-class Keyword(ExhibitModel):
+class Keyword(exhibit.ExhibitModel):
     """A link, whose keyword is made from the next id."""
 
     keyword = models.TextField(primary_key=True)
@@ -74,22 +66,22 @@ def create(strategy: Strategy, process: int) -> object:
 
 def make_first_id(strategy: Strategy) -> None:
     """Make the tables without links, and with the next id 1."""
-    make_tables(Option, Keyword)
+    exhibit.make_tables(Option, Keyword)
     Option.objects.create(name="next_id", value=1)
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     name="next_id_written_back",
     situation="Every process creates a link, whose keyword is the next id.",
     invariant="Each process gets a link that leads to its own target.",
     strategies=table(
-        wrong_strategy(as_found, "read the next id, look, insert, write it back"),
-        right_strategy(mended, "UPDATE … RETURNING takes the number and moves on"),
+        exhibit.wrong_strategy(as_found, "read the next id, look, insert, write it back"),
+        exhibit.right_strategy(mended, "UPDATE … RETURNING takes the number and moves on"),
     ),
     setup=make_first_id,
     process=create,
-    check=partial(check_own_links, Keyword),
-    rows=partial(describe_rows, Option, Keyword),
+    check=partial(exhibit.check_own_links, Keyword),
+    rows=partial(exhibit.describe_rows, Option, Keyword),
     source="YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)",
     story=(
         "Counting makes the shortest keywords. The next number is stored in a table of options. "

@@ -5,20 +5,11 @@ from functools import partial
 from django.db import connection, models
 
 from lab.races.creating import target_of
-from lab.races.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    add_unique,
-    check_one_owner,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from shorturl.strategies.table import Strategy, table
 
 
-class Address(ExhibitModel):
+class Address(exhibit.ExhibitModel):
     """A link that is found by its address."""
 
     address = models.TextField()
@@ -59,23 +50,23 @@ def create(strategy: Strategy, process: int) -> object:
 
 def make_table(strategy: Strategy) -> None:
     """Make the empty table; only the corrected strategy has the unique constraint."""
-    make_tables(Address)
+    exhibit.make_tables(Address)
     if strategy.name != "as_found":
-        add_unique(Address, "address")
+        exhibit.add_unique(Address, "address")
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     name="no_unique_constraint",
     situation="Every process asks for the same address.",
     invariant="One process gets it, and the others are told that it is taken.",
     strategies=table(
-        wrong_strategy(as_found, "check, then insert, without a unique constraint"),
-        right_strategy(mended, "a unique constraint, and INSERT … ON CONFLICT"),
+        exhibit.wrong_strategy(as_found, "check, then insert, without a unique constraint"),
+        exhibit.right_strategy(mended, "a unique constraint, and INSERT … ON CONFLICT"),
     ),
     setup=make_table,
     process=create,
-    check=partial(check_one_owner, "sale", Address),
-    rows=partial(describe_rows, Address),
+    check=partial(exhibit.check_one_owner, "sale", Address),
+    rows=partial(exhibit.describe_rows, Address),
     source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
     story=(
         "The code checks whether the address is free, and inserts it. Other projects do the same, "

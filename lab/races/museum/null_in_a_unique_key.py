@@ -5,20 +5,11 @@ from functools import partial
 from django.db import connection, models, transaction
 
 from lab.races.creating import target_of
-from lab.races.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    add_unique,
-    check_one_owner,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from shorturl.strategies.table import Strategy, table
 
 
-class DomainLink(ExhibitModel):
+class DomainLink(exhibit.ExhibitModel):
     """A link on a domain."""
 
     code = models.TextField()
@@ -71,24 +62,26 @@ def create(strategy: Strategy, process: int) -> object:
 
 def make_table(strategy: Strategy) -> None:
     """Make the empty table; for the corrected strategy, NULLs are equal in its unique key."""
-    make_tables(DomainLink)
+    exhibit.make_tables(DomainLink)
     # By default, all NULLs of a unique constraint are distinct.
     distinct = None if strategy.name == "as_found" else False
-    add_unique(DomainLink, "code", "domain_id", nulls_distinct=distinct)
+    exhibit.add_unique(DomainLink, "code", "domain_id", nulls_distinct=distinct)
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     name="null_in_a_unique_key",
     situation="Every process asks for the same code on the default domain, whose id is NULL.",
     invariant="One process gets it, and the others are told that it is taken.",
     strategies=table(
-        wrong_strategy(as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"),
-        right_strategy(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
+        exhibit.wrong_strategy(
+            as_found, "SELECT … FOR UPDATE, then INSERT; UNIQUE (code, domain_id)"
+        ),
+        exhibit.right_strategy(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
     ),
     setup=make_table,
     process=create,
-    check=partial(check_one_owner, "sale", DomainLink),
-    rows=partial(describe_rows, DomainLink),
+    check=partial(exhibit.check_one_owner, "sale", DomainLink),
+    rows=partial(exhibit.describe_rows, DomainLink),
     source="Shlink 5.1.5: how it makes sure that a short code is unique",
     story=(
         "The code has two protections against this race. It looks for the short code with SELECT … "

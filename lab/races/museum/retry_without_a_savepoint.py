@@ -6,19 +6,11 @@ from functools import partial
 from django.db import IntegrityError, models, transaction
 
 from lab.races.creating import target_of
-from lab.races.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    check_own_links,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from shorturl.strategies.table import Strategy, table
 
 
-class RetriedLink(ExhibitModel):
+class RetriedLink(exhibit.ExhibitModel):
     """A link whose key is drawn at random."""
 
     key = models.TextField(primary_key=True)
@@ -61,7 +53,7 @@ def mended(target_url: str, keys: Iterable[str]) -> str:
 
 def make_empty_table(strategy: Strategy) -> None:
     """Make the table of RetriedLink, which has no rows at first."""
-    make_tables(RetriedLink)
+    exhibit.make_tables(RetriedLink)
 
 
 def create_in_a_request(strategy: Strategy, process: int) -> object:
@@ -70,18 +62,20 @@ def create_in_a_request(strategy: Strategy, process: int) -> object:
         return strategy.function(target_of(process), ["same", f"own{process}"])
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     name="retry_without_a_savepoint",
     situation="Every process creates a link in a transaction, and all draw the same key first.",
     invariant="Each process gets a link that leads to its own target.",
     strategies=table(
-        wrong_strategy(as_found, "catches IntegrityError and continues in the same transaction"),
-        right_strategy(mended, "the same with a savepoint round the INSERT"),
+        exhibit.wrong_strategy(
+            as_found, "catches IntegrityError and continues in the same transaction"
+        ),
+        exhibit.right_strategy(mended, "the same with a savepoint round the INSERT"),
     ),
     setup=make_empty_table,
     process=create_in_a_request,
-    check=partial(check_own_links, RetriedLink),
-    rows=partial(describe_rows, RetriedLink),
+    check=partial(exhibit.check_own_links, RetriedLink),
+    rows=partial(exhibit.describe_rows, RetriedLink),
     source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
     story=(
         "The code expects that two processes may draw the same key, leaves the decision to the "

@@ -6,29 +6,21 @@ from functools import partial
 from django.db import connection, models, transaction
 from django.db.models import F
 
-from lab.races.museum.exhibit import (
-    Exhibit,
-    ExhibitModel,
-    add_unique,
-    describe_rows,
-    make_tables,
-    right_strategy,
-    wrong_strategy,
-)
+from lab.races.museum import exhibit
 from pginterleave import Outcome
 from shorturl.strategies.table import Strategy, table
 
 NOON = datetime(2022, 4, 29, 12, tzinfo=UTC)
 
 
-class VisitedLink(ExhibitModel):
+class VisitedLink(exhibit.ExhibitModel):
     """A link; only its id matters here."""
 
     def __str__(self) -> str:
         return f"link {self.pk}"
 
 
-class Visits(ExhibitModel):
+class Visits(exhibit.ExhibitModel):
     """The visits of a link in one hour."""
 
     link_id = models.BigIntegerField()
@@ -88,10 +80,10 @@ def visit(strategy: Strategy, process: int) -> object:
 
 def make_link(strategy: Strategy) -> None:
     """Make the tables with a link and without visits; only `mended` has the unique constraint."""
-    make_tables(VisitedLink, Visits)
+    exhibit.make_tables(VisitedLink, Visits)
     VisitedLink.objects.create(id=1)
     if strategy.name == "mended":
-        add_unique(Visits, "link_id", "hour")
+        exhibit.add_unique(Visits, "link_id", "hour")
 
 
 def check_one_row(outcomes: list[Outcome]) -> str:
@@ -102,19 +94,21 @@ def check_one_row(outcomes: list[Outcome]) -> str:
     return "" if totals == [len(outcomes)] else f"total = {totals[0]}, not {len(outcomes)}"
 
 
-EXHIBIT = Exhibit(
+EXHIBIT = exhibit.Exhibit(
     name="row_lock_on_no_row",
     situation="Every process follows a link that has no visit in this hour yet.",
     invariant="The hour has one row, which counts every visit.",
     strategies=table(
-        wrong_strategy(as_found, "SELECT … FOR UPDATE of a row that may not exist, then INSERT"),
-        right_strategy(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
-        right_strategy(mended_with_a_lock, "the same, with a lock on a row that exists"),
+        exhibit.wrong_strategy(
+            as_found, "SELECT … FOR UPDATE of a row that may not exist, then INSERT"
+        ),
+        exhibit.right_strategy(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
+        exhibit.right_strategy(mended_with_a_lock, "the same, with a lock on a row that exists"),
     ),
     setup=make_link,
     process=visit,
     check=check_one_row,
-    rows=partial(describe_rows, Visits),
+    rows=partial(exhibit.describe_rows, Visits),
     source="Kutt 3.2.3: server/queries/visit.queries.js (seen live: 4 rows where 1 was due)",
     story=(
         "Visits are counted by the hour, in one row for each link and hour. The code locks that "

@@ -15,11 +15,8 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deliverer = self.deliverer(**options)
+        deliverer = Deliverer(deliver_next)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: deliverer.stopping.set())
         self.stderr.write("Delivering events; Ctrl-C stops it.")
         deliverer.run()
-
-    def deliverer(self, **options: Any) -> Deliverer:
-        return Deliverer(deliver_next)
