@@ -35,8 +35,8 @@ FILL = f"""
     FROM generate_series(1, {LINKS}) AS number
 """  # noqa: S608
 COUNTED = "SELECT sum(hits)::bigint + count(*) FROM shorturl_shorturl"
-EXTRA_SECONDS = 30  # seconds in which wrk and pgbench have to end
-Load = tuple[str, int]  # what is requested, and by how many clients
+EXTRA_SECONDS = 30  # in which wrk and pgbench have to end
+Load = tuple[str, int]  # a kind of request, and the number of clients
 Measurements = dict[tuple[str, Load], list[float]]  # of each round, by title and load
 UPDATE = "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = 'k' || :n RETURNING target_url;"
 INSERT = """
@@ -98,7 +98,7 @@ PGBENCH = "pgbench, PostgreSQL's own benchmark: the same statement for each requ
 async def one_line(
     scope: dict[str, Any], receive: object, send: Callable[[dict[str, Any]], Awaitable[None]]
 ) -> None:
-    """The ASGI application: redirect every request."""
+    """Redirect every request, as an ASGI application."""
     location = [(b"location", b"https://example.com/"), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 302, "headers": location})
     await send({"type": "http.response.body"})
@@ -108,7 +108,9 @@ class Bench:
     """The measurements: requests per second, and microseconds of processor time for a request."""
 
     def __init__(self, postgres: OwnPostgres, directory: Path, seconds: int) -> None:
-        self.postgres, self.script, self.seconds = postgres, directory / "script", seconds
+        self.postgres = postgres
+        self.script = directory / "script"
+        self.seconds = seconds
         self.per_second: Measurements = {}
         self.processor_time: Measurements = {}
         self.miscounted = 0
@@ -121,40 +123,39 @@ class Bench:
             return int(cursor.fetchone()[0]) if cursor.description else 0
 
     def measure(self, subject: Subject, service: RunningService, load: Load) -> None:
-        """Send requests by wrk, and compare what it was told with what was counted."""
+        """Measure a program with wrk, and compare the redirects with what was counted."""
         kind, clients = load
         self.script.write_text(LUA[kind])
         before = self.execute(COUNTED)
-        used_before = self.processor_seconds(service)
+        used_before = self.read_processor_seconds(service)
         options = f"-t1 -c{clients} -d{self.seconds}s --timeout={EXTRA_SECONDS}"
         output = self.run(["wrk", *options.split(), "-s", str(self.script), service.url])
         answered = int(re.findall(r"(\d+) requests in", output)[0])
         errors = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
         lost = sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", output)))
-        acknowledged, counted = answered - errors, self.execute(COUNTED) - before
+        acknowledged = answered - errors
+        counted = self.execute(COUNTED) - before
         if subject.counts and not acknowledged <= counted <= answered + lost + clients:
             print(f"MISCOUNTED: {subject.title}, {load}: {acknowledged:,} as {counted:,}")
             self.miscounted += 1
         self.per_second.setdefault((subject.title, load), []).append(acknowledged / self.seconds)
-        for name, seconds in self.processor_seconds(service).items():
+        for name, seconds in self.read_processor_seconds(service).items():
             microseconds = (seconds - used_before[name]) * 1e6 / acknowledged
             title = f"{name}: {subject.title}"
             self.processor_time.setdefault((title, load), []).append(microseconds)
 
-    def processor_seconds(self, service: RunningService) -> dict[str, float]:
-        """Return the processor time so far, with that of processes that have ended."""
-        seconds = {"service": 0.0, "PostgreSQL": 0.0}
-        for name, processes in (
-            ("service", service.workers),
-            ("PostgreSQL", self.postgres.processes()),
-        ):
-            for process in processes:
-                with suppress(psutil.NoSuchProcess):  # then its parent has its time
+    def read_processor_seconds(self, service: RunningService) -> dict[str, float]:
+        """Return the processor time of the service and of PostgreSQL so far."""
+        processes = {"service": service.workers, "PostgreSQL": self.postgres.processes()}
+        seconds = dict.fromkeys(processes, 0.0)
+        for name in processes:
+            for process in processes[name]:
+                with suppress(psutil.NoSuchProcess):  # then the parent has the time of the process
                     seconds[name] += sum(process.cpu_times()[:4])
         return seconds
 
     def measure_pgbench(self, load: Load) -> None:
-        """Have as many clients of pgbench send the statement for each request."""
+        """Measure pgbench, whose clients send the statement of a request."""
         kind, clients = load
         self.script.write_text(SQL[kind])
         options = f"--no-vacuum --protocol=prepared -c {clients} -j 2 -T {self.seconds}"
@@ -164,7 +165,7 @@ class Bench:
         self.per_second.setdefault((PGBENCH, load), []).append(per_second)
 
     def run(self, command: list[str]) -> str:
-        """Run wrk or pgbench, and return what it prints; raise CalledProcessError."""
+        """Run wrk or pgbench, and return the output; raise CalledProcessError."""
         address = self.postgres.address
         names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
         variables = {names[name]: str(value) for name, value in address.items()}

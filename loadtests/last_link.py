@@ -43,7 +43,8 @@ class Spender(FastHttpUser):
     @task
     def create(self) -> None:
         number = next(numbers) // (2 * LIMIT)
-        spender, target_url = str(number), space.target_url(f"{number}/{uuid.uuid4().hex}")
+        spender = str(number)
+        target_url = space.target_url(f"{number}/{uuid.uuid4().hex}")
         ledger.sent[spender] += 1
         answer = space.run(self.client, target_url=target_url, spender=number, limit=LIMIT)
         if answer.status == HTTPStatus.CREATED:

@@ -23,7 +23,8 @@ from loadtests.key_space import KeySpace
 from loadtests.ledger import Ledger
 from loadtests.records import Records, Verdict
 
-LINKS, LIMIT = 50, 10
+LINKS = 50
+LIMIT = 10  # uses of each link
 ledger = Ledger("uses oversold", strategy="naive")
 space = KeySpace(ledger, "resolving", links=LINKS, max_hits=LIMIT)
 

@@ -34,11 +34,13 @@ from locust.runners import MasterRunner, WorkerRunner
 from loadtests.records import Records, Result, Verdict
 
 SERVED_AT = Path(__file__).parents[1] / ".local" / "served-at"  # `make run` writes its port
-USERS, SECONDS = 16, 8
+USERS = 16
+RUN_SECONDS = 8
 STOP_TIMEOUT = 5  # seconds for the requests in flight at the end of a run
 LATE_SECONDS = 1.5  # in which a strategy may count a hit after its answer
-EVENTS = ("init_command_line_parser", "init", "test_start", "test_stopping", "test_stop", "quit")
-WORKERS_EVENTS = ("report_to_master", "worker_report")  # between workers and a master
+# Locust calls the Ledger's method on_NAME at each of these events.
+EVENTS = ["init_command_line_parser", "init", "test_start", "test_stopping", "test_stop", "quit"]
+EVENTS += ["report_to_master", "worker_report"]
 
 # A GET of a short URL counts a hit. Locust's HTTP client would send it again when the connection is
 # lost, and one hit would be counted twice.
@@ -55,36 +57,43 @@ class Ledger:
         self.title = title
         self.strategy = strategy
         self.problem = ""  # why the run could not begin
+        self.begin_run: Callable[[], None] | None = None
         self.records = Records()
         self.sent = self.records.sent
         self.acknowledged = self.records.acknowledged
         self.refused = self.records.refused
-        self.failed = self.records.failed
         self.result: Result | None = None  # of the last run that has ended
         self.environment: Any = None
-        for name in EVENTS + WORKERS_EVENTS:  # Locust calls the method on_NAME at each event
+        for name in EVENTS:
             getattr(events, name).add_listener(getattr(self, f"on_{name}"))
 
+    def prepare(self, function: Callable[[], None]) -> Callable[[], None]:
+        """Decorate the script's function that is called before each run."""
+        self.begin_run = function
+        return function
+
     def reconcile(self, function: Callable[[Records], Verdict]) -> Callable[[Records], Verdict]:
-        """Decorate the script's function, which asks the service and returns the verdict."""
-        self.function = function
+        """Decorate the script's function that reads from the service, and returns the verdict."""
+        self.read_verdict = function
         return function
 
     def compare(self) -> Result:
         """Return the result so far. The records are copied before the service is asked."""
-        records, problem = deepcopy(self.records), self.problem
+        records = deepcopy(self.records)
+        nothing = Verdict(Counter(), Counter())
+        if self.problem:
+            return Result(records, nothing, self.problem)
         try:
-            if not problem:
-                return Result(records, self.function(records))
+            return Result(records, self.read_verdict(records))
         except requests.RequestException as error:
-            problem = f"unknown: {error}"
-        return Result(records, Verdict(Counter(), Counter()), problem)
+            return Result(records, nothing, f"unknown: {error}")
 
     @property
     def is_worker(self) -> bool:
         return isinstance(self.environment.runner, WorkerRunner)
 
     def on_init_command_line_parser(self, parser: Any, **kwargs: Any) -> None:
+        """Add the options of a ledger, and set defaults of Locust's options."""
         if self.strategy:
             parser.add_argument("--strategy", default=self.strategy, help="the strategy to run")
         parser.add_argument(
@@ -95,13 +104,14 @@ class Ledger:
             host=f"http://127.0.0.1:{port}",
             num_users=USERS,
             spawn_rate=USERS,
-            run_time=f"{SECONDS}s",
+            run_time=f"{RUN_SECONDS}s",
             stop_timeout=f"{STOP_TIMEOUT}s",
             web_host="127.0.0.1",  # Locust would listen on all addresses
             master_bind_host="127.0.0.1",
         )
 
     def on_init(self, environment: Any, **kwargs: Any) -> None:
+        """Keep the environment, and prepare a worker or the web UI."""
         self.environment = environment
         gevent.sleep(0)  # brings gevent's clock up to date; else --run-time would begin too early
         if self.is_worker:
@@ -112,12 +122,21 @@ class Ledger:
 
     def on_test_start(self, **kwargs: Any) -> None:
         self.records.take()
-        self.result, self.problem = None, ""
+        self.result = None
+        self.problem = ""
+        host = self.environment.host
+        try:
+            if self.begin_run and not self.is_worker:
+                self.begin_run()
+        except requests.RequestException:
+            self.fail(f"no service for this test answers at {host}: start it (here: `make run`)")
 
     def on_report_to_master(self, data: dict[str, Any], **kwargs: Any) -> None:
+        """In a worker, add the records since its last report to a report."""
         data["ledger"] = self.records.take()
 
     def on_worker_report(self, data: dict[str, Any], **kwargs: Any) -> None:
+        """In a master, add the records of a worker."""
         self.records.add(data["ledger"])
 
     def on_test_stopping(self, **kwargs: Any) -> None:
@@ -149,17 +168,18 @@ class Ledger:
         self.environment.process_exit_code = result.exit_code
 
     def fail(self, problem: str) -> None:
-        """End a run that cannot begin."""
+        """End a run that cannot begin, and keep the reason for the result."""
         self.problem = problem
         runner = self.environment.runner
         gevent.spawn(runner.quit if self.environment.parsed_options.headless else runner.stop)
 
     def on_quit(self, **kwargs: Any) -> None:
-        """Print the result of a headless run after Locust's own output."""
+        """Print the result of a headless run after Locust's own output, and write the file."""
         if self.result is None:
             return
-        total, rows = self.environment.stats.total, self.result.rows(self.title)
-        print("", *(f"{name:<24} {value}" for name, value in rows.items()), sep="\n", flush=True)
+        total = self.environment.stats.total
+        for name, value in self.result.rows(self.title).items():
+            print(f"{name:<24} {value}", flush=True)
         if path := self.environment.parsed_options.ledger_file:
             content = {
                 "outcome": self.result.outcome,
@@ -169,7 +189,6 @@ class Ledger:
                 "failed": self.result.records.failed.total(),
                 "unknown": self.result.unknown,
                 "per_second": total.total_rps,
-                "p50": total.get_response_time_percentile(0.5),
                 "p99": total.get_response_time_percentile(0.99),
             }
             Path(path).write_text(json.dumps(content))

@@ -21,7 +21,7 @@ from tabulate import tabulate
 
 from loadtests.servers import NO_REFUSALS, ROOT, RunningService, serving
 
-SCRIPTS = {  # the operation of each
+SCRIPTS = {  # with the operation of each script
     "toctou": "creating",
     "lost_update": "resolving",
     "last_use": "resolving",
@@ -33,7 +33,8 @@ SCRIPTS = {  # the operation of each
 SERVED = {"resolving", "recording_visits"}  # by the service's own /KEY, too
 WRONG_IN_A_CRASH = {"in_memory", "second_transaction"}  # workers are killed
 WRONG_BESIDE_AN_EDIT = ("lost_update", "f_expression_full_save")  # which is not made
-USERS, KILL_INTERVAL = 16, 0.2  # seconds
+USERS = 16
+KILL_INTERVAL = 0.2  # seconds
 MARKS = {"right": "✅ right", "wrong": "⛔ wrong"}
 COLUMNS = ["script", "strategy", "", "lost or failed", "failed", "per second", "p99", "as expected"]
 REPORTS = ROOT / "reports"
@@ -80,9 +81,11 @@ def plan_runs(service: RunningService, only: list[str] | None) -> list[Run]:
 
 
 def measure(run: Run, service: RunningService, seconds: int) -> Run:
-    """Run a script by a strategy in a Locust process; return its result."""
-    script, strategy = run["script"], run["strategy"]
-    file, log = REPORTS / f"{script}-{strategy}.json", REPORTS / f"{script}-{strategy}.txt"
+    """Run a script with a strategy in a Locust process; return the result of its ledger."""
+    script = run["script"]
+    strategy = run["strategy"]
+    file = REPORTS / f"{script}-{strategy}.json"
+    log = file.with_suffix(".txt")
     locust = (
         f"locust -f loadtests/{script}.py --headless --only-summary --host {service.url} "
         f"--users {USERS} --spawn-rate {USERS} --run-time {seconds}s "

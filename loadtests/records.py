@@ -16,6 +16,7 @@ class Records:
     failed: Counter[str] = field(default_factory=Counter)
 
     def add(self, records: dict[str, Counter[str]]) -> None:
+        """Add the records that take() has returned in another process."""
         for name, counter in records.items():
             getattr(self, name).update(counter)
 
@@ -38,30 +39,34 @@ class Result:
     """The records compared with the verdict."""
 
     def __init__(self, records: Records, verdict: Verdict, problem: str = "") -> None:
-        self.records, self.verdict = records, verdict
+        self.records = records
+        self.verdict = verdict
         self.lost = verdict.lost.total()
         self.answered = records.acknowledged.total() + records.failed.total()
         self.unknown = records.sent.total() - records.refused.total() - self.answered
         extra = (verdict.counted - (records.sent - records.refused)).total()
+        self.exit_code = 2
         if problem or not self.answered:
-            self.exit_code, self.outcome = 2, problem or "unknown: no request was acknowledged"
+            self.outcome = problem or "unknown: no request was acknowledged"
         elif self.lost or records.failed:
-            self.exit_code, self.outcome = 1, "violated"
+            self.exit_code = 1
+            self.outcome = "violated"
         elif extra:  # a proxy has repeated requests, or the service counts twice
-            self.exit_code, self.outcome = 2, f"unknown: {extra:,} more counted than sent"
+            self.outcome = f"unknown: {extra:,} more counted than sent"
         else:
-            self.exit_code, self.outcome = 0, "held: acknowledged ≤ counted ≤ sent"
+            self.exit_code = 0
+            self.outcome = "held: acknowledged ≤ counted ≤ sent"
 
     def rows(self, title: str) -> dict[str, str]:
-        """Return names and values to show; `title` names what is lost."""
+        """Return the lines to show, by their names; `title` names what is lost."""
         share = f" = {self.lost / self.answered:.1%}" if self.answered else ""
-        failed = "".join(f", {number:,} {name}" for name, number in self.records.failed.items())
+        failed = [f"{number:,} {name}" for name, number in self.records.failed.items()]
         counts = {name: f"{counter.total():,}" for name, counter in vars(self.records).items()}
         return {
             "outcome": self.outcome,
             title: f"{self.lost:,} of {self.answered:,}{share}",
             **counts,
-            "failed": failed[2:] or "0",
+            "failed": ", ".join(failed) or "0",
             "unknown outcome": f"{self.unknown:,}",
             "counted": f"{self.verdict.counted.total():,}",
         }

@@ -25,7 +25,8 @@ from loadtests.key_space import KeySpace
 from loadtests.ledger import Ledger
 from loadtests.records import Records, Verdict
 
-LINKS, REQUESTS = 40, 8
+LINKS = 40
+REQUESTS = 8  # for each link, half the number of users
 numbers = itertools.count()
 ledger = Ledger("visits lost", strategy="get_then_create")
 space = KeySpace(ledger, "recording_visits", links=LINKS)

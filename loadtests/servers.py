@@ -24,8 +24,9 @@ READY = re.compile(r"The URL shortener is at (http://[^/]+)/")
 DATABASE = "shorturl"
 # For a load that must not be refused even on a busy machine.
 NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "PGOPTIONS": "-c lock_timeout=10s"}
-# Seconds. A first start migrates the database.
-START_TIMEOUT, STOP_TIMEOUT, POLL_INTERVAL = 90, 30, 0.02
+START_TIMEOUT = 90  # seconds; a first start migrates the database
+STOP_TIMEOUT = 30  # seconds
+POLL_INTERVAL = 0.02  # seconds
 
 
 class RunningService(NamedTuple):
@@ -41,10 +42,9 @@ class RunningService(NamedTuple):
 
 @contextmanager
 def serving(*arguments: str, **environment: str) -> Iterator[RunningService]:
-    """Serve as a local run with the variables of `environment`, for the length of the block.
+    """Run the service for the block, with these arguments of gunicorn and these variables.
 
-    `arguments` are gunicorn's. Raises ChildProcessError, with the last line of the log, when the
-    service does not start.
+    Raises ChildProcessError, with the last line of the log, when the service does not start.
     """
     local = {"SHORTURL_LOCAL": "on", "HOST": "127.0.0.1", "PORT": "0"}  # gunicorn prints its port
     with (
@@ -71,7 +71,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[RunningService]:
 
 
 def wait_for_address(process: "subprocess.Popen[str]") -> str:
-    """Return the address that gunicorn prints; empty if gunicorn ends instead."""
+    """Return the address that gunicorn prints, or "" if gunicorn ends before."""
     timer = threading.Timer(START_TIMEOUT, process.kill)
     timer.start()
     try:
@@ -103,36 +103,35 @@ class OwnPostgres:
     """A PostgreSQL in `directory`, which runs after start(). Use own_postgres() to get it."""
 
     def __init__(self, directory: Path) -> None:
-        self._alive = directory / "alive.lock"  # each of its processes holds it
+        self._alive = directory / "alive.lock"  # a lock that each of its processes holds
         self.server = Server(directory)
         self.start()
 
     def start(self) -> None:
-        """Start it, and return when it accepts connections; raise OperationalError."""
+        """Start PostgreSQL, and wait until it accepts connections; raise OperationalError."""
         self.running = self.server.use(DATABASE, again=True)
 
     def crash(self) -> None:
-        """Stop it as `pg_ctl stop -m immediate` does; return when all of it has ended."""
+        """Stop PostgreSQL as `pg_ctl stop -m immediate` does, and wait for its processes."""
         os.kill(self.running.pid, signal.SIGQUIT)
         wait_until(lambda: not locks.is_taken(self._alive), "PostgreSQL runs on", START_TIMEOUT)
 
     @property
     def address(self) -> dict[str, Any]:
         """The driver's parameters, which a restart does not change."""
-        host, port = str(self.running.socket_directory), self.running.port
-        return {"host": host, "port": port, "user": postgres.USER, "dbname": DATABASE}
+        host = str(self.running.socket_directory)
+        return {"host": host, "port": self.running.port, "user": postgres.USER, "dbname": DATABASE}
 
     @property
     def url(self) -> str:
-        """Its DATABASE_URL."""
         return f"postgres://{postgres.USER}@/{DATABASE}?host={self.address['host']}"
 
     def connect(self) -> Any:
-        """Return a connection of the driver; raise its Error while it is down."""
+        """Return a connection of the driver; raise the driver's Error while PostgreSQL is down."""
         return DatabaseWrapper.Database.connect(**self.address)
 
     def processes(self) -> list[psutil.Process]:
-        """Return its processes, beginning with the postmaster."""
+        """Return the processes of PostgreSQL, beginning with the postmaster."""
         postmaster = psutil.Process(self.running.pid)
         return [postmaster, *postmaster.children(recursive=True)]
 

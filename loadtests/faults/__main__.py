@@ -24,13 +24,14 @@ COLUMNS = ("fault", "acknowledged ≤ counted ≤ sent", "figures")
 
 
 def main() -> int:
-    """Run from the command line; return the exit code."""
+    """Inject the faults of the command line, and print a table; return the exit code."""
     parser = argparse.ArgumentParser(description="Inject faults into a service under load.")
     parser.add_argument("faults", nargs="*", choices=[*FAULTS, []], help="by default all")
     text = "fail only for a wrong count or a missing recovery, as a busy machine misses times"
     parser.add_argument("--counts-only", action="store_true", help=text)
     options = parser.parse_args()
-    rows, has_failed = list[list[str]](), False
+    rows: list[list[str]] = []
+    has_failed = False
     with own_postgres() as postgres, serving(DATABASE_URL=postgres.url) as service:
         for name in options.faults or FAULTS:
             result, figures = measure(name, service, postgres)
@@ -54,15 +55,16 @@ def measure(
     traffic.stats.reset_all()
     figures = FAULTS[name](traffic)
     traffic.wait_until_at_work()
-    result, longest = traffic.stop(), traffic.stats.total.max_response_time / 1000
+    result = traffic.stop()
+    longest = traffic.stats.total.max_response_time / 1000
     limit = MAX_WAITS.get(name, USUAL_WAIT) + MARGIN_SECONDS
     return result, [Figure("longest wait", longest, limit, "s"), *figures]
 
 
 def describe(name: str, result: Result, figures: list[Figure]) -> list[str]:
-    """Return the row of a fault."""
-    records, counted = result.records, result.verdict.counted
-    counts = (records.acknowledged, counted, records.sent - records.refused)
+    """Return the row of a fault in the table."""
+    records = result.records
+    counts = (records.acknowledged, result.verdict.counted, records.sent - records.refused)
     missed = [f"MISSED: {figure}" for figure in figures if figure.measured > figure.limit]
     missed += [f"MISSED: {result.rows('lost')}"] if result.exit_code else []
     numbers = " ≤ ".join(f"{counter.total():,}" for counter in counts)

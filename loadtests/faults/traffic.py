@@ -23,7 +23,7 @@ UNAVAILABLE = (0, 502, 503, 504)  # of an outage, which a fault may cause; 0 is 
 
 
 class Kind(NamedTuple):
-    """A way to request a link."""
+    """A way to request a link; a hit is counted if `is_hit`."""
 
     query: str = ""
     headers: dict[str, str] = {}
@@ -63,8 +63,9 @@ class User(FastHttpUser):
         return None
 
     def follow(self, key: str, name: str, kind: Kind) -> Any:
-        """Request a link; return the answer if it is right, or says that the link is used up."""
-        records, headers = self.traffic.records, {"User-Agent": BROWSER, **kind.headers}
+        """Request a link; return the response if it is right or a 410, else None."""
+        records = self.traffic.records
+        headers = {"User-Agent": BROWSER, **kind.headers}
         records.sent[key] += kind.is_hit
         expected = [HTTPStatus.FOUND, HTTPStatus.GONE]
         expected += [] if kind.is_hit else [HTTPStatus.SERVICE_UNAVAILABLE]
@@ -78,7 +79,7 @@ class User(FastHttpUser):
         return response
 
     def create(self, **values: Any) -> str | None:
-        """Create a link; return its key if the create was acknowledged."""
+        """Create a link; return its key, or None if the create was not acknowledged."""
         target_url = f"https://{self.traffic.space}.invalid/{uuid.uuid4().hex}"
         records = self.traffic.records
         records.sent[target_url] += 1
@@ -98,6 +99,7 @@ class Follower(User):
 
     @task
     def follow_link(self) -> None:
+        """Request a link of a random kind, and check that a query is forwarded."""
         name = random.choice(self.names)  # noqa: S311
         response = self.follow(self.traffic.keys[name], name, KINDS[name])
         if response and name == "forwarding" and "page=2" not in response.headers["Location"]:
@@ -105,13 +107,13 @@ class Follower(User):
 
 
 class HotFollower(Follower):
-    """Follows the hot link. When that waits, the other users do not."""
+    """Follows the hot link. When its requests wait, those of other users do not."""
 
     names = ("hot",)
 
 
 class LimitedFollower(User):
-    """Follows a new link until it is used up, together with the others."""
+    """Follows a link with a limit until it is used up, and then creates the next one."""
 
     fixed_count = 3
 
@@ -141,19 +143,23 @@ class Visitor(User):
 class Traffic:
     """The users of a service, who begin at once, and their records.
 
-    `keys` has the key of the link of each of KINDS, and `limited` that of a link which is not used
-    up. `redirects` counts those since a request has failed.
+    `keys` has the key of a link for each of KINDS, and `limited` the key of a link that is not used
+    up. `redirects` is the number of redirects since a request has failed.
     """
 
     def __init__(self, service: RunningService, postgres: OwnPostgres) -> None:
-        self.service, self.postgres = service, postgres
+        self.service = service
+        self.postgres = postgres
         self.space = f"lab-{uuid.uuid4().hex[:5]}"
-        self.records, self.redirects = Records(), 0
+        self.records = Records()
+        self.redirects = 0
         self.limited: str | None = None
-        User.traffic, User.host = self, service.url
+        User.traffic = self
+        User.host = service.url
         users: list[Any] = [HotFollower, Follower, LimitedFollower, Visitor]
         environment = Environment(user_classes=users, stop_timeout=CLIENT_TIMEOUT)
-        self.stats, self.runner = environment.stats, environment.create_local_runner()
+        self.stats = environment.stats
+        self.runner = environment.create_local_runner()
         self.first_user = Visitor(environment)
         self.keys = {
             name: str(self.first_user.create(forward_query=name == "forwarding")) for name in KINDS
@@ -162,7 +168,7 @@ class Traffic:
         self.runner.start(number, spawn_rate=number)
 
     def wait_until_at_work(self) -> None:
-        """Wait for redirects in a row without an error; raise TimeoutError."""
+        """Wait for MIN_REDIRECTS redirects without an error; raise TimeoutError."""
         self.redirects = 0
         problem = "the load is not answered"
         wait_until(lambda: self.redirects >= MIN_REDIRECTS, problem, CLIENT_TIMEOUT)
@@ -170,7 +176,8 @@ class Traffic:
     def stop(self) -> Result:
         """Wait for the answers to all requests, and compare them with the service."""
         self.runner.stop()
-        client, path = self.first_user.client, f"/lab/load/{self.space}"
+        client = self.first_user.client
+        path = f"/lab/load/{self.space}"
         links: Any = client.get(path).json()
         client.delete(path)
         return compare(self.records, [Link(*row) for row in links["links"]])

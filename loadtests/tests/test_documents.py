@@ -22,11 +22,13 @@ def test_the_example_finds_lost_purchases(tmp_path: Path) -> None:
             wait_until(lambda: ask(f"{url}/sold") is not None, "the shop does not start", TIMEOUT)
             options = ["--headless", "--only-summary", "--host", url, "--run-time", "3s"]
             file = tmp_path / "ledger"
-            ended = run(
-                *("locust", "-f", str(tmp_path / "shop_load.py")),
-                *("--ledger-file", str(file), *options),
-            )
+            locust = ["locust", "-f", str(tmp_path / "shop_load.py"), "--ledger-file", str(file)]
+            ended = run(*locust, *options)
         finally:
             stop(process)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert json.loads(file.read_text())["lost"] > 0
+    ended = run(*locust, *options)
+    assert ended.returncode == 2
+    assert f"no service for this test answers at {url}: start it" in ended.stdout
+    assert "Traceback" not in ended.stderr

@@ -64,8 +64,8 @@ def test_the_links_of_a_run_are_removed(service: RunningService, tmp_path: Path)
     ("options", "problem"),
     [
         (["--strategy", "nope"], "there is no strategy 'nope'; there are ['service', 'naive'"),
-        (["--host", "http://127.0.0.1:1"], "start one with `make run`"),
-        (["--host", "HOST/nothing"], "start one with `make run`"),
+        (["--host", "http://127.0.0.1:1"], "start it (here: `make run`)"),
+        (["--host", "HOST/nothing"], "start it (here: `make run`)"),
     ],
 )
 def test_a_run_that_cannot_begin(
