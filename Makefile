@@ -25,7 +25,7 @@ coverage:
 
 # The required settings of a production, with dummy values.
 PRODUCTION := SHORTURL_LOCAL=off DATABASE_URL=postgres://shorturl@localhost/shorturl \
-	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt
+	SECRET_KEY=$(shell od -An -tx1 -N32 /dev/urandom | tr -d ' \n') ALLOWED_HOSTS=sho.rt BEHIND_PROXY=on
 lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

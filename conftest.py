@@ -11,8 +11,8 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.test import Client, override_settings
 
-PATIENT = " -c lock_timeout=10s -c synchronous_commit=off"
-KEPT = {"django_content_type", "auth_permission"}  # filled by migrations
+LONG_WAITS = " -c lock_timeout=10s -c synchronous_commit=off"
+TABLES_OF_MIGRATIONS = {"django_content_type", "auth_permission"}  # filled by migrations
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,7 +41,7 @@ def flush_by_delete() -> Iterator[None]:
         from django.contrib.contenttypes.models import ContentType
 
         ContentType.objects.clear_cache()  # as the signal would, which is not sent
-        tables = {*connection.introspection.django_table_names()} - KEPT
+        tables = {*connection.introspection.django_table_names()} - TABLES_OF_MIGRATIONS
         names = map(connection.ops.quote_name, sorted(tables))
         return ["; ".join(f"DELETE FROM {name}" for name in names)]  # noqa: S608 - Django's own
 
@@ -79,7 +79,7 @@ def wait_longer_for_locks() -> None:
     An exploration on a busy machine may wait that long. A crash may lose the tests' database.
     """
     if "options" in connection.settings_dict["OPTIONS"]:  # PgBouncer accepts none
-        connection.settings_dict["OPTIONS"]["options"] += PATIENT
+        connection.settings_dict["OPTIONS"]["options"] += LONG_WAITS
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -17,7 +17,7 @@ from shorturl.outages import lacks_migrations
 
 
 def main() -> None:
-    """Run the command in sys.argv; bad settings, no database, no tables: one line, exit code 1."""
+    """Run the command of sys.argv; exit with one line for wrong settings or a missing table."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     if sys.argv[1:2] == ["test"]:  # Django's would find none, and succeed
         sys.exit("manage.py: the tests run with pytest: make test, or pytest PATH for some of them")

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from django.apps import AppConfig
+from django.conf import settings
 from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core import checks
 
@@ -25,11 +26,12 @@ class ProjectConfig(AppConfig):
         # Replaces Django's receiver, which has the same dispatch_uid and is connected later.
         user_logged_in.connect(login.note_login, dispatch_uid="update_last_login")
         checks.register(check_static_files)
-        checks.register(check_names)
+        checks.register(check_variable_names)
+        checks.register(check_proxy)
 
 
 def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
-    """Refuse to start without the collected static files: every page would be a 500."""
+    """Report missing static files: without them every page would be a 500."""
     # Only the storage of a production has a manifest.
     if getattr(staticfiles_storage, "hashed_files", True):
         return []
@@ -42,7 +44,20 @@ def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-def check_names(**kwargs: Any) -> list[checks.CheckMessage]:
+def check_proxy(**kwargs: Any) -> list[checks.CheckMessage]:
+    """Warn of a redirect loop: behind a proxy that is not trusted, no request came by HTTPS."""
+    if settings.BEHIND_PROXY or not settings.HTTPS:
+        return []
+    return [
+        checks.Warning(
+            "HTTPS is on and BEHIND_PROXY is off: behind a proxy each page redirects to itself.",
+            hint="Set BEHIND_PROXY=on if a proxy sets X-Forwarded-Proto, or else HTTPS=off.",
+            id="project.W004",
+        )
+    ]
+
+
+def check_variable_names(**kwargs: Any) -> list[checks.CheckMessage]:
     """Warn of a variable that nothing reads, such as a misspelt one."""
     return [
         checks.Warning(

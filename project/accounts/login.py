@@ -7,15 +7,13 @@ threads and processors that other requests need.
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from threading import BoundedSemaphore
 from typing import Any
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
-from django.http import HttpRequest, HttpResponse
-from django.template.loader import render_to_string
+from django.http import HttpRequest
 from django.utils import timezone
 
 from shorturl.outages import is_outage
@@ -29,12 +27,12 @@ logger = logging.getLogger(__name__)
 
 
 class LoginsBusy(Exception):
-    """Other passwords are being hashed, or e-mails sent, at this moment."""
+    """Too many people are logging in at this moment."""
 
 
 @contextmanager
-def limited() -> Iterator[None]:
-    """Keep one of the places for a hash in the block; raise LoginsBusy when none is free."""
+def limit_hashes() -> Iterator[None]:
+    """Allow at most MAX_HASHES threads in the block; raise LoginsBusy beyond that."""
     if not hashing.acquire(blocking=False):
         raise LoginsBusy
     try:
@@ -44,22 +42,15 @@ def limited() -> Iterator[None]:
 
 
 class LimitedHasher(PBKDF2PasswordHasher):
-    """Django's default hasher, which raises LoginsBusy beyond MAX_HASHES."""
+    """Django's default hasher, in at most MAX_HASHES threads at a time."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
-        with limited():
+        with limit_hashes():
             return super().encode(password, salt, iterations)
 
 
-def busy() -> HttpResponse:
-    detail = "Too many people are logging in at this moment."
-    page = render_to_string("503.html", {"detail": detail, "busy": True})
-    headers = {"Retry-After": str(RETRY_AFTER)}
-    return HttpResponse(page, status=HTTPStatus.SERVICE_UNAVAILABLE, headers=headers)
-
-
-def counted_name(request: HttpRequest, credentials: dict[str, Any]) -> str:
-    """Return the name to count failures of, which fits into django-axes' column."""
+def shorten_name(request: HttpRequest, credentials: dict[str, Any]) -> str:
+    """Return the user name, by which axes counts failures, shortened to axes' column."""
     return str(credentials["username"])[:MAX_NAME_LENGTH]
 
 

@@ -41,9 +41,10 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @login_required
-def account(request: HttpRequest) -> HttpResponse:
+def show_account(request: HttpRequest) -> HttpResponse:
     """Show the account; on POST make a token, and show it this once."""
-    form, status = TokenForm(instance=ApiToken(user_id=request.user.pk)), HTTPStatus.OK
+    form = TokenForm(instance=ApiToken(user_id=request.user.pk))
+    status = HTTPStatus.OK
     if request.method == "POST":
         form = TokenForm(request.POST, instance=form.instance)
         if form.is_valid():
@@ -69,9 +70,10 @@ def account(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @login_required
-def revoke(request: HttpRequest, token: int) -> HttpResponse:
-    own = ApiToken.objects.filter(pk=token, user=request.user.pk)
-    if not own.filter(revoked_at=None).update(revoked_at=Now()):
+def revoke_token(request: HttpRequest, token: int) -> HttpResponse:
+    """Revoke a token of the user, given by its id."""
+    tokens = ApiToken.objects.filter(pk=token, user=request.user.pk)
+    if not tokens.filter(revoked_at=None).update(revoked_at=Now()):
         raise Http404
-    messages.success(request, f"The token “{own.get().name}” is revoked.")
+    messages.success(request, f"The token “{tokens.get().name}” is revoked.")
     return see_other("account")

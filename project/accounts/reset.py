@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import PasswordResetView
 from django.http import HttpResponse
 
-from project.accounts.login import limited
+from project.accounts.login import limit_hashes
 from shorturl.exceptions import TooManyCreates
 from shorturl.limits import quotas
 
@@ -16,13 +16,14 @@ MAX_MAILS = 3  # a day to one account: anybody can request them
 
 
 class ResetForm(PasswordResetForm):
-    """A form that leaves out accounts that have got MAX_MAILS today."""
+    """Django's form, which sends at most MAX_MAILS a day to an account."""
 
     def get_users(self, email: str) -> list[User]:
-        return [account for account in super().get_users(email) if may_get_mail(account)]
+        return [account for account in super().get_users(email) if count_mail(account)]
 
 
-def may_get_mail(account: User) -> bool:
+def count_mail(account: User) -> bool:
+    """Count an e-mail to the account; return whether it may be sent."""
     try:
         quotas.spend(f"mail {account.pk}", lambda: None, limit=MAX_MAILS)
     except TooManyCreates:
@@ -40,5 +41,5 @@ class ResetPassword(PasswordResetView):
 
     def form_valid(self, form: Any) -> HttpResponse:
         """Send the e-mails; raise LoginsBusy while others are sent, for a mail server is slow."""
-        with limited():
+        with limit_hashes():
             return super().form_valid(form)

@@ -12,8 +12,8 @@ reset = ResetPassword.as_view() if settings.EMAIL_URL else without_mail
 
 urlpatterns = [
     path("login", RedirectView.as_view(pattern_name="login", query_string=True)),
-    path("account", pages.account, name="account"),
-    path("account/tokens/<int:token>/revoke", pages.revoke, name="revoke_token"),
+    path("account", pages.show_account, name="account"),
+    path("account/tokens/<int:token>/revoke", pages.revoke_token, name="revoke_token"),
     path("account/password_reset/", reset),
     path("account/", include("django.contrib.auth.urls")),
 ]

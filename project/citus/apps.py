@@ -18,10 +18,7 @@ class CitusConfig(AppConfig):
 
 
 def refuse_distributed_tables(*, plan: list[Any], **_: Any) -> None:
-    """Refuse to migrate distributed tables: Citus supports few kinds of ALTER TABLE.
-
-    Django sends the signal before the first migration.
-    """
+    """Stop `migrate` before its first migration: Citus supports few kinds of ALTER TABLE."""
     from project.citus.distribution import is_distributed
 
     if plan and is_distributed():

@@ -8,10 +8,10 @@ from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError
 
-from project.citus.distribution import fetch_rows, is_distributed
+from project.citus.distribution import is_distributed
 from project.citus.shard_map import Node
 from project.database import deadlines
-from project.database.database_checks import DATABASE_TIMEOUT, database_check
+from project.database.database_checks import DATABASE_TIMEOUT, database_check, fetch_rows
 
 IS_COORDINATOR = "SELECT groupid = 0 FROM pg_dist_local_group"
 WORKERS = """
@@ -23,7 +23,7 @@ WAL_LEVEL = "SHOW wal_level"
 
 @database_check
 def check_citus() -> Iterator[CheckMessage]:
-    """Refuse settings that cannot run on a Citus cluster."""
+    """Report settings and nodes with which the service cannot run on a Citus cluster."""
     if not is_distributed():
         return
     if fetch_rows(IS_COORDINATOR) != [(True,)]:
@@ -55,7 +55,7 @@ def check_citus() -> Iterator[CheckMessage]:
     for worker in workers:
         try:
             with (
-                deadlines.answered_within(DATABASE_TIMEOUT),
+                deadlines.limit_waits(DATABASE_TIMEOUT),
                 closing(worker.open_database()) as node,
             ):
                 node.ensure_connection()

@@ -4,22 +4,33 @@ https://docs.citusdata.com/en/stable/develop/api_udf.html describes the function
 """
 
 from collections.abc import Iterator, Sequence
-from graphlib import TopologicalSorter
-from typing import Any
 
 from django.apps import apps
 from django.conf import settings
-from django.contrib.auth import get_user_model
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.models import Model
 
 from project.citus.shard_map import LINKS
-from shorturl.models import DailyVisits, HourlyVisits, ShortUrl
+from project.database.database_checks import fetch_rows
+from shorturl.models import ApiToken, DailyVisits, HourlyVisits, ShortUrl
 
-# Links, and what names its link by the key; with the lab also the tables of its exhibits.
+# The models whose tables are distributed by key: links, and all that refer to a link.
 BY_KEY: list[type[Model]] = [
     ShortUrl,
     *(model for model in apps.get_models() if "short_url" in {f.name for f in model._meta.fields}),
+]
+# Accounts and what foreign keys tie to them, each model after those that it refers to. All others
+# stay plain tables: Citus runs one UPDATE of a reference table at a time, and two transactions that
+# insert and then update deadlock (distributed_execution_locks.c). Two requests with an
+# Idempotency-Key would do that.
+REFERENCE_MODELS: list[type[Model]] = [
+    *(User, ContentType, Group, ApiToken, LogEntry, Permission),
+    User.groups.through,
+    User.user_permissions.through,
+    Group.permissions.through,
 ]
 SETTINGS = [
     # Moving many rows takes long.
@@ -73,17 +84,19 @@ def is_distributed() -> bool:
 
 
 def list_statements(*, undo: bool) -> list[str]:
-    """Return the statements to send in one transaction; none if all tables are done already."""
-    done = {name.removeprefix("public.") for (name,) in fetch_rows(DISTRIBUTED)}
-    models: list[type[Model]] = [*list_reference_models(), *BY_KEY]
-    models = [model for model in models if (model._meta.db_table in done) is undo]
+    """Return the statements to send in one transaction; none if there is nothing to do."""
+    distributed = {name.removeprefix("public.") for (name,) in fetch_rows(DISTRIBUTED)}
+    models: list[type[Model]] = [*REFERENCE_MODELS, *BY_KEY]
+    models = [model for model in models if (model._meta.db_table in distributed) is undo]
     if not models:
         return []
-    return [*SETTINGS, *(undistribute(models) if undo else distribute(models))]
+    if undo:
+        return [*SETTINGS, *yield_undistribute_statements(models)]
+    return [*SETTINGS, *yield_distribute_statements(models)]
 
 
-def distribute(models: Sequence[type[Model]]) -> Iterator[str]:
-    """Return the statements that distribute the tables of the models."""
+def yield_distribute_statements(models: Sequence[type[Model]]) -> Iterator[str]:
+    """Yield the statements that distribute the tables of the models."""
     # While all are plain tables: Citus supports fewer kinds of ALTER TABLE.
     for model in models:
         if field := model._meta.auto_field:
@@ -103,36 +116,10 @@ def distribute(models: Sequence[type[Model]]) -> Iterator[str]:
         yield f"ALTER ROLE CURRENT_USER SET {name} = '{value}'"
 
 
-def undistribute(models: Sequence[type[Model]]) -> Iterator[str]:
-    """Return the statements that make plain tables of them again."""
+def yield_undistribute_statements(models: Sequence[type[Model]]) -> Iterator[str]:
+    """Yield the statements that make plain tables of distributed ones."""
     for model in reversed(models):
         yield UNDISTRIBUTE.format(model._meta.db_table)
         if model in BY_KEY:
             yield PRIMARY_KEY.format(model._meta.db_table, "id")
     yield from (f"ALTER ROLE CURRENT_USER RESET {name}" for name in ROLE_SETTINGS)
-
-
-def list_reference_models() -> list[type[Model]]:
-    """Return the accounts and all models that foreign keys tie to them, except those of links.
-
-    Each comes after those that it refers to. Other models stay plain tables. Citus runs one UPDATE,
-    DELETE or upsert of a reference table at a time, and two transactions that insert and then
-    update deadlock (distributed_execution_locks.c). Two requests with an Idempotency-Key do that.
-    """
-    refers_to: dict[type[Model], set[Any]] = {
-        model: {field.related_model for field in model._meta.fields if field.remote_field}
-        for model in apps.get_models(include_auto_created=True)
-        if model not in BY_KEY and model._meta.managed and not model._meta.proxy
-    }
-    tied: set[type[Model]] = {get_user_model()}
-    for _ in refers_to:  # each round adds the models that are tied to those of the last one
-        tied |= {model for model, others in refers_to.items() if others & tied}
-        tied |= set().union(*(refers_to[model] for model in tied)) & refers_to.keys()
-    needed = {model: refers_to[model] & tied - {model} for model in refers_to if model in tied}
-    return list(TopologicalSorter(needed).static_order())
-
-
-def fetch_rows(query: str) -> list[tuple[Any, ...]]:
-    with connection.cursor() as cursor:
-        cursor.execute(query)
-        return list(cursor.fetchall())

@@ -19,7 +19,6 @@ from django.db.backends.postgresql.psycopg_any import sql
 from project.citus.shard_map import LINKS, READ_MAP, Node, ShardMap
 from project.serving.connection import Session, connect
 from project.serving.hit_counter import MAX_KEY_STATEMENTS, Row
-from project.serving.redirects import fetch
 from shorturl.exceptions import RowLocked
 from shorturl.models import RecentVisits, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE
@@ -60,11 +59,11 @@ VISITS_OF_KEY = sql.SQL("(%s, date_trunc('hour', statement_timestamp(), 'UTC'), 
 
 
 class NodeSessions:
-    """The few sessions of this process with one node. A dead or frozen node holds no others."""
+    """The sessions of this process with one node. A frozen node does not delay other nodes."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        # A frozen node holds the threads that connect to it, so each node has its own.
+        # A frozen node holds the threads that connect to it, so each node has its own threads.
         threads = ThreadPoolExecutor(MAX_SESSIONS, f"connect to {node}")
         self.free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
         for _ in range(MAX_SESSIONS):
@@ -77,7 +76,7 @@ class NodeSessions:
 
     @asynccontextmanager
     async def take_session(self) -> AsyncIterator[Session]:
-        """Take a free session; raise TimeoutError if none is free within the queue's limit."""
+        """Take a free session for the block; raise TimeoutError if none is free in time."""
         async with asyncio.timeout(settings.QUEUE_TIMEOUT):
             session = await self.free.get()
         try:
@@ -91,13 +90,13 @@ class NodeSessions:
         Raises OperationalError if it knows none.
         """
         async with self.take_session() as session:
-            rows = await fetch(session, sql.SQL(READ_MAP), [LINKS])
+            rows = await session.fetch(sql.SQL(READ_MAP), [LINKS])
         if not rows:
             raise psycopg2.OperationalError(f"The links are not distributed, says {self.node}")
         return ShardMap(rows)
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
-        """Count the visits to a key as the statement of `combined` does."""
+        """Count the visits to a key, as CountingSessions.count_key() does without a cluster."""
         values = [len(visits), key, combined.count_uses(visits)]
         try:
             rows = await self.count(COUNT_KEY, values, {key: visits})
@@ -108,25 +107,27 @@ class NodeSessions:
         return rows[0] if rows else None
 
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
-        """Count the visits to several keys of one shard as the statement of `combined` does."""
-        hits = {key: len(of_key) for key, of_key in visits.items()}
-        uses = {key: combined.count_uses(of_key) for key, of_key in visits.items()}
+        """Count the visits to several keys of one shard, as CountingSessions.count_keys() does."""
+        hits = {key: len(visits[key]) for key in visits}
+        uses = {key: combined.count_uses(visits[key]) for key in visits}
         values = {"keys": tuple(hits), "hits": json.dumps(hits), "uses": json.dumps(uses)}
         try:
             return {row[1]: row for row in await self.count(COUNT_KEYS, values, visits)}
         except psycopg2.NotSupportedError:
-            return {}  # the shard was split since it was read: then each key has its statement
+            return {}  # the shard was split since the map was read: each key has its statement
 
     async def count(
         self, update: Any, values: Any, visits: Mapping[str, Sequence[Visit]]
     ) -> list[Row]:
         """Count hits and record their visits in one transaction; return the rows of the links."""
         async with self.take_session() as session:
-            rows: list[Row] = await fetch(session, update, values)
-            end, recorded = COMMIT, list[Any]()
+            rows: list[Row] = await session.fetch(update, values)
             if rows and settings.SHORTURL_VISITS:
-                end = INSERT_VISITS.format(**NAMES, rows=COMMA.join([VISITS_OF_KEY] * len(rows)))
+                columns = COMMA.join([VISITS_OF_KEY] * len(rows))
+                recorded = []
                 for key in sorted(row[1] for row in rows):
-                    recorded += key, combined.as_json(visits[key])
-            await fetch(session, end, recorded)
+                    recorded += [key, combined.as_json(visits[key])]
+                await session.fetch(INSERT_VISITS.format(**NAMES, rows=columns), recorded)
+            else:
+                await session.fetch(COMMIT, [])
             return rows

@@ -41,10 +41,10 @@ class Node(NamedTuple):
     def __str__(self) -> str:
         return f"{self.host}:{self.port}" if self.host else "the coordinator"
 
-    def database(self) -> dict[str, Any]:
-        """Return Django's settings of connections to this node.
+    def make_database_settings(self) -> dict[str, Any]:
+        """Return Django's settings for connections to this node.
 
-        The PgBouncer of a node has the port of DATABASE_URL.
+        If nodes have a PgBouncer, it has the port of DATABASE_URL.
         """
         service = connections[DEFAULT_DB_ALIAS].settings_dict
         if not self.host:
@@ -54,13 +54,13 @@ class Node(NamedTuple):
 
     def open_database(self) -> BaseDatabaseWrapper:
         """Return a database of Django that leads to this node; it is not connected yet."""
-        return ConnectionHandler({"default": self.database()})["default"]
+        return ConnectionHandler({"default": self.make_database_settings()})["default"]
 
 
 class ShardMap:
-    """The shards of a table in the order of their hashes, and the node of each.
+    """The shards of a table in the order of their hashes, and the node of each shard.
 
-    `rows` are those of READ_MAP.
+    `rows` are the rows of READ_MAP.
     """
 
     def __init__(self, rows: Sequence[tuple[int, int, int, str, int]]) -> None:
@@ -84,13 +84,13 @@ def hashtext(key: str) -> int:
     """Return what PostgreSQL's hashtext() returns for a key in UTF-8."""
     data = key.encode()
     a = b = c = SEED + len(data) & UINT32
-    whole = len(data) // 12 * 12
-    for x, y, z in struct.iter_unpack("<3I", data[:whole]):
+    blocks = len(data) // 12 * 12  # bytes in blocks of twelve; the tail is shorter
+    for x, y, z in struct.iter_unpack("<3I", data[:blocks]):
         a, b, c = a + x & UINT32, b + y & UINT32, c + z & UINT32
         for bits in (4, 6, 8, 16, 19, 4):
             a = (a - c & UINT32) ^ rotate(c, bits)
             a, b, c = b, c + b & UINT32, a
-    tail = data[whole:]
+    tail = data[blocks:]
     x, y = struct.unpack("<2I", tail[:8].ljust(8, b"\0"))
     # The lowest byte of c has the length already.
     z = int.from_bytes(tail[8:], "little") << 8
@@ -102,4 +102,5 @@ def hashtext(key: str) -> int:
 
 
 def rotate(value: int, bits: int) -> int:
+    """Rotate a number of 32 bits to the left."""
     return (value << bits | value >> 32 - bits) & UINT32

@@ -38,7 +38,7 @@ Check = Callable[[], Iterable[CheckMessage]]
 
 
 def database_check(check: Check) -> Check:
-    """Register a check that asks the database."""
+    """Register a check that queries the database. It finds nothing without a database."""
 
     @register(Tags.database)
     def run_check(*, databases: Iterable[str] | None = None, **_: Any) -> list[CheckMessage]:
@@ -51,11 +51,12 @@ def database_check(check: Check) -> Check:
 
 
 @database_check
-def check_origin() -> Iterator[CheckMessage]:
-    """Refuse a database of another state of this project, whose tables may differ."""
+def check_unknown_migrations() -> Iterator[CheckMessage]:
+    """Report migrations that this code does not have: another version has made the tables."""
     loader = MigrationLoader(connection)
-    own = {key for key in loader.applied_migrations if key[0] in OWN_APPS}
-    if unknown := sorted(own - loader.disk_migrations.keys()):
+    applied = {key for key in loader.applied_migrations if key[0] in OWN_APPS}
+    unknown = sorted(applied - loader.disk_migrations.keys())
+    if unknown:
         yield Error(
             f"Another state of this project made the database: it has {'.'.join(unknown[-1])}.",
             hint="With that state run manage.py export_links. With this one migrate an empty "
@@ -67,10 +68,11 @@ def check_origin() -> Iterator[CheckMessage]:
 @database_check
 def check_connections() -> Iterator[CheckMessage]:
     """Warn if the service may open more connections than PostgreSQL allows."""
-    max_connections, reserved = fetch_row(CONNECTION_LIMITS)
+    ((max_connections, reserved),) = fetch_rows(CONNECTION_LIMITS)
     for_webhooks = MAX_RECEIVERS + 1 if settings.SHORTURL_DELIVER else 0
     of_a_worker = settings.THREADS + MORE_CONNECTIONS + for_webhooks
-    wanted, allowed = settings.WORKERS * of_a_worker, max_connections - reserved
+    wanted = settings.WORKERS * of_a_worker
+    allowed = max_connections - reserved
     if settings.DATABASE_POOLER == "none" and wanted > allowed:
         yield CheckWarning(
             f"The service may open {wanted} connections: WORKERS {settings.WORKERS} × "
@@ -86,7 +88,7 @@ def check_clocks() -> Iterator[CheckMessage]:
     """Warn when the clocks of this machine and of the database differ."""
     connection.ensure_connection()
     before = time.time()
-    (database_time,) = fetch_row(NOW)
+    ((database_time,),) = fetch_rows(NOW)
     difference = max(before - database_time, database_time - time.time())
     if difference > MAX_CLOCK_DIFFERENCE:
         yield CheckWarning(
@@ -103,8 +105,9 @@ def check_at_start(log: Logger) -> None:
     migrations are no system check, because `migrate` would warn of them, too.
     """
     try:
-        with deadlines.answered_within(DATABASE_TIMEOUT):
-            if missing := missing_migrations():
+        with deadlines.limit_waits(DATABASE_TIMEOUT):
+            missing = find_missing_migrations()
+            if missing:
                 log.warning("Migrations are not applied: %s. Run manage.py migrate.", missing)
             messages = run_checks(tags=[Tags.database], databases=["default"])
     except DatabaseError as error:
@@ -116,15 +119,15 @@ def check_at_start(log: Logger) -> None:
         log.warning("%s %s", message.msg, message.hint)
 
 
-def missing_migrations() -> str:
+def find_missing_migrations() -> str:
     """Return the names of the migrations that are not applied; raise DatabaseError."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
 
 
-def fetch_row(statement: str) -> tuple[Any, ...]:
+def fetch_rows(query: str) -> list[tuple[Any, ...]]:
+    """Return the rows of a query on the default database."""
     with connection.cursor() as cursor:
-        cursor.execute(statement)
-        row: tuple[Any, ...] = cursor.fetchone()
-    return row
+        cursor.execute(query)
+        return list(cursor.fetchall())

@@ -1,8 +1,8 @@
 """A time limit on the waits of a thread for PostgreSQL, by the client's clock.
 
 PostgreSQL's own limits do not help when PostgreSQL is frozen or the network loses packets: libpq
-then waits for ever. psycopg2 calls wait() in its place. A connection whose answer is late is
-closed, because the next statement would take the late answer for its own.
+then waits for ever. psycopg2 calls wait_for_answer() in its place. A connection whose answer is
+late is closed, because the next statement would take the late answer for its own.
 """
 
 import math
@@ -20,13 +20,13 @@ EVENTS = {extensions.POLL_READ: select.POLLIN, extensions.POLL_WRITE: select.POL
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # by time.monotonic()
 
 
-def install() -> None:
-    """Have psycopg2 call wait() for all connections of this process."""
-    extensions.set_wait_callback(wait)
+def install_wait_callback() -> None:
+    """Have psycopg2 call wait_for_answer() for all connections of this process."""
+    extensions.set_wait_callback(wait_for_answer)
 
 
 @contextmanager
-def answered_within(seconds: float) -> Iterator[None]:
+def limit_waits(seconds: float) -> Iterator[None]:
     """Limit the total wait of this thread for PostgreSQL in the block; 0 is no limit.
 
     A longer wait raises psycopg2's OperationalError and closes the connection. A nested block can
@@ -40,8 +40,8 @@ def answered_within(seconds: float) -> Iterator[None]:
         _deadline.set(before)
 
 
-def wait(connection: Any) -> None:
-    """Return when the statement is answered; raise OperationalError at the deadline."""
+def wait_for_answer(connection: Any) -> None:
+    """Wait until the connection has its answer; raise OperationalError at the deadline."""
     while (state := connection.poll()) != extensions.POLL_OK:
         seconds = max(0, _deadline.get() - time.monotonic())
         if not is_ready(connection, EVENTS[state], seconds):

@@ -16,10 +16,10 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from project.database import deadlines
-from project.database.database_checks import missing_migrations
+from project.database.database_checks import find_missing_migrations
 from project.unavailable import RETRY_AFTER
 
-READY_WITHIN = 2.0  # seconds in which the database has to answer
+DATABASE_TIMEOUT = 2.0  # seconds in which the database has to answer
 
 # The HitCounter of this process, which project/serving/redirects.py sets; None for plain WSGI.
 hit_counter: Any = None
@@ -28,12 +28,16 @@ View = Callable[[HttpRequest], HttpResponse]
 logger = logging.getLogger(__name__)
 
 
-def probes(get_response: View) -> View:
-    """Answer the probes before the middleware behind this one can refuse them.
+def answer_probes(get_response: View) -> View:
+    """Answer the probes, as middleware before the one that refuses wrong hosts and plain HTTP.
 
     A probe comes from the internal network, often with an IP address as its Host and by plain HTTP.
     """
-    return lambda request: PROBES.get(request.path_info, get_response)(request)
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        return PROBES.get(request.path_info, get_response)(request)
+
+    return middleware
 
 
 @cache_control(no_store=True)
@@ -48,25 +52,27 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """Return 200 when redirects can be answered, else 503 and why."""
     try:
-        with deadlines.answered_within(READY_WITHIN), connection.cursor() as cursor:
+        with deadlines.limit_waits(DATABASE_TIMEOUT), connection.cursor() as cursor:
             cursor.execute("SHOW transaction_read_only")
             read_only = cursor.fetchone() == ("on",)
-            missing = missing_migrations()
+            missing = find_missing_migrations()
     except Error as error:
         if hit_counter and not hit_counter.needs_database:
             return JsonResponse({"status": "ready"})
-        return not_ready(request, "the database does not answer; the log says why", error)
+        return refuse_probe(request, "the database does not answer; the log says why", error)
     if read_only:
-        return not_ready(request, "the database is read-only")
+        return refuse_probe(request, "the database is read-only")
     if missing:
-        return not_ready(request, f"migrations are not applied: {missing}")
+        return refuse_probe(request, f"migrations are not applied: {missing}")
     if hit_counter and hit_counter.is_failing():
-        return not_ready(request, "the last redirects failed; the log says why")
+        return refuse_probe(request, "the last redirects failed; the log says why")
     return JsonResponse({"status": "ready"})
 
 
-def not_ready(request: HttpRequest, reason: str, details: Exception | None = None) -> HttpResponse:
-    """Return a 503 that says why, and log the `details`, which may be secret."""
+def refuse_probe(
+    request: HttpRequest, reason: str, details: Exception | None = None
+) -> HttpResponse:
+    """Return a 503 with the reason, and log the `details`, which may be secret."""
     response = JsonResponse({"status": "not ready", "reason": reason}, status=503)
     response["Retry-After"] = str(RETRY_AFTER)
     log_response(
@@ -83,6 +89,6 @@ def not_ready(request: HttpRequest, reason: str, details: Exception | None = Non
 
 PROBES: dict[str, View] = {"/healthz": healthz, "/readyz": readyz}
 if settings.SHORTURL_METRICS_TOKEN:
-    from project.observability.metrics import metrics
+    from project.observability.metrics import show_metrics
 
-    PROBES["/metrics"] = metrics
+    PROBES["/metrics"] = show_metrics

@@ -6,13 +6,12 @@ label values, so clients cannot add any.
 """
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from secrets import compare_digest
-from typing import Any, TypeVar
+from typing import Any
 
-import psycopg2
 from django.conf import settings
-from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import cache_control
@@ -39,7 +38,6 @@ STATEMENT_SECONDS = Histogram(
     ["outcome"],
     buckets=BUCKETS,
 )
-T = TypeVar("T")
 
 
 def count_response(path: str, status: int) -> None:
@@ -48,41 +46,35 @@ def count_response(path: str, status: int) -> None:
 
 
 def watch_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    if time_statement not in connection.execute_wrappers:  # it is after a reconnect
-        # In front: the end of an execute_wrapper() block, which may be open, removes the last one.
+    """Have time_statement() called for all statements of a connection that is opened."""
+    if time_statement not in connection.execute_wrappers:  # a reconnect keeps the wrapper
+        # As the first: the end of an open execute_wrapper() block removes the last one.
         connection.execute_wrappers.insert(0, time_statement)
 
 
 def time_statement(execute: Callable[..., Any], *arguments: Any) -> Any:
-    """Execute a statement, and observe its outcome and duration."""
-    began, outcome = time.perf_counter(), "ok"
-    try:
+    """Execute a statement of Django, and observe its outcome and duration."""
+    with observe_statement():
         return execute(*arguments)
-    except DatabaseError as error:
-        outcome = getattr(error.__cause__, "pgcode", None) or "lost"
-        raise
-    finally:
-        STATEMENT_SECONDS.labels(outcome).observe(time.perf_counter() - began)
 
 
-async def time_fetch(rows: Awaitable[T]) -> T:
-    """Return the rows of a statement of the event loop, and observe as time_statement() does."""
-    began, outcome = time.perf_counter(), "lost"
+@contextmanager
+def observe_statement() -> Iterator[None]:
+    """Observe the outcome and the duration of the statement in the block."""
+    outcome = "ok"
+    began = time.perf_counter()
     try:
-        fetched = await rows
-        outcome = "ok"
-    except psycopg2.Error as error:
-        outcome = error.pgcode or outcome
+        yield
+    except BaseException as error:
+        outcome = getattr(error.__cause__ or error, "pgcode", None) or "lost"
         raise
-    else:
-        return fetched
     finally:
         STATEMENT_SECONDS.labels(outcome).observe(time.perf_counter() - began)
 
 
 @cache_control(no_store=True)
 @require_safe
-def metrics(request: HttpRequest) -> HttpResponse:
+def show_metrics(request: HttpRequest) -> HttpResponse:
     """Return the counts of all workers, for a request with SHORTURL_METRICS_TOKEN."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     expected = settings.SHORTURL_METRICS_TOKEN

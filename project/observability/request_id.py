@@ -9,14 +9,14 @@ HEADER = b"x-request-id"
 VALID_ID = re.compile(b"[!-~]{1,128}")
 
 
-def echo(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the header for the response to a request with these headers, if it came with an id."""
-    sent = dict(headers).get(HEADER, b"")
-    return [(HEADER, sent)] if VALID_ID.fullmatch(sent) else []
+def find_request_id(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the header with a request's id, which its response gets; none without a valid id."""
+    value = dict(headers).get(HEADER, b"")
+    return [(HEADER, value)] if VALID_ID.fullmatch(value) else []
 
 
 class RequestIdFilter(logging.Filter):
-    """Adds the id of the request that a record is about."""
+    """Adds the id of its request to each record of the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         request: Any = getattr(record, "request", None)  # Django's records have it

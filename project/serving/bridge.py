@@ -15,7 +15,7 @@ from a2wsgi.wsgi import build_environ
 from django.conf import settings
 from django.http.response import HttpResponseBase
 
-from project.unavailable import refusal
+from project.unavailable import make_refusal
 
 MAX_BODY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
 MAX_BODIES_BYTES = 64 * 1024 * 1024  # of all bodies that a worker has at a time
@@ -41,22 +41,25 @@ class Response(NamedTuple):
 
 
 class Refused(Exception):
-    """A request that Django does not get. The detail is a sentence for people."""
+    """Refuses a request, which Django does not get. `detail` is a sentence for people."""
 
     def __init__(
         self,
         detail: str = "Too many requests at the moment.",
         status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE,
     ) -> None:
-        self.detail, self.status = detail, status
+        self.detail = detail
+        self.status = status
 
-    def response(self, scope: Message) -> Response:
-        """Return the answer to the request."""
-        return to_asgi(refusal(scope["method"], scope["path"], self.status, self.detail))
+    def make_response(self, scope: Message) -> Response:
+        """Return the response to the request."""
+        return convert_to_asgi(
+            make_refusal(scope["method"], scope["path"], self.status, self.detail)
+        )
 
 
 class Bridge:
-    """Has Django answer in `threads` threads, by its WSGI application."""
+    """Calls `django`, its WSGI application, in this number of threads."""
 
     def __init__(self, django: Any, *, threads: int) -> None:
         self.django = django
@@ -73,7 +76,7 @@ class Bridge:
             await self.receive_body(body, receive)
             environ["CONTENT_LENGTH"] = str(len(body))
             environ["wsgi.input"] = BytesIO(body)
-            return await self.run(environ)
+            return await self.call_in_thread(environ)
         finally:
             self.bodies_bytes -= len(body)
 
@@ -105,8 +108,8 @@ class Bridge:
         if refused:
             raise refused
 
-    async def run(self, environ: dict[str, Any]) -> Response:
-        """Return Django's response in a thread; raise Refused without a free one."""
+    async def call_in_thread(self, environ: dict[str, Any]) -> Response:
+        """Return Django's response; raise Refused if no thread becomes free in time."""
         try:
             async with asyncio.timeout(settings.QUEUE_TIMEOUT):
                 await self.free_threads.acquire()
@@ -114,7 +117,7 @@ class Bridge:
             raise Refused from error
         loop = asyncio.get_running_loop()
         response = loop.run_in_executor(self.threads, call_django, self.django, environ)
-        # The client may go, but the thread becomes free only when it is done.
+        # Also when the client has gone, the thread is not free until Django has answered.
         response.add_done_callback(lambda _: self.free_threads.release())
         return await asyncio.shield(response)
 
@@ -122,13 +125,13 @@ class Bridge:
 def call_django(django: Any, environ: dict[str, Any]) -> Response:
     """Call Django's WSGI application, and return its response.
 
-    It returns an HttpResponse, so what it passes to start_response is not needed.
+    Django returns an HttpResponse, so what Django passes to start_response is not needed.
     """
-    return to_asgi(django(environ, lambda *_: None))
+    return convert_to_asgi(django(environ, lambda *_: None))
 
 
-def to_asgi(response: HttpResponseBase) -> Response:
-    """Return a response of Django in the types of ASGI, and close it."""
+def convert_to_asgi(response: HttpResponseBase) -> Response:
+    """Read and close a response of Django, and return the same in the types of ASGI."""
     headers = encode_headers(response.items())
     for cookie in response.cookies.values():
         headers.append((b"set-cookie", cookie.OutputString().encode()))
@@ -146,9 +149,9 @@ def encode_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, byte
 
 
 async def send_response(response: Response, send: Send) -> None:
-    """Send a response; raise TimeoutError when the client does not receive a part of it.
+    """Send a response; raise TimeoutError when the client does not receive a part in time.
 
-    gunicorn closes the connection of half a response.
+    gunicorn then closes the connection, as the response is not complete.
     """
     start = {"status": response.status, "headers": response.headers}
     await send({"type": "http.response.start", **start})
@@ -156,5 +159,5 @@ async def send_response(response: Response, send: Send) -> None:
         part = response.body[begin : begin + PART_BYTES]
         async with asyncio.timeout(SEND_TIMEOUT):
             await send({"type": "http.response.body", "body": part, "more_body": True})
-    # It waits only for a client that reads nothing, whose connection the kernel ends.
+    # This waits only for a client that reads nothing, whose connection the kernel ends.
     await send({"type": "http.response.body"})

@@ -4,8 +4,10 @@ https://www.psycopg.org/docs/advanced.html#asynchronous-support
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from typing import Any
 
 from django.conf import settings
@@ -19,18 +21,23 @@ from project.database import deadlines
 # statements have one good plan for all values: by a unique key.
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
 
+Row = tuple[Any, ...]
+observe_statement: Any = nullcontext
+if settings.SHORTURL_METRICS_TOKEN:
+    from project.observability.metrics import observe_statement
+logger = logging.getLogger(__name__)
+
 
 def connect(seconds: float, database: BaseDatabaseWrapper | None = None) -> Any:
-    """Return a connection in the asynchronous mode; raise OperationalError after so many seconds.
+    """Connect in the asynchronous mode to a database of Django, by default the default one.
 
-    It leads where the database of Django leads, which is the default one if none is given. It
-    blocks, as libpq does to look up a host.
+    Raises OperationalError after `seconds`. Blocks the thread, as libpq does to look up a host.
     """
     database = database or connections[DEFAULT_DB_ALIAS]
     parameters = {**database.get_connection_params(), "async_": 1}
-    with deadlines.answered_within(seconds):
+    with deadlines.limit_waits(seconds):
         connection = database.get_new_connection(parameters)
-        deadlines.wait(connection)
+        deadlines.wait_for_answer(connection)
     return connection
 
 
@@ -44,40 +51,46 @@ class Session:
         connect: Callable[[float], Any] = connect,
         threads: Executor | None = None,
     ) -> None:
-        """Connect for the first statement.
+        """Set the limit of a statement and of connecting in seconds; 0 is no limit.
 
-        `timeout` is in seconds, for a statement and for connecting; 0 is no limit. `connect` is
-        called in one of the `threads`, by default of the event loop.
+        `connect` is called in one of `threads`, by default those of the event loop.
         """
-        self.timeout, self.connect, self.threads = timeout, connect, threads
+        self.timeout = timeout
+        self.connect = connect
+        self.threads = threads
         self.connection: Any = None
         self.cursor: Any = None
         self.prepared: set[str] = set()
 
-    async def fetch(
-        self, sql: Any, values: Sequence[Any], *, name: str = ""
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement of psycopg2.sql.
+    async def fetch(self, sql: Any, values: Sequence[Any], *, name: str = "") -> list[Row]:
+        """Return the rows of a statement of psycopg2.sql; raise psycopg2.Error or TimeoutError.
 
-        With a `name` the session prepares it, unless a pooler gives each transaction another
-        session of PostgreSQL. After an error, which is psycopg2.Error or TimeoutError, the session
-        is closed: the next statement could take a late answer for its own.
+        A statement with a `name` is prepared, unless a pooler is in between. An error is logged and
+        closes the session: the next statement could take a late answer for its own.
         """
         try:
-            async with asyncio.timeout(self.timeout or None):
-                if deadlines.is_closed(self.connection):
-                    self.close()
-                if self.connection is None:
-                    await self.open()
-                if name and settings.DATABASE_POOLER == "none":
-                    sql = await self.prepare(name, sql, len(values))
-                await self.run(sql, values)
-                has_rows = self.cursor.description is not None
-                rows: list[tuple[Any, ...]] = self.cursor.fetchall() if has_rows else []
-                return rows
-        except BaseException:
+            with observe_statement():
+                async with asyncio.timeout(self.timeout or None):
+                    return await self.fetch_unlimited(sql, values, name)
+        except BaseException as error:
             self.close()
+            if isinstance(error, Exception):
+                reason = str(error) or type(error).__name__
+                logger.error("A statement of redirects failed: %s", reason)
             raise
+
+    async def fetch_unlimited(self, sql: Any, values: Sequence[Any], name: str) -> list[Row]:
+        """Return the rows of a statement, without a time limit; connect before if necessary."""
+        if deadlines.is_closed(self.connection):
+            self.close()
+        if self.connection is None:
+            await self.open()
+        if name and settings.DATABASE_POOLER == "none":
+            sql = await self.prepare(name, sql, len(values))
+        await self.run(sql, values)
+        has_rows = self.cursor.description is not None
+        rows: list[Row] = self.cursor.fetchall() if has_rows else []
+        return rows
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -85,7 +98,7 @@ class Session:
         self.cursor = self.connection.cursor()
 
     async def prepare(self, name: str, sql: Any, number: int) -> str:
-        """Return the EXECUTE of a statement with a number of values; prepare it once."""
+        """Prepare a statement with this number of values, unless it is, and return its EXECUTE."""
         if name not in self.prepared:
             parameters = tuple(f"${index}" for index in range(1, number + 1))
             await self.run(PLAN_ONCE)
@@ -101,6 +114,7 @@ class Session:
             await wait_for_socket(self.connection.fileno(), state)
 
     def close(self) -> None:
+        """Close the connection; the next statement opens another one."""
         if self.connection is not None:
             self.connection.close()
         self.connection = None
@@ -108,11 +122,12 @@ class Session:
 
 
 async def wait_for_socket(socket: int, state: int) -> None:
-    """Wait until the socket can be read or written, which poll() of psycopg2 says."""
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
-    watch, unwatch = loop.add_reader, loop.remove_reader
-    if state == extensions.POLL_WRITE:
-        watch, unwatch = loop.add_writer, loop.remove_writer
+    """Wait until a socket can be written, or for another `state` of psycopg2's poll(), read."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    is_write = state == extensions.POLL_WRITE
+    watch = loop.add_writer if is_write else loop.add_reader
+    unwatch = loop.remove_writer if is_write else loop.remove_reader
     watch(socket, ready.set)
     try:
         await ready.wait()

@@ -13,46 +13,46 @@ from typing import Any
 from shorturl.exceptions import RowLocked
 
 MAX_KEYS = 64  # in one statement
-MAX_KEY_STATEMENTS = 4  # for one key each, at a time
-KEY_STATEMENT_SECONDS = 0.02  # that other keys wait for one of them
-# After a statement the next one waits so long for as many new hits as that one counted: clients
-# that follow one link after another come again at once, and one statement for all is cheaper.
+MAX_KEY_STATEMENTS = 4  # under way at a time, each for one key
+KEY_STATEMENT_SECONDS = 0.02  # for which other keys wait for a statement of one key
+# The longest wait after a statement for as many new hits as the statement counted: clients that
+# follow one link after another come again at once, and one statement for all hits is cheaper.
 GATHER_SECONDS = 0.003
-# After so many failures in a row redirects fail; for so long after the last one, as nobody sends
-# redirects to a service that is not ready.
-MAX_FAILURES, FAILURE_SECONDS = 3, 5.0
+MAX_FAILURES = 3  # in a row
+FAILURE_SECONDS = 5.0  # after which a failure is forgotten, as nobody sends redirects meanwhile
 
-Row = Any  # what a statement returns of a counted link
+Row = Any  # of a link that a statement has counted
 
 
 class Hit:
-    """A hit that a timer refuses, unless a statement with it is sent before."""
+    """A hit that waits. A timer refuses the hit, unless a statement that counts it is sent."""
 
     __slots__ = ("refused_at", "result", "timer", "visit")
 
     def __init__(self, visit: Any, result: "asyncio.Future[Row | None]", refused_at: float) -> None:
-        self.visit, self.result, self.refused_at = visit, result, refused_at
+        self.visit = visit
+        self.result = result
+        self.refused_at = refused_at  # by the clock of the event loop
         self.start_timer()
 
     def start_timer(self) -> None:
-        """Start the timer, by the clock of the event loop. asyncio.timeout() takes longer."""
+        """Start the timer. asyncio.timeout() would take longer."""
         loop = self.result.get_loop()
         self.timer = loop.call_at(self.refused_at, set_error, self.result, TimeoutError())
 
 
 class HitCounter:
-    """The hits that wait in this process, on the running event loop.
+    """The hits that wait in this process, each for at most `queue_timeout` seconds.
 
-    `count_keys` gets the visits of at most MAX_KEYS keys. It returns the rows of the links that it
-    has counted, by key, and waits for no row. One call is under way at a time. `count_key` gets a
-    key and its visits. It returns the row if it has counted all of them, else None. It may wait for
-    its row, and raises RowLocked. At most MAX_KEY_STATEMENTS calls are under way at a time. A bot
-    among the visits may be why they are not counted: a visit has `is_bot`.
+    `count_keys` gets the visits to at most MAX_KEYS keys, skips locked rows, and returns the rows
+    of the counted links, by key. One call is under way at a time.
 
-    A hit that waits longer than `queue_timeout` seconds until it is sent is refused.
+    `count_key` gets a key and its visits. It counts all and returns the row, or counts none and
+    returns None: the uses that are left do not suffice, or there is a bot among the visits. It
+    waits for a locked row, and raises RowLocked. MAX_KEY_STATEMENTS calls may be under way.
     """
 
-    needs_database = True  # of DATABASE_URL: without it no hit is counted
+    needs_database = True  # without the database of DATABASE_URL no hit is counted
 
     def __init__(
         self,
@@ -61,17 +61,20 @@ class HitCounter:
         *,
         queue_timeout: float,
     ) -> None:
-        self.count_keys, self.count_key = count_keys, count_key
+        self.count_keys = count_keys
+        self.count_key = count_key
         self.queue_timeout = queue_timeout
-        self.failures, self.failed_at = 0, 0.0  # statements that failed in a row, and the last one
-        self.waiting: dict[str, list[Hit]] = {}
-        self.single: dict[str, list[Hit]] = {}  # of each key that has statements of its own
+        self.failures = 0  # statements that failed in a row
+        self.failed_at = 0.0
+        self.waiting: dict[str, list[Hit]] = {}  # by key
+        self.single: dict[str, list[Hit]] = {}  # by key, of those with statements of their own
         self.free_statements = asyncio.Semaphore(MAX_KEY_STATEMENTS)
-        self.tasks: dict[str, asyncio.Task[None]] = {}  # of these keys; "" is that of all others
-        self.missing, self.gathered = 0, asyncio.Event()  # hits that the next statement waits for
+        self.tasks: dict[str, asyncio.Task[None]] = {}  # by key as `single`; "" is for `waiting`
+        self.missing = 0  # hits that the next statement waits for
+        self.gathered = asyncio.Event()  # set when none is missing
 
     def is_failing(self) -> bool:
-        """Return whether redirects fail, also where the database answers, as with a full disk."""
+        """Return whether the last redirects failed, as with a full disk, where probes succeed."""
         recently = time.monotonic() < self.failed_at + FAILURE_SECONDS
         return self.failures >= MAX_FAILURES and recently
 
@@ -98,7 +101,7 @@ class HitCounter:
         while self.waiting:
             batch = {}
             for key in list(self.waiting)[:MAX_KEYS]:
-                if hits := take_wanted(self.waiting.pop(key)):
+                if hits := take_unanswered(self.waiting.pop(key)):
                     batch[key] = hits
             counted = 0
             if len(batch) == 1 and not self.free_statements.locked():
@@ -116,7 +119,8 @@ class HitCounter:
     async def count_batch(self, batch: Mapping[str, list[Hit]]) -> int:
         """Count the hits of several keys by one statement; return how many it has counted."""
         try:
-            rows = await self.count_keys({key: visits_of(hits) for key, hits in batch.items()})
+            visits = {key: [hit.visit for hit in hits] for key, hits in batch.items()}
+            rows = await self.count_keys(visits)
         except Exception as error:
             self.set_errors([hit for hits in batch.values() for hit in hits], error)
             return 0
@@ -127,22 +131,27 @@ class HitCounter:
                 self.failures = 0
                 set_results(hits, rows[key])
             else:  # its row may be locked
-                start_timers(hits)
-                self.count_singly(key, hits)
+                for hit in hits:
+                    hit.start_timer()
+                self.start_single(key, hits)
         return counted
 
     async def count_lone_key(self, key: str, hits: list[Hit]) -> int:
         """Count the hits of the only key that waits, whose statement is cheaper."""
         is_under_way = key in self.single
-        task = self.count_singly(key, hits)
+        task = self.start_single(key, hits)
         if is_under_way:
-            start_timers(hits)
+            for hit in hits:
+                hit.start_timer()
             return 0
         await asyncio.wait([task], timeout=KEY_STATEMENT_SECONDS)
         return len(hits)
 
-    def count_singly(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
-        """Count the hits of a key by statements of its own, in the task that is returned."""
+    def start_single(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
+        """Start a task that counts the hits of a key by statements of its own, and return it.
+
+        A task that is under way for the key takes these hits, too.
+        """
         if key not in self.single:
             self.single[key] = []
             self.tasks[key] = asyncio.create_task(self.count_single(key))
@@ -150,14 +159,15 @@ class HitCounter:
         return self.tasks[key]
 
     async def count_single(self, key: str) -> None:
+        """Count the hits of a key, and those that come meanwhile."""
         async with self.free_statements:
-            while hits := take_wanted(self.single[key]):
+            while hits := take_unanswered(self.single[key]):
                 self.single[key] = []
-                await self.count_hits(key, hits)
+                await self.count_hits_of_key(key, hits)
         del self.single[key], self.tasks[key]
 
-    async def count_hits(self, key: str, hits: Sequence[Hit]) -> None:
-        """Count the hits of a key together, or, where too few uses are left, one by one."""
+    async def count_hits_of_key(self, key: str, hits: Sequence[Hit]) -> None:
+        """Count the hits of a key together, or one after another if too few uses are left."""
         try:
             if not await self.count_together(key, hits) and len(hits) > 1:
                 for hit in hits:
@@ -168,14 +178,15 @@ class HitCounter:
             self.set_errors(hits, error)
 
     async def count_together(self, key: str, hits: Sequence[Hit]) -> bool:
-        """Return whether a statement has counted the hits; it counts all or none."""
-        row = await self.count_key(key, visits_of(hits))
+        """Count the hits of a key by one statement; return whether they are counted."""
+        row = await self.count_key(key, [hit.visit for hit in hits])
         if row is not None:
             self.failures = 0
             set_results(hits, row)
         return row is not None
 
     def set_errors(self, hits: Sequence[Hit], error: Exception) -> None:
+        """Give the hits of a failed statement its error."""
         if not isinstance(error, RowLocked):
             self.failures += 1
             self.failed_at = time.monotonic()
@@ -183,17 +194,12 @@ class HitCounter:
             set_error(hit.result, error)
 
 
-def take_wanted(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits to send, and end their timers; others are refused, or have no client."""
-    wanted = [hit for hit in hits if not hit.result.done()]
-    for hit in wanted:
+def take_unanswered(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits that are not refused, and whose clients still wait; stop their timers."""
+    unanswered = [hit for hit in hits if not hit.result.done()]
+    for hit in unanswered:
         hit.timer.cancel()
-    return wanted
-
-
-def start_timers(hits: Sequence[Hit]) -> None:
-    for hit in hits:
-        hit.start_timer()
+    return unanswered
 
 
 def set_error(result: "asyncio.Future[Row | None]", error: Exception) -> None:
@@ -205,7 +211,3 @@ def set_results(hits: Sequence[Hit], row: Row | None) -> None:
     for hit in hits:
         if not hit.result.done():
             hit.result.set_result(row)
-
-
-def visits_of(hits: Sequence[Hit]) -> list[Any]:
-    return [hit.visit for hit in hits]

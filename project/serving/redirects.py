@@ -4,7 +4,6 @@ Whoever counts a hit answers it. What the event loop counts, it answers from wha
 returned. What it cannot answer, it does not count: Django gets the request untouched.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -37,17 +36,16 @@ if HAS_METRICS:
 
 proxy: tuple[str, str] | None = settings.SECURE_PROXY_SSL_HEADER
 PROXY_HEADER, PROXY_HTTPS = proxy or ("", "")
-# The headers that a redirect depends on, with their names in the WSGI environ.
+# The headers that a redirect depends on, and their names in the WSGI environ.
 HEADERS = {
     name.removeprefix("HTTP_").replace("_", "-").lower().encode(): name
     for name in ("HTTP_HOST", PROXY_HEADER, *following.headers_of_visits())
 }
 # A request with one of these is Django's: it has a body, or a browser loads a page in advance.
 FOR_DJANGO = {name.lower().encode() for name in ("Content-Length", "Transfer-Encoding", *PREFETCH)}
-is_allowed_host = lru_cache(1_000)(is_allowed)  # a redirect has no time to look it up
+is_allowed_host = lru_cache(1_000)(is_allowed)  # to compare the host takes time
 LOCKED = "Too many requests follow this short URL at the moment."
 DOWN = "The database is not answering."
-logger = logging.getLogger(__name__)
 
 
 class Redirects:
@@ -65,29 +63,30 @@ class Redirects:
             await send({"type": "websocket.close"})
             return
         if self.counter is None:
-            self.counter = health.hit_counter = make_counter()
+            self.counter = make_hit_counter()
+            health.hit_counter = self.counter
         try:
             response = await self.follow(scope)
             if response is None:
-                to_django = self.probes.get(scope["path"], self.pages)
-                response = await to_django.answer(scope, receive)
+                bridge_to_django = self.probes.get(scope["path"], self.pages)
+                response = await bridge_to_django.answer(scope, receive)
         except Refused as refused:
-            response = refused.response(scope)
+            response = refused.make_response(scope)
             if HAS_METRICS and refused.status == HTTPStatus.SERVICE_UNAVAILABLE:
                 metrics.REFUSED.inc()
         if HAS_METRICS:
             metrics.count_response(scope["path"], response.status)
-        response.headers.extend(request_id.echo(scope["headers"]))
+        response.headers.extend(request_id.find_request_id(scope["headers"]))
         with suppress(TimeoutError):
             await bridge.send_response(response, send)
 
     async def follow(self, scope: Message) -> Response | None:
-        """Count a hit and return the redirect; None for a request that is Django's.
+        """Count a hit and return the redirect; None for a request that Django has to answer.
 
         Raises Refused when the hit has waited too long, or its statement has failed.
         """
         key = key_of(scope["path"]) if scope["method"] == "GET" else None
-        environ = environ_of(scope) if key else None
+        environ = make_environ(scope) if key else None
         if key is None or environ is None:
             return None
         try:
@@ -112,8 +111,11 @@ class Redirects:
         return Response(302, bridge.encode_headers(headers.items()))
 
 
-def environ_of(scope: Message) -> dict[str, str] | None:
-    """Return the part of the WSGI environ that a redirect depends on; None for Django's request."""
+def make_environ(scope: Message) -> dict[str, str] | None:
+    """Return the headers of a redirect by their names in the WSGI environ, with REMOTE_ADDR.
+
+    None stands for a request that Django has to answer, or to refuse.
+    """
     environ = {"REMOTE_ADDR": scope["client"][0] if scope["client"] else ""}  # a Unix socket
     for header, value in scope["headers"]:
         if header in FOR_DJANGO:
@@ -132,8 +134,8 @@ def is_secure(scope: Message, environ: Mapping[str, str]) -> bool:
     return bool(scope["scheme"] == "https")
 
 
-def make_counter() -> Any:
-    """Return the counter of hits of this process: a HitCounter, or what does the same on Citus."""
+def make_hit_counter() -> Any:
+    """Return the counter of this process: a HitCounter, or a ClusterHitCounter on Citus."""
     if settings.DATABASE_CITUS:
         from project.citus.cluster_counter import ClusterHitCounter
 
@@ -143,7 +145,7 @@ def make_counter() -> Any:
 
 
 class CountingSessions:
-    """The sessions that count hits: as many as a HitCounter has statements under way."""
+    """The sessions of a HitCounter: as many as it may have statements under way."""
 
     def __init__(self) -> None:
         timeout = settings.DATABASE_REQUEST_TIMEOUT
@@ -165,19 +167,9 @@ class CountingSessions:
         return rows[0] if rows else None
 
     async def fetch(self, sql: Any, values: Sequence[Any], *, name: str) -> list[Row]:
+        """Return the rows of a statement in a free session."""
         session = self.free.pop()
         try:
-            return await fetch(session, sql, values, name=name)
+            return await session.fetch(sql, values, name=name)
         finally:
             self.free.append(session)
-
-
-async def fetch(session: Session, sql: Any, values: Sequence[Any], *, name: str = "") -> list[Row]:
-    """Return the rows of a statement as Session.fetch() does, with its metrics and its log."""
-    try:
-        if HAS_METRICS:
-            return await metrics.time_fetch(session.fetch(sql, values, name=name))
-        return await session.fetch(sql, values, name=name)
-    except Exception as error:
-        logger.error("A statement of redirects failed: %s", str(error) or type(error).__name__)
-        raise

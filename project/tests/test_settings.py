@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
+from pytest_django import Settings
 
-from conftest import PATIENT
-from project.apps import check_names
+from conftest import LONG_WAITS
+from project.apps import check_proxy, check_variable_names
 from project.environment import variables
 from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
@@ -71,8 +72,11 @@ def test_what_the_variables_do(
         ("DATABASE_URL", "", "is not set"),
         ("DATABASE_URL", "sqlite:///shorturl", "is not the address of a PostgreSQL"),
         ("DATABASE_URL", "postgres://user@host:99999/shorturl", "is not the address"),
+        ("DATABASE_URL", "postgres://user:1/2@host/shorturl", "percent-encode all but letters"),
+        ("DATABASE_URL", "postgres://user:100%@host/shorturl", "percent-encode all but letters"),
         ("DATABASE_POOLER", "session", "='session' is not none or transaction"),
         ("EMAIL_URL", "smtp://host:port", "is not the address of a mail server"),
+        ("SHORTURL_METRICS_TOKEN", "x", "is too easy to guess: use 20 random characters or more"),
         ("SHORTURL_NAME", "x" * 41, "is longer than 40 characters"),
         ("SHORTURL_HOME_REDIRECT", "example.com", "'example.com', which is not a URL with https:"),
         ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
@@ -98,11 +102,24 @@ def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
 
 
 def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert check_names() == []
+    assert check_variable_names() == []
     monkeypatch.setenv("SHORTURL_VISIT", "on")
-    (warning,) = check_names()
+    (warning,) = check_variable_names()
     assert warning.msg == "SHORTURL_VISIT is not a setting, and is ignored."
     assert warning.hint == "The nearest one is SHORTURL_VISITS."
+
+
+def test_https_behind_a_proxy_that_is_not_trusted_is_a_warning(settings: Settings) -> None:
+    settings.HTTPS = True
+    settings.BEHIND_PROXY = True
+    assert check_proxy() == []
+    settings.BEHIND_PROXY = False
+    (warning,) = check_proxy()
+    assert (
+        warning.hint == "Set BEHIND_PROXY=on if a proxy sets X-Forwarded-Proto, or else HTTPS=off."
+    )
+    settings.HTTPS = False
+    assert check_proxy() == []
 
 
 def test_a_production_without_a_database_is_no_local_run(
@@ -248,7 +265,10 @@ def test_postgresql_has_the_limits() -> None:
     }
     mine = connection.copy()  # with the options of the service, and not those of the tests
     options = mine.settings_dict["OPTIONS"]
-    mine.settings_dict["OPTIONS"] = {**options, "options": options["options"].replace(PATIENT, "")}
+    mine.settings_dict["OPTIONS"] = {
+        **options,
+        "options": options["options"].replace(LONG_WAITS, ""),
+    }
     with closing(mine), mine.cursor() as cursor:
         cursor.execute(
             "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)", [list(expected)]

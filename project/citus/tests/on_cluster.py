@@ -156,9 +156,11 @@ def test_a_process_begins_without_the_coordinator(
     nodes = sorted({*list_nodes().values()} - {Node()})
     keys = [f"alone-{number}" for number in range(20)]
     make_links(*keys)
-    database = Node.database
+    database = Node.make_database_settings
     monkeypatch.setattr(
-        Node, "database", lambda node: database(node) | ({} if node.host else {"PORT": 1})
+        Node,
+        "make_database_settings",
+        lambda node: database(node) | ({} if node.host else {"PORT": 1}),
     )
 
     async def follow(counter: ClusterHitCounter) -> list[Any]:
@@ -211,10 +213,12 @@ def test_a_roll_up_without_a_node_goes_on_with_the_others(monkeypatch: pytest.Mo
     make_links(*keys)
     record(keys)
     (away, *_) = sorted({*list_nodes().values()} - {Node()})
-    database = Node.database
+    database = Node.make_database_settings
     with monkeypatch.context() as patched:
         patched.setattr(
-            Node, "database", lambda node: database(node) | ({"PORT": 1} if node == away else {})
+            Node,
+            "make_database_settings",
+            lambda node: database(node) | ({"PORT": 1} if node == away else {}),
         )
         with pytest.raises(CommandError, match=f"does the rest: {away}: .*refused"):
             call_command("roll_up", stdout=StringIO())

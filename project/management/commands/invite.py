@@ -44,15 +44,15 @@ class Command(DatabaseCommand):
             account.save()
         elif account.has_usable_password() or not account.is_active:
             raise CommandError(f"{username!r} has an account: see `changepassword`.")
-        self.stdout.write(link_of(account))
-        until = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
+        self.stdout.write(make_password_link(account))
+        expires_at = timezone.now() + timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
         self.stderr.write(
-            f"Send this link to {account.username}. It works once, until {until:%Y-%m-%d %H:%M} "
-            f"UTC. `manage.py remove_account {account.username}` revokes it."
+            f"Send this link to {username}. It works once, until {expires_at:%Y-%m-%d %H:%M} UTC. "
+            f"`manage.py remove_account {username}` revokes it."
         )
 
 
-def link_of(account: User) -> str:
+def make_password_link(account: User) -> str:
     """Return the URL at which the password of the account can be set, once."""
     uid = urlsafe_base64_encode(force_bytes(account.pk))
     token = default_token_generator.make_token(account)

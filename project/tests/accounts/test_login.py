@@ -124,9 +124,9 @@ def test_beyond_some_hashes_at_a_time_a_login_is_a_503_and_not_counted(
 ) -> None:
     settings.PASSWORD_HASHERS = ["project.accounts.login.LimitedHasher"]
     User.objects.update(password=make_password(PASSWORD))
-    with login.limited():
+    with login.limit_hashes():
         assert post(path, PASSWORD).status_code == 302
-        with login.limited():
+        with login.limit_hashes():
             for name in ["boss", "nobody"] * settings.AXES_FAILURE_LIMIT:
                 response = post(path, "wrong", name=name)
                 assert response.status_code == 503

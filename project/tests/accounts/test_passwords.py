@@ -128,5 +128,5 @@ def test_an_email_that_fails_does_not_tell_either(
 
 
 def test_e_mails_take_no_more_threads_than_log_ins() -> None:
-    with login.limited(), login.limited():
+    with login.limit_hashes(), login.limit_hashes():
         assert Client().post(RESET, {"email": "ann@example.com"}).status_code == 503

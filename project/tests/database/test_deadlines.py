@@ -20,7 +20,7 @@ LONGER = f"SELECT pg_sleep({10 * LIMIT})"
 def installed() -> Iterator[None]:
     """Install the deadline, as in a worker."""
     before = extensions.get_wait_callback()
-    deadlines.install()
+    deadlines.install_wait_callback()
     yield
     extensions.set_wait_callback(before)
 
@@ -30,7 +30,7 @@ def test_a_statement_ends_at_the_deadline_and_its_connection_is_closed() -> None
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         with (
-            deadlines.answered_within(LIMIT),
+            deadlines.limit_waits(LIMIT),
             pytest.raises(OperationalError, match="has not answered within"),
         ):
             cursor.execute(LONGER)
@@ -45,10 +45,10 @@ def test_a_statement_ends_at_the_deadline_and_its_connection_is_closed() -> None
 def test_a_block_within_another_shortens_the_limit_and_leaves_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with deadlines.answered_within(3600):
+    with deadlines.limit_waits(3600):
         with (
-            deadlines.answered_within(LIMIT),
-            deadlines.answered_within(7200),
+            deadlines.limit_waits(LIMIT),
+            deadlines.limit_waits(7200),
             pytest.raises(OperationalError, match="has not answered within"),
             connection.cursor() as cursor,
         ):
@@ -70,7 +70,7 @@ def test_an_address_without_an_answer_ends_at_the_deadline() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # the kernel accepts, and nobody answers
         address = {"host": "127.0.0.1", "port": silent.getsockname()[1]}
         with (
-            deadlines.answered_within(LIMIT),
+            deadlines.limit_waits(LIMIT),
             pytest.raises(psycopg2.OperationalError, match="has not answered within"),
         ):
             psycopg2.connect(**{**given, **address})

@@ -60,7 +60,7 @@ def test_an_outage_of_the_database_is_one_line(
         raise OperationalError("refused")
 
     monkeypatch.setattr("shorturl.api.links.find_link", away)
-    monkeypatch.setattr("project.observability.health.missing_migrations", away)
+    monkeypatch.setattr("project.observability.health.find_missing_migrations", away)
     assert client.get(path).status_code == 503
     (line,) = lines()
     assert "refused" in line
@@ -88,7 +88,7 @@ def test_a_bug_is_logged_once_with_its_traceback(
 def test_a_json_line_has_the_id_of_the_request(
     client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("project.observability.health.missing_migrations", lambda: "a.0001")
+    monkeypatch.setattr("project.observability.health.find_missing_migrations", lambda: "a.0001")
     client.get("/readyz", headers={"X-Request-Id": "of-a.proxy_1"})
     logging.getLogger("django").warning("no\n%s", "x")
     of_a_request, other = map(json.loads, lines())

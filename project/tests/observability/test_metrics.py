@@ -13,7 +13,7 @@ from pytest_django import Settings
 from loadtests.servers import serving
 from project.tests.conftest import TIMEOUT, database
 
-TOKEN = "a-token-of-the-test"
+TOKEN = "a-token-of-the-metrics-test"
 
 
 @pytest.mark.parametrize(
@@ -32,11 +32,11 @@ TOKEN = "a-token-of-the-test"
 def test_the_metrics_need_the_token(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path, sent: str, status: int
 ) -> None:
-    from project.observability.metrics import metrics
+    from project.observability.metrics import show_metrics
 
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     settings.SHORTURL_METRICS_TOKEN = TOKEN
-    response = metrics(RequestFactory().get("/metrics", headers={"Authorization": sent}))
+    response = show_metrics(RequestFactory().get("/metrics", headers={"Authorization": sent}))
     assert response.status_code == status
     assert response.headers.get("WWW-Authenticate") == (None if status == 200 else "Bearer")
     assert response["Cache-Control"] == "no-store"

@@ -5,12 +5,13 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.db import connection, transaction
 
-from project.citus.distribution import INSTALLED, fetch_rows, list_statements
+from project.citus.distribution import INSTALLED, list_statements
+from project.database.database_checks import fetch_rows
 from shorturl.management.database_command import DatabaseCommand
 
 
 class Command(DatabaseCommand):
-    """Distributes in one transaction; a second run has nothing to do."""
+    """Distributes tables in one transaction; a second run has nothing to do."""
 
     help = "Distribute links, their hits and visits by key over the nodes of a Citus cluster."
     what_now = "Nothing was done."

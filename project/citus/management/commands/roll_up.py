@@ -22,7 +22,7 @@ from shorturl.models import DailyVisits, HourlyVisits, RecentVisits
 from shorturl.strategies.rolling_up import batches
 
 RECENT, HOURS, DAYS = (model._meta.db_table for model in (RecentVisits, HourlyVisits, DailyVisits))
-# The shards of the three tables that have the same keys are a row.
+# A row has the shards of the three tables that have the same keys.
 LIST_SHARDS = """
     SELECT nodename, nodeport, groupid = 0, json_object_agg(logicalrelid, shardid)
     FROM pg_dist_shard JOIN pg_dist_placement USING (shardid) JOIN pg_dist_node USING (groupid)
@@ -38,17 +38,18 @@ TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('roll up visits', 
 
 
 class Command(roll_up.Command):
-    """A node that does not answer leaves the others to be rolled up."""
+    """Rolls up the shards of all nodes that answer."""
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Raise CommandError at the end if a node was away."""
+        """Roll up shard by shard; raise CommandError at the end if a node did not answer."""
         if not settings.DATABASE_CITUS:
             super().handle(*args, **options)
             return
         with connection.cursor() as cursor:
             cursor.execute(LIST_SHARDS, [[RECENT, HOURS, DAYS]])
             rows = cursor.fetchall()
-        failures, total = list[str](), 0
+        failures: list[str] = []
+        total = 0
         for (host, port, is_coordinator), shards in groupby(rows, key=itemgetter(0, 1, 2)):
             node = Node() if is_coordinator else Node(host, port)
             try:
@@ -63,7 +64,7 @@ class Command(roll_up.Command):
 
 
 def roll_up_shard(database: BaseDatabaseWrapper, ids: Mapping[str, int]) -> int:
-    """Roll up the visits of a shard, with its id for each table; return how many rows it took."""
+    """Roll up a shard, given by its id in each table; return how many rows of visits it took."""
     tables = {table: sql.Identifier(f"{table}_{shard}") for table, shard in ids.items()}
     move = sql.Composed(
         tables[part.string] if isinstance(part, sql.Identifier) else part for part in batches.MOVE
