@@ -182,7 +182,7 @@ INSTALLED_APPS = [
     "axes",
     "csp",
     "ninja",
-    # Before the product, whose templates the lab's extend. pginterleave.picture has its styles.
+    # Before the product, whose templates the lab's extend. pginterleave.picture draws the pictures.
     *(["lab.apps.LabConfig", "pginterleave.picture"] if SHORTURL_LAB else []),
     "shorturl.apps.ShortUrlConfig",
     *(["shorturl.strategies.exhibits.apps.ExhibitsConfig"] if SHORTURL_LAB else []),

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.test import override_settings
 
 from pginterleave import CannotExplore, NotDeterministic, Outcome
-from pginterleave.django import DjangoDatabase
+from pginterleave.django.database import DjangoDatabase
 from pginterleave.processes import rows
 from pginterleave.processes.rows import Rows
 from pginterleave.pytest_plugin import Interleave

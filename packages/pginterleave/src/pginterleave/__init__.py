@@ -2,10 +2,8 @@
 
 `explore` runs processes in all orders of their steps, one order after the other, and judges how
 each ends. A complete exploration that finds nothing is a proof for these processes and this set-up.
-A *process* is a callable without arguments. It runs in a separate thread and a separate session. A
-*step* is one SQL statement, or a COMMIT or ROLLBACK that ends a transaction. A *schedule* is one
-order of all the steps, written as the process of each: `1212`. `docs/model.md` defines these terms,
-and says what an exploration does not see. The README has an example.
+`docs/model.md` says what a process, a step and a schedule are, and what an exploration does not
+see. The README has an example.
 
     exploring.py    explore() and run_schedule(): start here; race.py is what they explore, and
                     results.py what they return

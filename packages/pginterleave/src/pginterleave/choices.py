@@ -12,6 +12,7 @@ from typing import Any
 Position = tuple[Any, ...]  # kind and SQL of the next step, and its blockers; () at the end
 Positions = tuple[Position, ...]  # of each process
 Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
+LETTERS = ("", *"abcdefghi")  # of the victims, by their numbers
 
 
 def process_of(choice: int) -> int:
@@ -28,19 +29,13 @@ def with_victim(process: int, victim: int) -> int:
 
 
 def write_order(choices: Sequence[int]) -> str:
-    return "".join(
-        f"{process_of(choice)}{chr(ord('a') - 1 + victim_of(choice)) if victim_of(choice) else ''}"
-        for choice in choices
-    )
+    return "".join(f"{process_of(choice)}{LETTERS[victim_of(choice)]}" for choice in choices)
 
 
 def parse_order(order: str) -> list[int]:
     """Return the choices of a schedule; other characters are ignored."""
     choices = re.findall(r"([1-9])([a-i]?)", order)
-    return [
-        with_victim(int(digit), ord(victim) - ord("a") + 1 if victim else 0)
-        for digit, victim in choices
-    ]
+    return [with_victim(int(digit), LETTERS.index(letter)) for digit, letter in choices]
 
 
 def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:

@@ -24,10 +24,8 @@ def add_options(group: pytest.OptionGroup) -> None:
     )
     text = f"add to what earlier runs have collected in {DATA}"
     group.addoption("--interleave-coverage-append", action="store_true", help=text)
-    text = "fail if a smaller share of these lines was explored"
-    group.addoption(
-        "--interleave-coverage-fail-under", type=float, default=0.0, metavar="PERCENT", help=text
-    )
+    text = "fail if a smaller percentage of these lines was explored"
+    group.addoption("--interleave-coverage-fail-under", type=float, default=0.0, help=text)
 
 
 class CoveragePlugin:

@@ -55,10 +55,9 @@ class InterleaveTestCase(InterleaveMixin):
 
 
 class Client(DjangoClient):
-    """Django's test client, for processes.
+    """Django's test client, which takes only an exception of its own request.
 
-    When a view raises an exception, Django passes it to every client that is in the middle of a
-    request. This client takes only an exception of its request.
+    Django passes the exception of a view to every client that is in the middle of a request.
     """
 
     _thread: threading.Thread | None = None

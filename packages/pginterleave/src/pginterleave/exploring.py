@@ -150,8 +150,7 @@ def run_schedule(order: str, processes: Sequence[Function], **arguments: Any) ->
         order: the process of each step, as in `1212`, for all steps of all processes. If a step
             closes a deadlock, a letter behind the step names the victim, as in `1212a21`.
         processes: as for `explore`.
-        arguments: those of `explore` that say how a schedule runs and is judged: all but
-            `count_all`, `max_schedules` and `max_seconds`.
+        arguments: those of `explore`, but `count_all`, `max_schedules` and `max_seconds`.
 
     Raises:
         ImpossibleSchedule: the order is not that of a schedule of the processes.

@@ -115,10 +115,7 @@ def process_names(numbers: Sequence[int]) -> str:
 
 
 def format_exception(error: BaseException) -> str:
-    """Write an exception in a line, with the line of the code under test that raised it.
-
-    An error of the database has a step in the timeline instead.
-    """
+    """Write an exception in a line, with the line of the code under test that raised it."""
     try:
         message = str(error)
     except Exception as broken:
@@ -132,10 +129,7 @@ def format_exception(error: BaseException) -> str:
 
 
 def format_traceback(error: BaseException) -> str:
-    """Return a traceback without the lines of the explorer and Django.
-
-    The innermost line is kept, even if it is one of Django's.
-    """
+    """Return a traceback without the lines of the explorer and Django, but for the innermost."""
     extracted = traceback.extract_tb(error.__traceback__)
     frames = [frame for frame in extracted if not frame.filename.startswith(PACKAGE_FOLDER)]
     kept = [frame for frame in frames[:-1] if is_user_code(frame.filename)] + frames[-1:]

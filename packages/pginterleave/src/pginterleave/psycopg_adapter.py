@@ -1,15 +1,6 @@
 """The adapter for plain connections of psycopg 3, without Django.
 
-    database = PsycopgDatabase("dbname=test")
-
-    def process():
-        with database.connect() as connection:
-            connection.execute("UPDATE counter SET hits = hits + 1")
-
-    explore([process, process], using=database, setup=…, invariant=…)
-
-It also works with a library that takes a function to open connections, such as SQLAlchemy:
-`create_engine("postgresql+psycopg://", creator=database.connect, poolclass=NullPool)`.
+`docs/without-django.md` shows how to use it, and how to use it with SQLAlchemy.
 """
 
 import contextlib
@@ -34,9 +25,8 @@ class PsycopgDatabase:
     def __init__(self, conninfo: str = "", **options: Any) -> None:
         self.conninfo = conninfo
         self.options = options
-        self.name = (
-            psycopg.conninfo.conninfo_to_dict(conninfo, **options).get("dbname") or "default"
-        )
+        parameters = psycopg.conninfo.conninfo_to_dict(conninfo, **options)
+        self.name = parameters.get("dbname") or "default"
         self._control: psycopg.Connection[Any] | None = None
         self._opened: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
         self._caller: threading.Thread | None = None
@@ -71,13 +61,11 @@ class PsycopgDatabase:
         cursor = self._control.execute(sql, params or None)
         return cursor.fetchall() if cursor.description else []
 
-    def others(self) -> dict[str, Callable[[str], list[Any]]]:
+    def others(self) -> dict[str, Callable[..., list[Any]]]:
         return {}
 
     def in_transaction(self) -> bool:
-        return any(
-            connection.info.transaction_status in IN_TRANSACTION for connection in self._opened
-        )
+        return any(opened.info.transaction_status in IN_TRANSACTION for opened in self._opened)
 
     def new_session(self, process: Any, control: Any) -> Session:
         self._caller = threading.current_thread()
@@ -122,6 +110,7 @@ class PsycopgSession(Session):
             self.use(None)
         self._handle = PsycopgConnection(self._kept_connection.pgconn, row_factory)
         self._handle.session = self
+        self._handle.cursor_factory = PsycopgCursor
         self._handle._autocommit = autocommit
         return self._handle
 
@@ -150,10 +139,6 @@ class PsycopgConnection(psycopg.Connection[Any]):
 
     session: PsycopgSession
     is_closed = False
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.cursor_factory = PsycopgCursor
 
     @property
     def closed(self) -> bool:

@@ -23,15 +23,13 @@ OPTIONS: dict[str, tuple[type, str]] = {
     "max_seconds": (float, "truncate each search after so many seconds"),
 }
 NOT_PROVEN = "not proven"
-COVERAGE = "interleave_coverage"  # the name of the plugin
 DATABASE_FIXTURES = frozenset(("db", "transactional_db", "live_server"))  # pytest-django's
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("interleave", "every schedule of concurrent database code")
-    group.addoption(
-        "--interleave-replay", metavar="ORDER", default="", help="run only this schedule: 1212"
-    )
+    text = "run only this schedule: 1212"
+    group.addoption("--interleave-replay", metavar="ORDER", default="", help=text)
     for name, (kind, text) in OPTIONS.items():
         group.addoption(_flag(name), type=kind, help=text)
     text = "go on after a violation, and count all violations"
@@ -41,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--interleave-coverage"):
-        config.pluginmanager.register(CoveragePlugin(config), COVERAGE)
+        config.pluginmanager.register(CoveragePlugin(config), "interleave_coverage")
     config.addinivalue_line(
         "markers",
         "interleave(**options): options of the fixture `interleave` for this test, such as "
@@ -115,11 +113,9 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     run = item.stash.get(KEY, None) if call.when == "call" else None
-    if run and run.replay:  # a replayed schedule is drawn even if the invariant holds
-        item.user_properties += [
-            ("interleave", f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}")
-            for schedule in run.replayed
-        ]
+    for schedule in run.replayed if run and run.replay else ():  # drawn even if all holds
+        drawn = f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}"
+        item.user_properties.append(("interleave", drawn))
     report = yield
     if call.excinfo and call.excinfo.errisinstance(NotProven):
         vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller

@@ -34,24 +34,32 @@ class Race:
         self.like = like
         self.setup = setup
         self.options = options
-        database = self.database = _find_database(using, isolation_level)
+        self.database: Database
+        if isinstance(using, str):
+            # A late import: pytest loads this package as a plugin in projects without Django, too.
+            from pginterleave.django.database import DjangoDatabase
+
+            self.database = DjangoDatabase(using, isolation_level)
+        elif isolation_level:
+            text = "isolation_level is for Django: set the level on the connections."
+            raise CannotExplore(text)
+        else:
+            self.database = using
         self.judge: Judge
         self.serial: SerialJudge | None = None
         if invariant and not like:
             if try_again or also:
                 name = "try_again" if try_again else "also"
-                raise CannotExplore(
-                    f"{name} is for a comparison with the serial orders, with like=."
-                )
+                text = f"{name} is for a comparison with the serial orders, with like=."
+                raise CannotExplore(text)
             self.judge = InvariantJudge(invariant, expected)
             return
         self.judge = self.serial = SerialJudge(
-            lambda sql: database.ask(sql, {}),
+            self.database,
             expected=expected,
             try_again=try_again,
             invariant=invariant,
             also=also,
-            others=database.others(),
         )
 
     @contextlib.contextmanager
@@ -69,14 +77,3 @@ class Race:
 
     def _new(self, functions: Sequence[Function]) -> Scheduler:
         return Scheduler(functions, self.setup, self.judge, self.database, self.options)
-
-
-def _find_database(using: str | Database, isolation_level: str) -> Database:
-    if not isinstance(using, str):
-        if isolation_level:
-            raise CannotExplore("isolation_level is for Django: set the level on the connections.")
-        return using
-    # A late import: pytest loads this package as a plugin in projects without Django, too.
-    from pginterleave.django import DjangoDatabase
-
-    return DjangoDatabase(using, isolation_level)

@@ -87,9 +87,8 @@ class Exploration:
         violations: the violating schedules that ran.
         counterexample: the shortest violating schedule, and of several the one with the fewest
             switches between processes, and then the first lexicographically; or None.
-        other: a violating schedule of the other kind than the counterexample, or None. One kind is
-            that a process raises an exception that is not expected, the other that the invariant
-            does not hold.
+        other: a violating schedule of the other kind than the counterexample, or None: in one kind
+            a process raises an exception that is not expected, in the other nothing is raised.
         serial_failure: a schedule in which the processes run one after the other and fail, or None.
         schedules: the number of all schedules that were counted.
         violating: how many of them violate the invariant, or end as no serial order does.
@@ -108,7 +107,7 @@ class Exploration:
     """
 
     orders: tuple[str, ...]
-    violations: tuple[Schedule, ...]
+    violations: tuple[Schedule, ...] = ()
     counterexample: Schedule | None = None
     serial_failure: Schedule | None = None
     other: Schedule | None = None
@@ -118,7 +117,7 @@ class Exploration:
     truncated: str
     covered: str = ""
     left: int = 0
-    seconds: float
+    seconds: float = 0.0
     serial: bool = False
     not_compared: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()

@@ -131,10 +131,8 @@ def draw(
             error = f"raises {formatting.format_exception(outcome.raised)}"
             lines += [[*[""] * number, line] for line in _wrap([error], width)]
     margin = len(str(len(timeline)))
-    return "\n".join(
-        "  ".join([line[0].ljust(margin), *(cell.ljust(width) for cell in line[1:])]).rstrip()
-        for line in lines
-    )
+    padded = [[line[0].ljust(margin), *(cell.ljust(width) for cell in line[1:])] for line in lines]
+    return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
 def _at(place: str, width: int) -> str:

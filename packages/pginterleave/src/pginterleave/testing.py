@@ -12,25 +12,19 @@ from pginterleave.options import Options
 from pginterleave.processes.control import Control
 from pginterleave.processes.rows import Rows
 from pginterleave.processes.scheduler import Setup
+from pginterleave.processes.verdict import Function
 from pginterleave.results import Exploration, Schedule, mark_read
 
 DEFAULT_PROCESSES = 2  # if a test gives one function
 SEARCH_LIMITS = ("count_all", "max_schedules", "max_seconds")  # arguments of `explore` alone
 
 
-Process = Callable[[], object]
-
-
 class Interleave(contextlib.AbstractContextManager["Interleave"]):
     """Explores the functions of each call; the end of the context restores the rows.
 
-    Args:
-        replay: a schedule; each call runs only this one.
-        shell: a command that runs the test when a schedule is appended.
-        databases: the aliases of the databases that the test may use; None for all.
-        defaults: the options of calls that do not give them.
-
-    `explorations` and `replayed` hold the results of the calls.
+    With `replay`, a schedule, each call runs only this one. `shell` is a command that runs the test
+    when a schedule is appended. `databases` are the aliases that the test may use; None is all. The
+    `defaults` are options of calls. `explorations` and `replayed` hold the results of the calls.
     """
 
     def __init__(
@@ -60,9 +54,9 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
     def __call__(
         self,
-        *functions: Process,
+        *functions: Function,
         invariant: Invariant | None = None,
-        like: Process | Sequence[Process] = (),
+        like: Function | Sequence[Function] = (),
         setup: Setup = lambda: None,
         processes: int | None = None,
         replay: str = "",
@@ -130,7 +124,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
     def _save(self, using: str) -> Rows:
         """Return the present rows; the first call also keeps them for the end of the test."""
-        from pginterleave.django import DjangoDatabase  # late: the plugin works without Django
+        # A late import: the plugin works without Django.
+        from pginterleave.django.database import DjangoDatabase
 
         if self.databases is not None and using not in self.databases:
             raise CannotExplore(
@@ -161,7 +156,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             raise AssertionError(text) from None
 
     def _replay(
-        self, order: str, functions: Sequence[Process], race: dict[str, Any]
+        self, order: str, functions: Sequence[Function], race: dict[str, Any]
     ) -> Exploration:
         __tracebackhide__ = True
         kept = {name: value for name, value in race.items() if name not in SEARCH_LIMITS}
@@ -170,19 +165,13 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         if schedule.violation:
             how = "violates the invariant" if race["invariant"] else "ends as no serial order does"
             raise AssertionError(f"Schedule {order} {how}:\n\n{schedule.explain()}")
-        exploration = Exploration(
-            orders=(order,),
-            violations=(),
-            schedules=1,
-            violating=0,
-            truncated=f"replay={order!r}",
-            seconds=0.0,
-        )
-        mark_read(exploration)
-        return exploration
+        only = f"replay={order!r}"
+        result = Exploration(orders=(order,), schedules=1, violating=0, truncated=only)
+        mark_read(result)
+        return result
 
 
-def _warm_up(functions: Sequence[Process], race: dict[str, Any]) -> None:
+def _warm_up(functions: Sequence[Function], race: dict[str, Any]) -> None:
     names = ("setup", "using", "isolation_level")
     arguments: dict[str, Any] = {name: race[name] for name in names if name in race}
     options = replace(race.get("options", Options()), observe=None, on_schedule=None)

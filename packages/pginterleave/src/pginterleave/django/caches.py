@@ -1,8 +1,4 @@
-"""Django's caches of rows, which are restored together with the rows.
-
-In a service that has run for a while these caches are full. An empty cache would send its query in
-the first schedule only.
-"""
+"""Django's caches of rows, which are full in a service that has run for a while."""
 
 from django.apps import apps
 from django.conf import settings
@@ -25,7 +21,14 @@ class RowCaches:
         if not self._is_stale:
             return
         if apps.is_installed("django.contrib.contenttypes"):
-            self._fill_content_types()
+            from django.contrib.contenttypes.models import ContentType
+
+            ContentType.objects.clear_cache()
+            content_types = ContentType.objects.db_manager(self._using)
+            known = {".".join(names) for names in content_types.values_list("app_label", "model")}
+            # For a model without a row, get_for_models() would create the row.
+            models = [model for model in apps.get_models() if model._meta.label_lower in known]
+            content_types.get_for_models(*models, for_concrete_models=False)
         if apps.is_installed("django.contrib.sites"):
             from django.contrib.sites.models import Site
 
@@ -34,20 +37,6 @@ class RowCaches:
             if site and Site.objects.filter(pk=site).exists():
                 Site.objects.get_current()
         self._is_stale = False
-
-    def _fill_content_types(self) -> None:
-        from django.contrib.contenttypes.models import ContentType
-
-        ContentType.objects.clear_cache()
-        content_types = ContentType.objects.db_manager(self._using)
-        known = set(content_types.values_list("app_label", "model"))
-        # For a model without a row, get_for_models() would create the row.
-        models = [
-            model
-            for model in apps.get_models()
-            if (model._meta.app_label, model._meta.model_name) in known
-        ]
-        content_types.get_for_models(*models, for_concrete_models=False)
 
     def _note(self, **_: object) -> None:
         self._is_stale = True

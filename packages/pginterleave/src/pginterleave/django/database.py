@@ -36,9 +36,10 @@ class DjangoDatabase:
             raise CannotExplore(f"isolation_level is {isolation_level!r}, and not one of {known}.")
         self.caller: BaseDatabaseWrapper = connections[alias]
         if self.caller.vendor != "postgresql":
-            raise CannotExplore(
+            text = (
                 f"The database {alias!r} is {self.caller.vendor}; only PostgreSQL can be explored."
             )
+            raise CannotExplore(text)
 
     def identity(self) -> object:
         return self.caller.connection
@@ -52,13 +53,11 @@ class DjangoDatabase:
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
         return _ask(self.caller, sql, params)
 
-    def others(self) -> dict[str, Callable[[str], list[Any]]]:
+    def others(self) -> dict[str, Callable[..., list[Any]]]:
         """Return functions that query the other databases, by their aliases."""
-        return {
-            wrapper.alias: partial(_ask, wrapper)
-            for wrapper in _list_other_databases(self.caller)
-            if _identify(wrapper) != _identify(self.caller)
-        }
+        here = _identify(self.caller)
+        others = [other for other in _list_other_databases(self.caller) if _identify(other) != here]
+        return {other.alias: partial(_ask, other) for other in others}
 
     def new_session(self, process: Any, control: Any) -> Session:
         session = DjangoSession(self.caller, self.isolation_level, process, control)
@@ -67,7 +66,7 @@ class DjangoDatabase:
         return session
 
 
-def _ask(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any] | None = None) -> list[Any]:
+def _ask(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> list[Any]:
     """Run a query past Django's cursors, which would log it."""
     wrapper.ensure_connection()
     with wrapper.wrap_database_errors, wrapper.connection.cursor() as cursor:
@@ -89,10 +88,8 @@ def _list_other_databases(caller: BaseDatabaseWrapper) -> list[BaseDatabaseWrapp
 class DjangoSession(Session):
     """A process's session: each schedule has a new Django connection over the driver's."""
 
-    def __init__(
-        self, caller: BaseDatabaseWrapper, isolation_level: str, process: Any, control: Any
-    ) -> None:
-        super().__init__(process, control)
+    def __init__(self, caller: BaseDatabaseWrapper, isolation_level: str, *args: Any) -> None:
+        super().__init__(*args)
         given = {k: v for k, v in caller.settings_dict["OPTIONS"].items() if k != "pool"}
         if isolation_level:  # of transactions that Django begins, and of single statements
             given.pop("isolation_level", None)
@@ -166,9 +163,8 @@ class OtherSession(DjangoSession):
 
     def opened(self, connection: Any) -> None:
         super().opened(connection)
-        self.catalogue.note_limit(
-            f"the functions, triggers and lock orders of the database {self.database!r}"
-        )
+        what = f"the functions, triggers and lock orders of the database {self.database!r}"
+        self.catalogue.note_limit(what)
 
     def close_others(self) -> None:
         """Do nothing: the session with the explored database does so."""

@@ -21,6 +21,7 @@ NEW = "new"  # instead of a new id
 MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
 Item = tuple[str, int]  # a table, or "" for the value of a process, and the number in it
+Edges = dict[Item, list[tuple[str, Item]]]  # to the rows that an item refers to, with the columns
 Tokens = tuple[str, ...]  # the values of a row, with NEW for new ids
 Form = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
 # Which new rows of a table have their place in their label: the first and the last, or all.
@@ -44,17 +45,13 @@ class Comparison:
         for ends in ((first, second), self.states.firsts):
             for table in ends[0].rows.keys() & ends[1].rows.keys():
                 for column in structure.columns[table]:
-                    values, others = (
-                        Counter(row[column] for row in end.rows[table]) for end in ends
-                    )
-                    if values != others:
+                    values, others = ([row[column] for row in end.rows[table]] for end in ends)
+                    if Counter(values) != Counter(others):
                         differ.add(column)
         ids = self._ids()
-        self.by_chance |= {
-            column
-            for column in differ - ids
-            if structure.references.get(column) not in differ | ids
-        }
+        references = structure.references
+        known = differ | ids
+        self.by_chance |= {column for column in differ - ids if references.get(column) not in known}
         ids = self._ids()
         new = {text for end in (first, second) for *_, text in self._owners(end)}
         for name, value in first.values.items():
@@ -79,7 +76,7 @@ class Comparison:
         the row of this id. The labels of the new rows of the tables `ordered` have their places.
         """
         tokens: dict[Item, object] = {}
-        edges: dict[Item, list[tuple[str, Item]]] = defaultdict(list)
+        edges: Edges = defaultdict(list)
         owners = self._owners(end, tables)
         references = self.states.structure.references
         ids = self._ids()
@@ -105,7 +102,7 @@ class Comparison:
                 edges[item] += [(repr(path), owner) for owner in named]
                 parts.append((path, NEW if named else self._token(end, name, path, leaf)))
             tokens[item] = parts
-        labels = _labels(tokens, edges)
+        labels = _hash_items(tokens, edges)
         rows = ((table, *sorted(labels[p] for p in labels if p[0] == table)) for table in tables)
         values = tuple(labels["", number] for number in range(len(end.values)))
         last_values = ((name, end.sequences.get(name)) for name in sorted(self.sequences))
@@ -169,18 +166,13 @@ class Comparison:
         """Return the parts of what a process returned or raised; each path begins with the verb."""
         value = end.values[name]
         kind = value.kind if isinstance(value, Node) else ""
-        return {
-            (kind, *path): self._token(end, name, path, leaf)
-            for path, leaf in list_leaves(value)
-            if isinstance(leaf, Leaf)
-        }
+        leaves = [(path, leaf) for path, leaf in list_leaves(value) if isinstance(leaf, Leaf)]
+        return {(kind, *path): self._token(end, name, path, leaf) for path, leaf in leaves}
 
     def _row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[str]:
         names = [name for _, name in self.states.structure.columns[table]]
-        here, there = (
-            Counter(self._tokens(state, row) for row in self._rows(state, table))
-            for state in (end, serial)
-        )
+        here = Counter(self._tokens(end, row) for row in self._rows(end, table))
+        there = Counter(self._tokens(serial, row) for row in self._rows(serial, table))
         missing = sorted((there - here).elements())
         for row in sorted((here - there).elements()):
             if not missing:
@@ -230,11 +222,9 @@ class Comparison:
 
     def _id(self, end: EndState, column: Column, value: str) -> str:
         """Return an id that was there before the processes, or NEW."""
-        references = self.states.structure.references
-        while (
-            references.get(column) in self._ids() and column not in self.states.structure.generated
-        ):
-            column = references[column]
+        structure = self.states.structure
+        while structure.references.get(column) in self._ids() and column not in structure.generated:
+            column = structure.references[column]
         if column in self.by_chance:
             return value if value in self.states.constant(column) else NEW
         known = end.ids if column[0] in end.rows else self.states.firsts[0].ids
@@ -257,9 +247,7 @@ class Comparison:
         return self.states.structure.tables.get(table, ""), name
 
 
-def _labels(
-    tokens: dict[Item, object], edges: dict[Item, list[tuple[str, Item]]]
-) -> dict[Item, str]:
+def _hash_items(tokens: dict[Item, object], edges: Edges) -> dict[Item, str]:
     labels = {item: _hash(token) for item, token in tokens.items()}
     back = defaultdict(list)
     for item, targets in edges.items():

@@ -58,17 +58,13 @@ def read_rows(states: EndStates) -> dict[str, list[str]]:
     for table, rows in states.read_all().items():
         generated = states.structure.generated
         references = states.structure.references
-        rows_by_table[table] = sorted(
-            repr(
-                [row[column] for column in row if not generated & {column, references.get(column)}]
-            )
-            for row in rows
-        )
+        columns = states.structure.columns[table]
+        kept = [column for column in columns if not generated & {column, references.get(column)}]
+        rows_by_table[table] = sorted(repr([row[column] for column in kept]) for row in rows)
     return rows_by_table
 
 
 def _list_mails() -> list[Any]:
-    """Return the mails that Django's tests have kept."""
     return [*getattr(sys.modules.get("django.core.mail"), "outbox", ())]
 
 

@@ -1,24 +1,13 @@
-"""How a schedule has ended: the rows of the tables that were written, and what processes returned.
+"""How a schedule has ended: the rows of written tables, and what the processes returned."""
 
-A *column* is a pair of the names of a table and a column. Ids are compared by what they mean: see
-`compared_ends.py`.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.values import Value
-from pginterleave.processes.rows import (
-    MAX_BYTES,
-    WatchedTable,
-    refuse_without_counts,
-    watched_tables,
-)
+from pginterleave.processes.rows import MAX_BYTES, Ask, WatchedTable, require_counts, watched_tables
 
-Ask = Callable[..., list[Any]]
-Column = tuple[str, str]
+Column = tuple[str, str]  # the names of a table and of a column
 Row = dict[Column, str | None]
 
 # The columns of each table, and whether a sequence sets their values.
@@ -57,10 +46,7 @@ class Structure:
 
 @dataclass
 class EndState:
-    """The end of a schedule.
-
-    `ids` has the place of each id that a generated column had when the processes began.
-    """
+    """The end of a schedule; `ids` has the place of each id that was there before it."""
 
     values: dict[str, Value]  # of each process, and of what is compared besides, by name
     rows: dict[str, list[Row]]  # by table
@@ -83,22 +69,20 @@ class EndStates:
     def sequence_names(self) -> list[str]:
         """Return the names of all sequences, as PostgreSQL writes them."""
         if not self._sequences:
-            self._sequences = [name for name, _ in self._ask(SEQUENCES)]
+            self._sequences = [name for name, _ in self._ask(SEQUENCES, {})]
         return self._sequences
 
     def begin(self) -> None:
         """Note the state after setup; the first two times, read all tables."""
         if not self.structure.columns:
-            refuse_without_counts(self._query)
+            require_counts(self._ask)
             self._learn()
-        self._before = watched_tables(self._query)
+        self._before = watched_tables(self._ask)
         if len(self.firsts) < 2:
             small = [table for table in self._before.values() if 0 < table.size <= MAX_BYTES]
             first = EndState({}, self._read(table.name for table in small), {})
-            first.ids = {
-                column: self._number_ids(first.rows, column)
-                for column in sorted(self.structure.generated)
-            }
+            generated = sorted(self.structure.generated)
+            first.ids = {column: self._number_ids(first.rows, column) for column in generated}
             self.firsts.append(first)
             if len(self.firsts) == 2:
                 before, now = (first.ids for first in self.firsts)
@@ -109,11 +93,8 @@ class EndStates:
             self._ids |= {column: self._number_ids(rows, column) for column in self.drifting}
 
     def end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
-        """Return the end of the schedule: the rows of the tables written since `begin`.
-
-        With `sequences` it has the last value of each sequence.
-        """
-        tables = watched_tables(self._query)
+        """Return the rows of tables written since `begin`; with `sequences`, their values, too."""
+        tables = watched_tables(self._ask)
         written = [table for oid, table in tables.items() if self._before.get(oid) != table]
         if any(table.name not in self.structure.columns for table in written):
             self._learn()  # a process has made a table
@@ -123,13 +104,12 @@ class EndStates:
                     f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
                     "its rows are not compared. Give an invariant."
                 )
-        last_values = dict(self._ask(SEQUENCES)) if sequences else {}
+        last_values = dict(self._ask(SEQUENCES, {})) if sequences else {}
         return EndState(values, self._read(table.name for table in written), self._ids, last_values)
 
     def read_all(self) -> dict[str, list[Row]]:
-        """Return the rows of all tables that are not too large."""
         self._learn()
-        tables = watched_tables(self._query).values()
+        tables = watched_tables(self._ask).values()
         return self._read(table.name for table in tables if table.size <= MAX_BYTES)
 
     def constant(self, column: Column) -> set[str | None]:
@@ -139,17 +119,14 @@ class EndStates:
 
     def _learn(self) -> None:
         self.structure = known = Structure()
-        for table, relname, name, quoted, generated in self._ask(COLUMNS):
+        for table, relname, name, quoted, generated in self._ask(COLUMNS, {}):
             known.columns.setdefault(table, []).append((table, name))
             known.quoted.setdefault(table, []).append(quoted)
             known.tables[relname] = table
             if generated:
                 known.generated.add((table, name))
-        for table, column, other, theirs in self._ask(REFERENCES):
+        for table, column, other, theirs in self._ask(REFERENCES, {}):
             known.references[table, column] = other, theirs
-
-    def _query(self, sql: str, _: dict[str, Any]) -> list[Any]:
-        return self._ask(sql)
 
     def _values(self, rows: dict[str, list[Row]], column: Column) -> list[str | None]:
         return [row[column] for row in rows.get(column[0], ())]
@@ -167,7 +144,7 @@ class EndStates:
         for at, table in enumerate(names):
             texts = ", ".join(f"{name}::text" for name in self.structure.quoted.get(table, ()))
             parts.append(f"SELECT {at}, ARRAY[{texts}]::text[] FROM ONLY {table}")  # noqa: S608
-        for at, values in self._ask(" UNION ALL ".join(parts)) if parts else ():
+        for at, values in self._ask(" UNION ALL ".join(parts), {}) if parts else ():
             columns = self.structure.columns.get(names[at], ())
             rows[names[at]].append(dict(zip(columns, values, strict=True)))
         return rows

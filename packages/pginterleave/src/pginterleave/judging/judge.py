@@ -23,9 +23,8 @@ class InvariantJudge(Judge):
     def judge(self, outcomes: list[Outcome], *_: object) -> Verdict:
         for number, outcome in enumerate(outcomes, start=1):
             if outcome.raised and not isinstance(outcome.raised, self.expected):
-                return Verdict(
-                    f"process {number} raises {write_error(outcome.raised)}", raises=True
-                )
+                text = f"process {number} raises {write_error(outcome.raised)}"
+                return Verdict(text, raises=True)
         return Verdict(find_violation(self.invariant, outcomes))
 
 
@@ -47,7 +46,5 @@ def find_violation(invariant: Invariant, outcomes: list[Outcome]) -> str:
 
 def refuse_other_than_classes(expected: Expected) -> None:
     classes = expected if isinstance(expected, tuple) else (expected,)
-    if not all(
-        isinstance(class_, type) and issubclass(class_, BaseException) for class_ in classes
-    ):
+    if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in classes):
         raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")

@@ -1,7 +1,7 @@
 """Judges a schedule by the serial orders: it has to end as the processes do one after the other."""
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
@@ -16,6 +16,7 @@ from pginterleave.judging.judge import (
     write_error,
 )
 from pginterleave.judging.values import list_leaves, outcome_value
+from pginterleave.processes.control import Database
 from pginterleave.processes.verdict import Function, Judge, Verdict
 from pginterleave.sql.id_orders import asks_for_order, uses_sequence_value
 from pginterleave.sql.statements import words
@@ -30,30 +31,25 @@ BUSY_WORDS = frozenset(("nowait", "skip", "pg_try_advisory_lock", "pg_try_adviso
 
 
 class SerialJudge(Judge):
-    """Compares the end of a schedule with the ends of the serial orders.
-
-    `ask` runs a query on the caller's connection, and `others` do on the other databases that
-    processes may use, by alias. The other arguments are those of `explore`.
-    """
+    """Compares the end of a schedule with the ends of the serial orders."""
 
     def __init__(
         self,
-        ask: Callable[..., list[Any]],
+        database: Database,
         *,
         expected: Expected,
         try_again: TryAgain | None,
         invariant: Invariant | None,
         also: Also | None,
-        others: Mapping[str, Callable[[str], list[Any]]],
     ) -> None:
         refuse_other_than_classes(expected)
         self.expected = expected
         self.try_again = try_again
         self.invariant = invariant
-        self.states = EndStates(ask)
+        self.states = EndStates(database.ask)
         self.comparison = Comparison(self.states)
-        other_states = {alias: EndStates(ask_other) for alias, ask_other in others.items()}
-        self.effects = Effects(also, other_states)
+        others = {alias: EndStates(ask) for alias, ask in database.others().items()}
+        self.effects = Effects(also, others)
         self.ends: dict[Order, EndState] = {}
         self.errors: dict[Order, list[str]] = {}  # what each process raised
         self.several: set[int] = set()  # the processes with several transactions that write
@@ -88,8 +84,9 @@ class SerialJudge(Judge):
                 for ids_of in self._variants()
             ):
                 raise CannotExplore(
-                    f"One after the other, in the order {_write(order)}, the processes end "
-                    "differently each time: give them fixed clocks and seeds, or an invariant."
+                    f"One after the other, in the order {', '.join(map(str, order))}, the "
+                    "processes end differently each time: give them fixed clocks and seeds, or an "
+                    "invariant."
                 )
 
     def learn_again(self, run_in_turn: RunInTurn) -> bool:
@@ -128,9 +125,7 @@ class SerialJudge(Judge):
             _run_alone(function) if self._has_to_try_again(outcome) else outcome
             for outcome, function in zip(outcomes, functions, strict=True)
         ]
-        values = {
-            f"process {n}": outcome_value(outcome) for n, outcome in enumerate(final, start=1)
-        }
+        values = {f"process {n}": outcome_value(outcome) for n, outcome in enumerate(final, 1)}
         with_sequences = self._is_learning or bool(self.comparison.sequences)
         end = self.states.end(values | self.effects.values(), sequences=with_sequences)
         errors = [_error(outcome) for outcome in final]
@@ -148,11 +143,8 @@ class SerialJudge(Judge):
 
     def not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
-        names = [
-            f"{table}.{name}"
-            for table, name in sorted(self.comparison.by_chance)
-            if table in self._tables
-        ]
+        by_chance = sorted(self.comparison.by_chance)
+        names = [f"{table}.{name}" for table, name in by_chance if table in self._tables]
         for name, path in sorted(self.comparison.parts_by_chance):
             whole = f"what {name} returns" if name.startswith("process ") else name
             part = " ".join(path[1:])
@@ -182,9 +174,7 @@ class SerialJudge(Judge):
             if error is None or isinstance(error, self.expected):
                 continue
             text = f"process {number} raises {write_error(error)}"
-            in_orders = [
-                serial_errors[number - 1] == what for serial_errors in self.errors.values()
-            ]
+            in_orders = [others[number - 1] == what for others in self.errors.values()]
             if not any(in_orders):
                 return Verdict(text, raises=True)
             if all(in_orders):
@@ -215,18 +205,16 @@ class SerialJudge(Judge):
         referring = self.comparison.referring(end, table)
         return f"{referring} refers to one of them" if referring else ""
 
-    def _is_serial(
-        self, end: EndState, ordered: Sequence[str] = (), marked: Marked = "all"
-    ) -> bool:
+    def _is_serial(self, end: EndState, ordered: Sequence[str] = (), mark: Marked = "all") -> bool:
         """Whether an end is that of a serial order, with the order of some tables' new ids."""
         for ids_of in self._variants():
-            key = ids_of, *ordered, marked
+            key = ids_of, *ordered, mark
             if key not in self._forms:
                 self._forms[key] = {
-                    self.comparison.form(serial_end, self._tables, ids_of, ordered, marked)
+                    self.comparison.form(serial_end, self._tables, ids_of, ordered, mark)
                     for serial_end in self.ends.values()
                 }
-            form = self.comparison.form(end, self._tables, ids_of, ordered, marked)
+            form = self.comparison.form(end, self._tables, ids_of, ordered, mark)
             if form in self._forms[key]:
                 return True
         return False
@@ -238,14 +226,12 @@ class SerialJudge(Judge):
 
     def _nearest(self, end: EndState) -> str:
         """Say what no serial order gives, and which of them is nearest."""
-        by_order = {
-            order: [*self.comparison.differences(end, serial_end)]
-            for order, serial_end in self.ends.items()
-        }
+        ends = self.ends.items()
+        by_order = {order: [*self.comparison.differences(end, other)] for order, other in ends}
         order = min(by_order, key=lambda order: (len(by_order[order]), order))
         differences = ", and ".join(by_order[order])
         differences = differences or "the rows refer to each other as after no serial order"
-        return f"{differences} (nearest is the order {_write(order)})"
+        return f"{differences} (nearest is the order {', '.join(map(str, order))})"
 
     def _hint(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
         """Return how to say that a process has found a row busy, if one may have; or ""."""
@@ -295,7 +281,3 @@ def _error(outcome: Outcome) -> str:
 def _bare(name: str) -> str:
     """Return a name as PostgreSQL writes it without its schema and quotes."""
     return name.rpartition(".")[2].strip('"')
-
-
-def _write(order: Order) -> str:
-    return ", ".join(map(str, order))

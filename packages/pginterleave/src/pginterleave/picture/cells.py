@@ -115,10 +115,8 @@ class Sheet:
         return str(self.steps[-1]["observed"]) if self.steps else self.initial
 
     def _conflicts(self, wrong: bool) -> list[Conflict]:
-        """Return the cycles, and the other conflicts if the schedule is `wrong`.
-
-        A process that tries again `alone` has no conflicts.
-        """
+        """Return the cycles, and the other conflicts if the schedule is `wrong`."""
+        # A process that tries again alone has no conflicts.
         own = list(takewhile(lambda step: not step.get("alone"), self.steps))
         cycles = conflicts.find_cycles(own, snapshots=self.snapshots) if own else []
         if not wrong:
@@ -137,9 +135,8 @@ class Sheet:
         rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
         before = self.initial
         phrases = word_steps(self.steps, self.whole)
-        for row, step, phrase, sentence in zip(
-            rows, self.steps, phrases, self.sentences, strict=False
-        ):
+        shown = zip(rows, self.steps, phrases, self.sentences, strict=False)
+        for row, step, phrase, sentence in shown:
             process = step["process"]
             until = step["until"]
             row.title = sentence
@@ -189,7 +186,6 @@ class Sheet:
 
 
 def shorten_urls(observed: str) -> str:
-    """Return the table's value with shortened URLs."""
     return re.sub(r"https?://[^\s,;]+", lambda match: shorten(match[0]), observed)
 
 

@@ -64,10 +64,7 @@ def group_by_step(numbered_texts: Iterable[tuple[int | None, str]]) -> dict[int,
 
 
 def find_conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
-    """Return the conflicts of a schedule.
-
-    `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
-    """
+    """Return the conflicts; with `snapshots`, a transaction reads as of its first query."""
     history = History(steps, snapshots)
     explanations = [*_stale(history), *_refused(history), *_foreign(history), *_torn(history)]
     # These conflicts also occur in harmless schedules: they count only if there is no other.
@@ -82,13 +79,8 @@ def _stale(history: History) -> Iterator[Conflict]:
         if write["kind"] not in WRITES or read is None:
             continue
         since = sent_at(write) if read is write else history.read_at(read)
-        between = [
-            other
-            for other in history.writes_of_others(write["process"])
-            if since < history.visible(other)
-            and history.done(other) < history.done(write)
-            and may_have_read(read, other)
-        ]
+        later = [other for other in history.writes_before(write) if since < history.visible(other)]
+        between = [other for other in later if may_have_read(read, other)]
         if not between:
             continue
         number = write["number"]
@@ -114,11 +106,7 @@ def _refused(history: History) -> Iterator[Conflict]:
     for step in history.steps:
         if not step["error"] or step["error"] == DEADLOCK:
             continue
-        first = [
-            other["number"]
-            for other in history.writes_of_others(step["process"])
-            if history.done(other) < history.done(step) and same_rows(step, other)
-        ]
+        first = [write["number"] for write in history.writes_before(step) if same_rows(step, write)]
         source = first[-1] if first else None
         by = f": step {source} was first" if source else ""
         yield Conflict(REFUSED, source, step["number"], "", f"fails{by}")
@@ -134,11 +122,9 @@ def _foreign(history: History) -> Iterator[Conflict]:
         own = (*history.after(step), *history.writes_of(step["process"]))
         if any(same_rows(step, write) for write in own):
             continue
-        writers = [
-            other
-            for other in history.writes_of_others(step["process"])
-            if history.visible(other) < history.read_at(step) and same_rows(step, other)
-        ]
+        others = history.writes_of_others(step["process"])
+        seen = [other for other in others if history.visible(other) < history.read_at(step)]
+        writers = [other for other in seen if same_rows(step, other)]
         if writers:
             text = f"takes what process {writers[-1]['process']} has written"
             yield Conflict(FOREIGN, writers[-1]["number"], step["number"], "", text)
@@ -217,8 +203,7 @@ def _unwritten(history: History) -> Iterator[Conflict]:
 def find_cycles(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
     """Return the cycles of a schedule: of waits (deadlock), or of reads and writes (write skew).
 
-    PostgreSQL ends one transaction of a cycle, which then does no harm: a picture shows the cycle
-    even if the invariant holds.
+    PostgreSQL ends one transaction of each, so a cycle is shown even if the invariant holds.
     """
     history = History(steps, snapshots)
     return [*_deadlocks(history), *dict.fromkeys(_skew(history))]
@@ -230,11 +215,8 @@ def _deadlocks(history: History) -> Iterator[Conflict]:
         ended = victim["until"]
         if victim["error"] != DEADLOCK:
             continue
-        waiting = {
-            step["process"]: step
-            for step in history.steps[:ended]
-            if step["waited_for"] and step["until"] >= ended
-        }
+        blocked = [step for step in history.steps[:ended] if step["waited_for"]]
+        waiting = {step["process"]: step for step in blocked if step["until"] >= ended}
         cycle = _cycle(waiting, [victim])
         waits = ", which waits for ".join(f"process {step['process']}" for step in cycle[1:])
         for step, other in pairwise(cycle):
@@ -276,12 +258,10 @@ def _skew(history: History) -> Iterator[Conflict]:
                 yield Conflict(SKEW, read, write, f"does not see step {write}", text)
 
 
-def _unseen(
-    history: History, reader: list[Step], writer: list[Step]
-) -> Iterator[tuple[Step, Step]]:
-    """Yield the reads of transaction `one` with the writes of `two` that they do not see."""
-    undone = any(step["error"] == SERIALIZATION for step in writer)
-    for read, write in product(reader, writer):
+def _unseen(history: History, steps: list[Step], others: list[Step]) -> Iterator[tuple[Step, Step]]:
+    """Yield the reads of one transaction with the writes of another that they do not see."""
+    undone = any(other["error"] == SERIALIZATION for other in others)
+    for read, write in product(steps, others):
         if (
             (read["kind"] == "SELECT" or read["subquery"])
             and write["kind"] in WRITES

@@ -62,9 +62,8 @@ class Grid:
         for process in range(2, sheet.processes + 1):
             left = size.gutter + (process - 1 + share) * unit
             self.lanes[process] = Lane(left, left + unit, -1)
-        measures = [*self._measure_rows()]
-        self.tops = [top for top, _ in measures]
-        self.bottoms = [bottom for _, bottom in measures]
+        self.tops = [*self._measure_rows()]
+        self.bottoms = self.tops[1:]
 
     def locked(self, process: int) -> list[str]:
         """Return what a process locks; each lock has a separate column in the lane."""
@@ -78,17 +77,17 @@ class Grid:
             return lane.left + size.margin, lane.right - size.pad - locks
         return lane.left + size.pad + locks, lane.right - size.margin
 
-    def _measure_rows(self) -> Iterator[tuple[float, float]]:
-        """Yield where each row begins and ends."""
+    def _measure_rows(self) -> Iterator[float]:
+        """Yield where each row begins, and where the last one ends."""
         size = self.size
         top = size.font * 2.1
+        yield top
         for row in (Row(0, value=shorten_urls(self.sheet.initial)), *self.sheet.rows):
             needed = [size.font * 1.3, len(self.value_lines(row.value)) * size.font * 1.3]
             for process, lines in row.lines.items():
                 needed.append(sum(line.height for line in self.place_lines(process, lines)))
-            bottom = top + max(needed) + size.pad * 2
-            yield top, bottom
-            top = bottom
+            top += max(needed) + size.pad * 2
+            yield top
 
     def place_lines(self, process: int, lines: list[CellLine]) -> list[Placed]:
         """Return the lines of a cell; a lock's mode is put beside the first line if it fits."""

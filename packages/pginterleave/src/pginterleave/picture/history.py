@@ -18,10 +18,7 @@ class History:
         self.snapshots = snapshots
 
     def done(self, step: Step) -> Moment:
-        """Return when a step took effect: a step that waited did so after the step that woke it.
-
-        If one step woke several, the step that was sent first got the lock first.
-        """
+        """Return when a step took effect: after the step that woke it, and in the order sent."""
         return step["until"], int(step["until"] > step["number"]), step["number"]
 
     def visible(self, step: Step) -> Moment:
@@ -63,6 +60,11 @@ class History:
     def writes_of_others(self, process: int) -> list[Step]:
         return [step for step in self.writes() if step["process"] != process]
 
+    def writes_before(self, step: Step) -> list[Step]:
+        """Return the writes of other processes that took effect before a step."""
+        others = self.writes_of_others(step["process"])
+        return [other for other in others if self.done(other) < self.done(step)]
+
     def last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
         for step in reversed(self.before(write)):
@@ -71,10 +73,8 @@ class History:
             if same_rows(step, write):
                 if step["kind"] == "SELECT":
                     return step
-                same = any(
-                    row.get(name, "") == other_row.get(name)
-                    for row, other_row, name in product(_rows(step), _rows(write), ROW)
-                )
+                pairs = product(_rows(step), _rows(write), ROW)
+                same = any(row.get(name, "") == other.get(name) for row, other, name in pairs)
                 if step["kind"] == "INSERT" and not same:
                     continue  # a new row, and a different one as far as is known
                 if step["kind"] in WRITES and not step["error"]:
@@ -95,9 +95,8 @@ def may_have_read(read: Step, write: Step) -> bool:
 
 def would_have_read(read: Step, write: Step) -> bool:
     """Return whether a row that `write` has written meets the condition of `read`."""
-    return write["table"] == read["table"] and any(
-        _agree(read["condition"], row) for row in _rows(write)
-    )
+    same_table = write["table"] == read["table"]
+    return same_table and any(_agree(read["condition"], row) for row in _rows(write))
 
 
 def same_rows(step: Step, other: Step) -> bool:
@@ -134,11 +133,8 @@ def overwrites(read: Step, first: Step, second: Step) -> bool:
         return False
     row = _rows(first)[0]
     before: Step = next((candidate for candidate in read["read"] if _agree(candidate, row)), {})
-    return any(
-        column in first["computed"]
-        or (column in first["wrote"] and first["wrote"][column] != before.get(column))
-        for column in second["wrote"]
-    )
+    changed = {column for column, value in first["wrote"].items() if value != before.get(column)}
+    return not changed.union(first["computed"]).isdisjoint(second["wrote"])
 
 
 ENDS = ("COMMIT", "ROLLBACK")
@@ -191,9 +187,8 @@ def find_transactions(steps: list[Step]) -> list[Transaction]:
             first = since.pop(process)
             if step["process"] == process and step["kind"] in ENDS:
                 ended.append(Transaction(process, first, row, step["kind"]))
-    return ended + [
-        Transaction(process, first, len(steps) + 1, "") for process, first in since.items()
-    ]
+    after = len(steps) + 1
+    return ended + [Transaction(process, first, after, "") for process, first in since.items()]
 
 
 def find_waits(steps: list[Step]) -> list[Wait]:
@@ -226,10 +221,7 @@ def find_retries(steps: list[Step]) -> set[int]:
 
 
 def find_locks(steps: list[Step]) -> list[Lock]:
-    """Return the locks that are held for longer than the statement that takes them.
-
-    There is one lock for each process and object, with the mode of the first statement.
-    """
+    """Return the locks that outlive their statement, one for each process and object."""
     names = Names(steps)
     held = dict[tuple[int, str], Lock]()
     for row, step in enumerate(steps, start=1):

@@ -41,10 +41,7 @@ class Text(NamedTuple):
 
 @dataclass
 class Drawing:
-    """A picture of a schedule; `arrows` are drawn between the shapes `below` and `above` them.
-
-    `ends` is the height of the picture by the number of steps that it shows.
-    """
+    """A picture of a schedule; `arrows` are drawn between the shapes `below` and `above` them."""
 
     arrowheads: ClassVar = ("flow", "wait", "bad")
     size: Size
@@ -55,7 +52,7 @@ class Drawing:
     above: list[Rect] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
     arrows: list[Path] = field(default_factory=list)
-    ends: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)  # the height after each step
 
 
 def draw_for_screens(sheet: Sheet) -> list[Drawing]:
@@ -72,16 +69,16 @@ class _Layout(Grid):
     def __init__(self, sheet: Sheet, size: Size) -> None:
         super().__init__(sheet, size)
         self.drawing = Drawing(size, sheet.verdict.kind if sheet.ended else "")
-        self._lanes()
-        self._transactions()
-        self._waits()
-        self._values()
-        self._cells()
-        self._locks()
-        self._conflicts()
-        self._verdict()
+        self._draw_lanes()
+        self._draw_transactions()
+        self._draw_waits()
+        self._draw_values()
+        self._draw_cells()
+        self._draw_locks()
+        self._draw_conflicts()
+        self._draw_verdict()
 
-    def _lanes(self) -> None:
+    def _draw_lanes(self) -> None:
         drawing = self.drawing
         size = self.size
         drawing.height = self.bottoms[-1] + size.pad
@@ -103,7 +100,7 @@ class _Layout(Grid):
         d = f"M{middle:.1f} {self.tops[0]:.1f}V{self.bottoms[-1]:.1f}"
         drawing.below.append(Path(d, "axis"))
 
-    def _transactions(self) -> None:
+    def _draw_transactions(self) -> None:
         size = self.size
         for transaction in self.sheet.transactions:
             lane = self.lanes[transaction.process]
@@ -118,7 +115,7 @@ class _Layout(Grid):
             box = Rect(left, top, right - left, bottom - top, style, transaction.first, title)
             self.drawing.below.append(box)
 
-    def _waits(self) -> None:
+    def _draw_waits(self) -> None:
         for wait in self.sheet.waits:
             left, right = self.box(wait.process)
             last = min(wait.last, len(self.sheet.rows))
@@ -130,19 +127,17 @@ class _Layout(Grid):
             y = self.middle(wait.first)
             for other in wait.waited_for:
                 end = self.inner_edge(other)
-                self._line(start, y, end, y, "for-whom", wait.first, "wait")
+                self._draw_line(start, end, y, "for-whom", wait.first, "wait")
             releaser = self.sheet.rows[last - 1].process
             if wait.first < wait.last <= len(self.sheet.steps) and releaser != wait.process:
                 y = self.middle(last)
-                self._line(self.inner_edge(releaser), y, start, y, "release", last, "wait")
+                self._draw_line(self.inner_edge(releaser), start, y, "release", last, "wait")
 
-    def _line(
-        self, x: float, y: float, to_x: float, to_y: float, style: str, step: int, head: str
-    ) -> None:
-        d = f"M{x:.1f} {y:.1f}L{to_x:.1f} {to_y:.1f}"
+    def _draw_line(self, x: float, to_x: float, y: float, style: str, step: int, head: str) -> None:
+        d = f"M{x:.1f} {y:.1f}L{to_x:.1f} {y:.1f}"
         self.drawing.below.append(Path(d, style, step, head))
 
-    def _values(self) -> None:
+    def _draw_values(self) -> None:
         """Draw the table's value whenever it changes, with an arrow for each read and write."""
         size = self.size
         lane = self.row_lane
@@ -157,7 +152,7 @@ class _Layout(Grid):
             if number:
                 process = rows[number - 1].process
                 edge = right if self.lanes[process].inner < 0 else left
-                self._line(self.inner_edge(process), y, edge, y, "flow", number, "flow")
+                self._draw_line(self.inner_edge(process), edge, y, "flow", number, "flow")
             top = self.tops[number] + size.pad / 2
             height = len(lines) * size.font * 1.3 + size.pad
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
@@ -170,9 +165,9 @@ class _Layout(Grid):
                 y = self.middle(number)
                 sides = self.box(step["process"])
                 edge = sides[1] if self.lanes[step["process"]].inner > 0 else sides[0]
-                self._line(center, y, edge, y, "flow", number, "flow")
+                self._draw_line(center, edge, y, "flow", number, "flow")
 
-    def _cells(self) -> None:
+    def _draw_cells(self) -> None:
         size = self.size
         for number, row in enumerate(self.sheet.rows, start=1):
             for process, lines in row.lines.items():
@@ -194,7 +189,7 @@ class _Layout(Grid):
                         self.drawing.texts.append(Text(at, baseline, beside, LOCK, "end"))
                     y += height
 
-    def _locks(self) -> None:
+    def _draw_locks(self) -> None:
         for lock in self.sheet.locks:
             lane = self.lanes[lock.process]
             column = self.locked(lock.process).index(lock.on)
@@ -206,13 +201,12 @@ class _Layout(Grid):
             bar = Rect(left, top, LOCK_WIDTH, bottom - top, "lock", lock.first, title)
             self.drawing.above.append(bar)
 
-    def _verdict(self) -> None:
+    def _draw_verdict(self) -> None:
         size = self.size
         drawing = self.drawing
         kind = self.sheet.verdict.kind
         y = self.bottoms[-1] + size.pad
-        lines = self.verdict_lines()
-        if lines:
+        if lines := self.verdict_lines():
             height = drawing.height - y - 1
             width = size.width - size.gutter - 2
             drawing.above.append(Rect(size.gutter, y, width, height, f"verdict {kind}"))
@@ -221,13 +215,12 @@ class _Layout(Grid):
             drawing.texts.append(Text(size.gutter + size.pad, y + font, text, style))
             y += font * 1.3
 
-    def _conflicts(self) -> None:
+    def _draw_conflicts(self) -> None:
         for conflict in self.sheet.conflicts:
             if not conflict.source:
                 continue
-            process, other = (
-                self.sheet.steps[n - 1]["process"] for n in (conflict.source, conflict.target)
-            )
+            steps = self.sheet.steps
+            process, other = (steps[n - 1]["process"] for n in (conflict.source, conflict.target))
             y, to_y = self.middle(conflict.source), self.middle(conflict.target)
             if process == other:
                 outer = 0 if self.lanes[process].inner > 0 else 1

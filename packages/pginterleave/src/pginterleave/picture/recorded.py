@@ -118,11 +118,8 @@ def find_written_table(tokens: Tokens, start: int) -> tuple[str, int]:
 
 def find_read_tables(tokens: Tokens) -> list[str]:
     """Return the tables that a statement reads from, those of a subquery last."""
-    named = {
-        before
-        for before, keyword, after in zip(tokens, tokens[1:], tokens[2:], strict=False)
-        if keyword == "AS" and after in ("(", "MATERIALIZED")
-    }
+    triples = zip(tokens, tokens[1:], tokens[2:], strict=False)
+    named = {name for name, word, last in triples if word == "AS" and last in ("(", "MATERIALIZED")}
     depth = 0
     tables = list[tuple[int, str]]()
     for token, following in itertools.pairwise(tokens):
@@ -136,8 +133,7 @@ def find_read_tables(tokens: Tokens) -> list[str]:
 def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
     """Return the mode of the lock that a statement takes, and an advisory lock's name.
 
-    The modes are those of PostgreSQL. An UPDATE counts as one that changes no column of a unique
-    key, which would take FOR UPDATE.
+    An UPDATE counts as one that changes no column of a unique key, which would take FOR UPDATE.
     """
     words = [token if isinstance(token, str) else "" for token in tokens]
     for position, word in enumerate(words):
@@ -188,11 +184,10 @@ def find_between(tokens: Tokens, start: str, end: str) -> Tokens:
 
 def find_equalities(tokens: Tokens) -> Columns:
     """Return the columns that stand before an equals sign, with the value after it."""
+    quadruples = zip(tokens, tokens[1:], tokens[2:], [*tokens[3:], ""], strict=False)
     return {
         str(name): value.text
-        for name, sign, value, following in zip(
-            tokens, tokens[1:], tokens[2:], [*tokens[3:], ""], strict=False
-        )
+        for name, sign, value, following in quadruples
         if sign == "=" and isinstance(value, Value) and following not in OPERATORS
     }
 

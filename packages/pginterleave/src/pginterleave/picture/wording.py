@@ -9,13 +9,9 @@ Step = dict[str, Any]
 WRITES = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE"))
 MAX_VALUE_LENGTH = 24  # characters of a value
 PLAIN = {
-    "COMMIT": "commit",
-    "ROLLBACK": "rollback",
-    "SAVEPOINT": "savepoint",
     "RELEASE": "release savepoint",
     "ROLLBACK TO": "rollback to savepoint",
     "SET": "set isolation level",
-    "CLOSE": "close",
 }
 
 
@@ -32,10 +28,9 @@ class Words(NamedTuple):
 
 
 def word_steps(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
-    """Return the words for each step.
+    """Return the words for each step, with the columns that have several values in the schedule.
 
-    They name only columns that have several values in the schedule. `whole` is the whole schedule
-    if `steps` are only its first steps.
+    `whole` is the whole schedule if `steps` are only its first steps.
     """
     shown = whole or steps
     names = Names(shown)
@@ -122,9 +117,8 @@ def _word_statement(step: Step, names: Names, changing: set[str], several: bool)
         columns = [(c, v) for c, v in step["wrote"].items() if c != "id" and v is not None]
         return f"insert {_columns(dict(columns[:1]))}".strip()
     if kind == "UPDATE":
-        wrote = {c: v for c, v in step["wrote"].items() if c in changing} or (
-            {} if step["computed"] else step["wrote"]
-        )
+        changed = {c: v for c, v in step["wrote"].items() if c in changing}
+        wrote = changed or ({} if step["computed"] else step["wrote"])
         now = {c: "now" if "TIMESTAMP" in text else text for c, text in step["computed"].items()}
         return f"write {f'{name}: ' if several else ''}{_columns({**wrote, **now})}"
     if kind == "DELETE":

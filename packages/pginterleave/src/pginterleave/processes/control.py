@@ -1,7 +1,4 @@
-"""The caller's connection, which asks PostgreSQL about the sessions of the processes.
-
-Setup, the invariant and observe use the same connection. It is idle while the processes run.
-"""
+"""The caller's connection, which setup and the invariant use, too: it asks about the processes."""
 
 import contextlib
 import time
@@ -28,7 +25,7 @@ class Database(Protocol):
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
         """Run a query on the caller's connection and return its rows; connect first if needed."""
 
-    def others(self) -> dict[str, Callable[[str], list[Any]]]:
+    def others(self) -> dict[str, Callable[..., list[Any]]]:
         """Return functions that query the other databases that a process may use, by name."""
 
     def in_transaction(self) -> bool:
@@ -115,5 +112,4 @@ class Control:
     def terminate(self, pids: list[int]) -> None:
         """Terminate sessions, if PostgreSQL can be reached."""
         with contextlib.suppress(self.database.Error):
-            if pids:
-                self.ask(queries.TERMINATE, pids=pids)
+            self.ask(queries.TERMINATE, pids=pids)

@@ -3,16 +3,18 @@
 import itertools
 import re
 import time
+from dataclasses import dataclass, field
 from queue import Empty
 from types import SimpleNamespace
+from typing import Any
 
-from pginterleave.choices import victim_of
+from pginterleave.choices import victim_of, write_order
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import process_names
 from pginterleave.processes import queries
-from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control
 from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process, Stops
+from pginterleave.sql.dependent_steps import Effect, TakenStep
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
@@ -24,6 +26,36 @@ MAX_LATE_CHECK = 1.0
 NO_CHECK_SECONDS = 3600.0
 
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
+
+
+@dataclass
+class Attempt:
+    """One attempt at running a schedule: timing in PostgreSQL may discard it."""
+
+    fair: bool = True  # whether overtaking a process that waited for longer discards the attempt
+    known: int = 0  # how many steps of the schedule have been run before
+    waits: dict[int, int] = field(default_factory=dict)  # of victims: see waits_of_victims()
+    taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
+    effects: list[Effect] = field(default_factory=list)  # the expected effect of each step
+    choices: list[int] = field(default_factory=list)  # the choice that led to each step
+    other_victims: list[int] = field(default_factory=list)  # of the deadlock just closed
+    no_other_victim: bool = False  # whether no other process than the runner can be the victim
+    victim_ended: bool = False  # whether the deadlock just closed has ended its planned victim
+    undetermined: bool = False  # whether timing in PostgreSQL may have changed the result
+    limits: dict[str, None] = field(default_factory=dict)  # see Exploration
+    unexplored: dict[str, None] = field(default_factory=dict)  # see Exploration
+    discard_reason: str = ""  # why this attempt does not count
+
+    def order(self) -> str:
+        return write_order(self.choices)
+
+    def victim(self) -> int:
+        """Return the planned victim of the deadlock that the last step closes, or 0."""
+        return victim_of(self.choices[-1]) if self.choices else 0
+
+    def steps_of(self, number: int) -> list[TakenStep]:
+        taken = zip(self.taken, self.effects, strict=True)
+        return [(step, effect) for step, effect in taken if step.process == number]
 
 
 class Monitor:
@@ -155,9 +187,7 @@ class Monitor:
         self.stalled = False
         return True
 
-    def _check_deadlock(
-        self, process: Process, step: SimpleNamespace, runner: Process | None
-    ) -> None:
+    def _check_deadlock(self, process: Process, step: Any, runner: Process | None) -> None:
         """Discard the attempt if a deadlock's victim may be another process the next time."""
         # A deadlock can end before its waits are seen; the error's detail has a line for each wait.
         by_pid = {str(pid): other for other in self.processes for pid in other.pids()}
@@ -203,10 +233,9 @@ class Monitor:
                 )
 
     def deadlock_timeout(self, choice: int) -> float:
-        """Return after how many seconds of waiting the next step looks for a deadlock.
+        """Return after how many seconds of waiting the next step looks for a deadlock (0: at once).
 
         A planned victim looks late. The process that closes its deadlock does not look at all.
-        0 stands for the usual time: at once.
         """
         if victim_of(choice):
             return NO_CHECK_SECONDS

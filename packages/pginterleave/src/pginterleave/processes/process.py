@@ -1,7 +1,4 @@
-"""A process of a race: a thread that stops before each step and waits for the scheduler.
-
-`shut_down` ends all processes, and leaves no thread, session, lock or changed setting behind.
-"""
+"""A process of a race: a thread that stops before each step and waits for the scheduler."""
 
 import contextlib
 import ctypes
@@ -78,9 +75,8 @@ class Process:
     def interrupt(self) -> None:
         """End Python code that never reaches a stop; code that hangs in C cannot be ended."""
         if self.thread.is_alive() and not self.leaving:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(self.thread.ident or 0), ctypes.py_object(ProcessCancelled)
-            )
+            ident = ctypes.c_ulong(self.thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(ProcessCancelled))
 
     def sessions(self) -> list[Session]:
         """Return the session with the explored database, and those with others."""

@@ -24,9 +24,7 @@ STRANGERS = """
     WHERE other NOT IN (SELECT pid FROM pg_stat_activity)
 """  # other sessions that have sent something or have ended
 IDLE_SINCE = "SELECT pid, state_change FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
-HOLDS_ADVISORY_LOCKS = (
-    "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-)
+ADVISORY_LOCKS = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 OPEN_SESSIONS = "SELECT pid FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM unnest(%(pids)s::int[]) AS pid WHERE pid > 0"
 CANCEL = "SELECT pg_cancel_backend(%(pid)s)"

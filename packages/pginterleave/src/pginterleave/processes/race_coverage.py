@@ -23,9 +23,8 @@ NOT_REPORTED = re.compile(r"tests?|migrations|test_.*\.py|.*_test\.py|(tests|con
 ALONE_COMMENT = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
 # The names of a WITH, and of functions in the place of a table.
 NO_TABLE = re.compile(
-    r"(\w+)\s*(?:\([\w\s,\"]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\("
-    r"|\b(?:FROM|JOIN)\s+(\w+)\s*\(",
-    re.IGNORECASE,
+    r"(?i)(\w+)\s*(?:\([\w\s,\"]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\("
+    r"|\b(?:FROM|JOIN)\s+(\w+)\s*\("
 )
 PACKAGE_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"  # this package, also in a project's folder
 

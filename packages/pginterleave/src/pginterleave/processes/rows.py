@@ -1,8 +1,7 @@
 """Restores the rows of all tables, without emptying every table.
 
-PostgreSQL counts the rows that are written to each table. Each session of an exploration reports
-its counts when a schedule ends. So only tables that were written are compared, and only rows that
-differ are deleted or inserted. Sequences are restored, too.
+PostgreSQL counts the rows that are written to each table. So only tables that were written are
+compared, and only rows that differ are deleted or inserted. Sequences are restored, too.
 """
 
 from collections.abc import Callable
@@ -121,33 +120,26 @@ def watched_tables(ask: Ask) -> dict[int, WatchedTable]:
     return {row[0]: WatchedTable(*row) for row in ask(TABLES, {})}
 
 
-def refuse_without_counts(ask: Ask) -> None:
+def require_counts(ask: Ask) -> None:
     if ask("SHOW track_counts", {})[0][0] != "on":
-        raise CannotExplore(
-            "The counts of track_counts, which is off, tell which tables were written."
-        )
+        text = "The counts of track_counts, which is off, tell which tables were written."
+        raise CannotExplore(text)
 
 
 class Rows:
-    """The rows of all tables of a database at the time when the object is made.
-
-    `ask` runs queries on the caller's connection, which must not be in a transaction.
-    """
+    """The rows of all tables when the object is made; `ask` has to be outside a transaction."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        refuse_without_counts(ask)
+        require_counts(ask)
         self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
         self._is_done_at_once = self._no_triggers and not ask(ALWAYS_TRIGGERS, {})[0][0]
         self._seen = watched_tables(ask)
         self._sequences: list[str] = ask(SEQUENCES, {})[0][0]
         self._counts: dict[int, int] = {}  # of the saved rows, by the table's oid
         self._saved: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
-        parts = [
-            AS_TEXT.format(oid=oid, name=table.name)
-            for oid, table in self._seen.items()
-            if 0 < table.size <= MAX_BYTES
-        ]
+        small = [table for table in self._seen.values() if 0 < table.size <= MAX_BYTES]
+        parts = [AS_TEXT.format(oid=table.oid, name=table.name) for table in small]
         for oid, saved, count in ask(" UNION ALL ".join(parts), {}) if parts else ():
             self._counts[oid] = count
             self._saved[oid] = saved or "'{}'"
@@ -155,7 +147,6 @@ class Rows:
         self._places = self._sort_tables()
 
     def changed(self) -> bool:
-        """Return whether anything was written since the rows were saved or restored."""
         tables = watched_tables(self._ask)
         return bool(self._find_written(tables) or self._find_sequence_script())
 
@@ -207,8 +198,7 @@ class Rows:
     def _sort_tables(self) -> dict[int, int]:
         """Return the places of the tables in an order: a table comes after those it refers to.
 
-        Tables that refer to each other in a circle have no order. A role that may switch triggers
-        off needs none.
+        Tables in a circle have no order. A role that may switch triggers off needs none.
         """
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for table, other in self._ask(REFERENCES, {}):

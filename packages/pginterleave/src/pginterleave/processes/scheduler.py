@@ -24,9 +24,8 @@ from pginterleave.explorer_errors import (
 from pginterleave.formatting import process_names
 from pginterleave.options import Options
 from pginterleave.processes import race_coverage
-from pginterleave.processes.attempt import Attempt
 from pginterleave.processes.control import Control, Database
-from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Monitor
+from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.processes.process import AT_STEP, DONE, Process, Stops, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
 from pginterleave.processes.verdict import Function, Judge, Verdict
@@ -47,6 +46,12 @@ MAX_PROCESSES = 9  # a schedule is written with one digit for each step
 MAX_ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt
 MAX_FAIR_ATTEMPTS = 30  # of these, attempts in which no process may overtake another
 
+# What a call does outside of the database.
+CALLS = {
+    "program": "what the program {!r} does",
+    "socket": "what a process sends to {}",
+    "mock": "the calls of {}",
+}
 Setup = Callable[[], object]
 
 # Returns the choice of the next step. The arguments: the effects of the steps that can be taken, by
@@ -79,10 +84,8 @@ class Scheduler:
         self.control = Control(database, options)
         self.control.refuse_transaction("The exploration was started inside a transaction of")
         stops = Stops()
-        self.processes = [
-            Process(number, function, self.control, stops)
-            for number, function in enumerate(processes, start=1)
-        ]
+        numbered = enumerate(processes, start=1)
+        self.processes = [Process(n, function, self.control, stops) for n, function in numbered]
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
         self.memory = SharedMemory()
@@ -103,10 +106,8 @@ class Scheduler:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         shut_down(self.processes, self.control, error)
-        if race_coverage.recorder:
-            race_coverage.recorder.note_exploration(
-                [process.sent_lines for process in self.processes]
-            )
+        if recorder := race_coverage.recorder:
+            recorder.note_exploration([process.sent_lines for process in self.processes])
 
     def run(
         self,
@@ -170,9 +171,8 @@ class Scheduler:
 
         schedule = self.run(choose, planned=choices)
         if schedule.order != order:
-            raise ImpossibleSchedule(
-                f"{order!r} goes on after all have ended, at {schedule.order!r}."
-            )
+            end = schedule.order
+            raise ImpossibleSchedule(f"{order!r} goes on after all have ended, at {end!r}.")
         return schedule
 
     def _try(self, choose: Choose, in_turn: Sequence[int]) -> Schedule:
@@ -237,18 +237,14 @@ class Scheduler:
         if kind == "connection":
             caller = [process for process in self.processes if process.thread is thread]
             if not any(session.connecting for process in caller for session in process.sessions()):
-                catalogue.note_unobserved(
-                    f"a connection that the thread {thread.name!r} has opened"
-                )
+                what = f"a connection that the thread {thread.name!r} has opened"
+                catalogue.note_unobserved(what)
         elif kind == "program":  # it may open a session
             catalogue.note_unobserved(f"a program, {name!r}{formatting.format_calling_place()}")
-            self.judge.note_call(f"what the program {name!r} does")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
             catalogue.note_limit(f"the file {name}, which a process writes")
-        elif kind == "socket":
-            self.judge.note_call(f"what a process sends to {name}")
-        elif kind == "mock":
-            self.judge.note_call(f"the calls of {name}")
+        if kind in CALLS:
+            self.judge.note_call(CALLS[kind].format(name))
 
     def _take(self, choice: int, expected: Effect) -> None:
         process = self.processes[process_of(choice) - 1]

@@ -1,8 +1,7 @@
 """The session of a process: the base class of the adapters for psycopg and psycopg2.
 
-An adapter gives the code under test a connection that calls `step` for each statement, and
-implements the abstract methods. The driver's connection is kept for the next schedule, and reset
-to its first state after each schedule.
+An adapter gives the code under test a connection that calls `step` for each statement. The driver's
+connection is reset to its first state after each schedule, and kept for the next one.
 """
 
 import abc
@@ -138,9 +137,8 @@ class Session(abc.ABC):
         """Note a use of the driver's connection, unless it is within `sending`."""
         if self.connecting or (self._sends and threading.current_thread() is self.thread):
             return
-        self.catalogue.note_unobserved(
-            f"the driver's connection{formatting.format_calling_place()}"
-        )
+        place = formatting.format_calling_place()
+        self.catalogue.note_unobserved(f"the driver's connection{place}")
 
     def _find_open(self) -> Any:
         connection = self.current()
@@ -193,9 +191,8 @@ class Session(abc.ABC):
         self._kept = connection
         self.pid = connection.info.backend_pid
         self.pids.add(self.pid)
-        self._first_state = {
-            name: getattr(connection, name) for name in FIRST_STATE if hasattr(connection, name)
-        }
+        names = [name for name in FIRST_STATE if hasattr(connection, name)]
+        self._first_state = {name: getattr(connection, name) for name in names}
         with connection.cursor() as cursor:
             # A stop of the process may take longer than the timeouts for idle transactions.
             cursor.execute(
@@ -257,7 +254,7 @@ class Session(abc.ABC):
             with connection.cursor() as cursor:
                 holds_locks = False
                 if self._may_hold_locks:
-                    cursor.execute(queries.HOLDS_ADVISORY_LOCKS)
+                    cursor.execute(queries.ADVISORY_LOCKS)
                     holds_locks = bool(cursor.fetchone())
                 # The release of advisory locks is a step: a process may wait for them.
                 with self.step("CLOSE", "CLOSE") if holds_locks else contextlib.nullcontext():

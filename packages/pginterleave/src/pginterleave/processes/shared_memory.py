@@ -1,7 +1,6 @@
 """Memory of the project: the explorer's threads share it, and the processes of a server do not.
 
-These are caches of `functools`, and what modules, their classes and their objects hold: variables
-that are set, and containers that change.
+These are caches of `functools`, and variables and containers of modules, classes and objects.
 """
 
 import functools
@@ -59,16 +58,14 @@ class SharedMemory:
             self._samples.append(sample)
 
     def _sample_caches(self) -> list[tuple[int, ...]]:
-        """Return the hits, the misses and the size of each cache."""
         infos = (cached.cache_info() for cached in self._caches)
         return [(info.hits, info.misses, info.currsize) for info in infos]
 
     def note(self) -> None:
         """Note after a schedule what it has used."""
         self.sample()
-        for cached, (before, *samples) in zip(
-            self._caches, zip(*self._samples, strict=True), strict=True
-        ):
+        by_cache = zip(*self._samples, strict=True)
+        for cached, (before, *samples) in zip(self._caches, by_cache, strict=True):
             while samples and samples[-1] == CLEARED:  # nobody has used it since
                 samples.pop()
             if any(sample != before for sample in samples):
@@ -85,9 +82,7 @@ class SharedMemory:
             self._set_once.add(variable)
 
     def _look(self) -> dict[Variable, Seen]:
-        variables = {
-            variable: Seen(id(value), _content(value)) for variable, value in self._variables()
-        }
+        variables = {key: Seen(id(value), _content(value)) for key, value in self._variables()}
         return {("os", "environ"): Seen(0, dict(os.environ)), **variables}
 
     def _variables(self) -> Iterator[tuple[Variable, Any]]:

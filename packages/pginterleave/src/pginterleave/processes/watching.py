@@ -88,7 +88,9 @@ def _add_audit_hook() -> None:
             if isinstance(name, str) and flags & (os.O_WRONLY | os.O_RDWR):
                 _notes[-1]("file", name)
         elif event == "socket.connect":
-            _notes[-1]("socket", _address(arguments[1]))
+            address = arguments[1]  # a host and a port, or the path of a socket
+            parts = address[:2] if isinstance(address, tuple) else [address]
+            _notes[-1]("socket", ":".join(map(str, parts)))
         elif event in PROGRAMS:
             index = PROGRAMS[event]
             name = "a fork" if index is None else arguments[index]
@@ -96,7 +98,3 @@ def _add_audit_hook() -> None:
             _notes[-1]("program", name.decode() if isinstance(name, bytes) else str(name))
 
     sys.addaudithook(audit)
-
-
-def _address(address: Any) -> str:
-    return ":".join(map(str, address[:2])) if isinstance(address, tuple) else str(address)

@@ -71,12 +71,8 @@ class KnownStates:
         derived = state_graph.derive_after_independent(state, number, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
-            self.note(derived)
+            self.states[derived.trace] = derived
         return derived
-
-    def note(self, state: State) -> None:
-        """Let equivalent orders find the state."""
-        self.states[state.trace] = state
 
     def find_equal(self, state: State, number: int) -> State | None:
         """Return the state that a step leads to, if an equivalent order has led there."""

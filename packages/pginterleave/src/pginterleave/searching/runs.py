@@ -62,8 +62,7 @@ class Run:
         except NoOtherVictim:
             search.drop()
             return None
-        ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
-        ending = Ending.RAISED if schedule.raises else ending
+        ending = Ending(bool(schedule.violation) + schedule.raises)
         if search.count(violates=ending, affected_others=self.scheduler.affected_others):
             self._keep(schedule)
         return schedule
@@ -132,7 +131,6 @@ class Run:
 
 
 def count_switches(order: str) -> int:
-    """Return how often another process takes the next step."""
     return sum(first != second for first, second in itertools.pairwise(order))
 
 

@@ -1,11 +1,8 @@
 """The search over all schedules: chooses the next one. It does no I/O.
 
-Schedules with the fewest preemptions come first. So a search that a limit ends early has run all
-schedules with few preemptions, and most races need one or two. A *preemption* is a step of another
-process while the process of the last step could go on.
-
-With partial-order reduction, orders that differ only in independent steps lead to one state, and
-the steps after that state are explored once.
+Schedules with the fewest preemptions come first, as most races need one or two. A *preemption* is a
+step of another process while the process of the last step could go on. With partial-order
+reduction, the steps after a state are explored once, in whatever order independent steps led there.
 """
 
 import heapq
@@ -192,7 +189,7 @@ class Search:
         path = self.path[new:]
         if self.graph.reduces:
             for state in path:
-                self.graph.note(state)
+                self.graph.states[state.trace] = state
         if not path[-1].steps:
             self.graph.done += path[-1].share
         taken = zip(path, self.order[new:], path[1:], strict=False)

@@ -9,7 +9,7 @@ that certainly waits for a row. It leads to the same state as if it were sent af
 transaction that has locked the row.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -86,19 +86,18 @@ Follow = Callable[[State, int], State | None]  # returns the state after a step,
 
 def count(first: State) -> tuple[int, int, int]:
     """Return the numbers of all schedules, of violating ones, and of those that raise."""
-    schedules = violating = raising = 0
+    endings = Counter[int]()
     paths = {first: 1}  # the number of paths to each state of one length
     while paths:
         longer: dict[State, int] = defaultdict(int)
         for state, number in paths.items():
             if not state.steps:
-                schedules += number
-                violating += number * bool(state.violates)
-                raising += number * (state.violates == Ending.RAISED)
+                endings[state.violates] += number
             for _, after in state.taken():
                 longer[after] += number
         paths = longer
-    return schedules, violating, raising
+    raising = endings[Ending.RAISED]
+    return endings.total(), endings[Ending.VIOLATED] + raising, raising
 
 
 def shortest_violation(first: State) -> Order | None:

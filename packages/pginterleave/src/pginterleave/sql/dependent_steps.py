@@ -4,10 +4,9 @@ Two steps of two processes are independent when it makes no difference which one
 effects decide, which follow from the SQL, the catalogue and the earlier steps of the process.
 
 A claim says which rows a process has locked, and which row its next step certainly waits for. In
-READ COMMITTED, PostgreSQL looks at a row again after a wait. So a statement that waits leads to the
-same state as if it were sent after the end of the other transaction, and need not run. This holds
-for a statement about one row by a unique column, unless the other transaction gives the column's
-value to another row.
+READ COMMITTED, such a wait for one row by a unique column leads to the same state as if the
+statement were sent after the end of the other transaction, unless that gives the column's value to
+another row. So it need not run.
 """
 
 import functools
@@ -91,9 +90,8 @@ def find_effect(
     parsed = find_shape(sql) if tables else None
     selects_and_locks = parsed and parsed.kind == "SELECT" and parsed.locks
     if kind in ("INSERT", "UPDATE", "DELETE") or (selects_and_locks and statements.locks_only(sql)):
-        plain = statements.calls_only_pure(sql) and not statements.uses(
-            sql, special | special_writes
-        )
+        names = special | special_writes
+        plain = statements.calls_only_pure(sql) and not statements.uses(sql, names)
         return Effect("write", *footprint) if plain and not (commits or serializable) else GLOBAL
     if statements.SETS_ISOLATION.fullmatch(sql):
         return LOCAL  # the snapshot is taken by the first query, not here
@@ -104,9 +102,8 @@ def find_effect(
     ends = kind in ENDS and sql.strip(" ;\n").upper() == kind != "CLOSE"
     effects = [effect for _, effect in steps_of_open_transaction(earlier)]
     if ends and tables and not serializable and GLOBAL not in effects:
-        return Effect(
-            "end", (), tuple(sorted({rows for effect in effects for rows in effect.writes}))
-        )
+        writes = {rows for effect in effects for rows in effect.writes}
+        return Effect("end", (), tuple(sorted(writes)))
     return GLOBAL
 
 
@@ -115,11 +112,8 @@ def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
     with_savepoints = [other for other in earlier if "SAVEPOINT" in other.sql.upper()]
     if any(statements.may_be_several(other.sql) for other in with_savepoints):
         return False  # the savepoints are not known
-    savepoints = [
-        statements.savepoint_name(other.sql)
-        for other in with_savepoints
-        if other.kind == "SAVEPOINT"
-    ]
+    set_by = [other.sql for other in with_savepoints if other.kind == "SAVEPOINT"]
+    savepoints = [*map(statements.savepoint_name, set_by)]
     if not savepoints:
         return sql == "ROLLBACK"
     if kind != "ROLLBACK TO":

@@ -12,6 +12,7 @@ from pginterleave.sql.rows_touched import Tables
 from pginterleave.sql.timeouts import timeouts_set
 from pginterleave.steps import Step
 
+Steps = list[tuple[int, str, str]]  # the process, the kind and the SQL of each
 # Not every order of the times at which transactions began is explored.
 CLOCK_LIMIT = "which transaction began first, as their clocks tell"
 
@@ -52,9 +53,8 @@ class Catalogue:
             return
         self.tables.learn(ask)
         rows = list(ask(catalogue_queries.SPECIAL_NAMES))
-        self._functions = {
-            name: _split_name(name) for name, kind, _ in sorted(rows) if kind == "function"
-        }
+        functions = sorted(name for name, kind, _ in rows if kind == "function")
+        self._functions = {name: _split_name(name) for name in functions}
         self._event_triggers = [name for _, kind, name in rows if kind == "event trigger"]
         hidden = ask(catalogue_queries.HIDDEN_CALLS)
         self._hidden = [HiddenCall(_split_name(row[0]), *row) for row in hidden]
@@ -122,9 +122,8 @@ class Catalogue:
                 if cascades or call.kind == "trigger":
                     self.note_limit(f"the trigger {call.called} is part of the step that fires it")
             else:
-                self.note_limit(
-                    f"the {call.kind} {call.called} is part of the step that uses {call.name}"
-                )
+                what = f"the {call.kind} {call.called} is part of the step that uses {call.name}"
+                self.note_limit(what)
         if clock:
             self.note_limit(CLOCK_LIMIT)
 
@@ -137,7 +136,6 @@ class Catalogue:
             self.unseen_commits[_shorten(sql)] = None
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
-        """Note what a statement has locked, and whether others lock it in another order."""
         self.limits |= dict.fromkeys(self._orders.note(sql, rows, process))
 
     def note_schedule(
@@ -155,12 +153,12 @@ class Catalogue:
         if snapshots or any("isolation" in statements.words(sql) for *_, sql in steps):
             self._note_refusals(steps)
 
-    def _note_gaps(self, steps: Sequence[tuple[int, str, str]]) -> None:
+    def _note_gaps(self, steps: Steps) -> None:
         """Note the statements that two commits of others can separate from their locks.
 
         Both commits come between the snapshot of the statement and its locks. One such commit is
         explored: the other transaction is open when the statement takes its snapshot, and the
-        statement then waits for it. `steps` are the process, the kind and the SQL of each.
+        statement then waits for it.
         """
         transactions = _list_transactions(steps)
         for process, _, sql in steps:
@@ -177,7 +175,7 @@ class Catalogue:
                         + _shorten(sql)
                     )
 
-    def _note_refusals(self, steps: Sequence[tuple[int, str, str]]) -> None:
+    def _note_refusals(self, steps: Steps) -> None:
         """Note the statements that choose unlocked rows, where one snapshot serves a transaction.
 
         Another process may commit between the snapshot and the locks of the statement. PostgreSQL
@@ -200,9 +198,7 @@ class Catalogue:
         self.unobserved[what] = None
 
 
-def _list_transactions(
-    steps: Sequence[tuple[int, str, str]],
-) -> list[tuple[int, int, frozenset[str]]]:
+def _list_transactions(steps: Steps) -> list[tuple[int, int, frozenset[str]]]:
     """Return the process, the last step and the locked tables of each transaction."""
     transactions = []
     tables: dict[int, frozenset[str]] = defaultdict(frozenset)  # by process

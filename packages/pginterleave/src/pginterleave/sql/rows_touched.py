@@ -259,11 +259,8 @@ class Tables:
         if parsed is None or parsed.table != row.table:
             return False
         kind = self._tables[row.table].unique[row.column]
-        return all(
-            constant is not None and _normalize(constant.value(params), kind) == row.value
-            for column, constant in parsed.assigned
-            if column == row.column
-        )
+        assigned = [constant for column, constant in parsed.assigned if column == row.column]
+        return all(new and _normalize(new.value(params), kind) == row.value for new in assigned)
 
     def assigns(self, sql: str, row: RowSet) -> bool:
         """Whether a statement sets the unique column of a row."""

@@ -1,8 +1,7 @@
 """Which row a simple statement is about, from its text alone: `… WHERE id = %s`.
 
 A statement with a shape reads and locks rows of one table, and only rows that meet all its
-conditions. Other statements have no shape, such as those with a join, a subquery, a comment or a
-cast.
+conditions. A statement with a join, a subquery, a comment or a cast has no shape.
 """
 
 import functools
@@ -40,6 +39,9 @@ class Constant:
             return None
 
 
+Equal = tuple[tuple[str, Constant], ...]  # columns, each with a constant
+
+
 @dataclass(frozen=True)
 class Shape:
     """A statement about rows of one table.
@@ -51,7 +53,7 @@ class Shape:
 
     kind: str
     table: str
-    equal: tuple[tuple[str, Constant], ...] = ()
+    equal: Equal = ()
     exact: bool = False
     assigned: tuple[tuple[str, Constant | None], ...] = ()
     locks: bool = True
@@ -98,10 +100,9 @@ def _tokenize(sql: str) -> Iterator[_Token]:
         elif kind == "param":
             yield _Token(kind, text, Constant(param=params if text == "%s" else text[2:-2]))
             params += 1
-        elif kind == "text":
-            yield _Token(kind, text, Constant(text[1:-1].replace("''", "'")))
-        elif kind == "number":
-            yield _Token(kind, text, Constant(text))
+        elif kind in ("text", "number"):
+            value = text[1:-1].replace("''", "'") if kind == "text" else text
+            yield _Token(kind, text, Constant(value))
         else:
             yield _Token(kind, text.lower())
 
@@ -160,9 +161,7 @@ def _split_table(tokens: Tokens) -> tuple[str, Tokens]:
     return tokens[end - 1].text, tokens[end:]
 
 
-def _find_equal(
-    table: str, alias: Tokens, rest: Tokens
-) -> tuple[tuple[tuple[str, Constant], ...], bool]:
+def _find_equal(table: str, alias: Tokens, rest: Tokens) -> tuple[Equal, bool]:
     """Return the columns that WHERE compares with a constant, and whether there is only one."""
     names = [token.text for token in alias if token.text != "as"] or [table]
     if len(names) > 1 or not all(token.is_name() for token in alias):

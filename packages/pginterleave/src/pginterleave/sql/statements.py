@@ -35,6 +35,7 @@ WITHOUT_COMMIT = {"", "ROLLBACK TO"} | _names(
 )
 DEFINITIONS = _names("CREATE ALTER DROP GRANT REVOKE COMMENT SECURITY IMPORT REFRESH REINDEX")
 CONTROL = _names("BEGIN START COMMIT END ROLLBACK SAVEPOINT RELEASE SET")
+WRITES = _names("insert update delete merge copy truncate execute into")
 # Functions of PostgreSQL that read nothing but their arguments.
 PURE = _names(
     """
@@ -56,15 +57,13 @@ NOT_TRANSACTIONAL = _names(
     pg_try_advisory_lock pg_try_advisory_lock_shared set_config current_setting pg_sleep
     pg_backend_pid random version pg_cancel_backend pg_terminate_backend pg_blocking_pids
     generate_series gen_random_uuid clock_timestamp statement_timestamp transaction_timestamp
-    now age
-    hashtext hashtextextended pg_typeof pg_notify current_database current_schema
+    now age hashtext hashtextextended pg_typeof pg_notify current_database current_schema
     """
 )
 
 
-_COMMENTS = r"(?:--[^\n\r]*[\n\r]|[\s(;])*"
 _ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
-_STATEMENT = re.compile(_COMMENTS + r"(rollback\s+to|\w+)", re.IGNORECASE | re.DOTALL)
+_STATEMENT = re.compile(r"(?is)(?:--[^\n\r]*[\n\r]|[\s(;])*(rollback\s+to|\w+)")
 _SEVERAL = re.compile(r";\s*\S")
 SETS_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
@@ -82,28 +81,23 @@ _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 # Statements that leave a custom setting or notifications: no reset of a session removes these.
-MARKS_SESSION = re.compile(
-    r"\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)", re.IGNORECASE
-)
+MARKS_SESSION = re.compile(r"(?i)\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)")
 # Texts that PostgreSQL reads as a time of its clock. A text with escapes may be one of them.
 _CLOCK_TEXTS = re.compile(
-    r"(?:(?<![a-z])|\\\w{0,3})(?:now|today|tomorrow|yesterday)(?![a-z])"
-    r"|(?<!\w)e'(?:[^'\\]|'')*\\",
-    re.IGNORECASE,
+    r"(?i)(?:(?<![a-z])|\\\w{0,3})(?:now|today|tomorrow|yesterday)(?![a-z])"
+    r"|(?<!\w)e'(?:[^'\\]|'')*\\"
 )
 # A comparison with the time of day: the statement does not return the time itself.
 _CLOCK = r"(?:clock|statement)_timestamp\s*\(\s*\)"
 _COMPARED_CLOCK = re.compile(
-    rf"(?<![-+*/<>=~!@#%^&|`?])[<>]=?\s*(?:{_CLOCK}|\(\s*{_CLOCK}\s*\))"
-    r"(?=\s*(?:\)|$|(?:and|or|then|limit)\b))",
-    re.IGNORECASE,
+    rf"(?i)(?<![-+*/<>=~!@#%^&|`?])[<>]=?\s*(?:{_CLOCK}|\(\s*{_CLOCK}\s*\))"
+    r"(?=\s*(?:\)|$|(?:and|or|then|limit)\b))"
 )
 _WITH_HOLD = re.compile(r"\bWITH\s+HOLD\b", re.IGNORECASE)
 # Statements that PostgreSQL refuses, or may refuse, in a transaction.
 _OUTSIDE_TRANSACTIONS = re.compile(
-    r"\s*((CALL|DO|VACUUM|CLUSTER|REINDEX)\b|(CREATE|ALTER|DROP)\b("
-    r".*\bCONCURRENTLY\b|\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b))",
-    re.IGNORECASE | re.DOTALL,
+    r"(?is)\s*((CALL|DO|VACUUM|CLUSTER|REINDEX)\b|(CREATE|ALTER|DROP)\b("
+    r".*\bCONCURRENTLY\b|\s+(DATABASE|TABLESPACE|SYSTEM|SUBSCRIPTION)\b))"
 )
 
 
@@ -147,21 +141,16 @@ def has_clock_text(text: str) -> bool:
 
 
 def compares_with_clock(sql: str) -> bool:
-    """Whether SQL compares something with clock_timestamp() or statement_timestamp()."""
     return bool(_COMPARED_CLOCK.search(without_constants(sql)))
 
 
 def reads_transaction_clock(sql: str) -> bool:
-    """Whether SQL reads the time at which the transaction began."""
     return has_clock_text(sql) or not words(sql).isdisjoint(TRANSACTION_CLOCKS)
 
 
 def writes(sql: str) -> bool:
     """Whether SQL may write rows, judged by its keywords."""
-    written = words(_ROW_LOCK.sub(" ", sql.lower()))
-    return not written.isdisjoint(
-        ("insert", "update", "delete", "merge", "copy", "truncate", "execute", "into")
-    )
+    return not WRITES.isdisjoint(words(_ROW_LOCK.sub(" ", sql.lower())))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -236,9 +225,8 @@ def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = 
     several = parts(sql)
     if any(map(_OUTSIDE_TRANSACTIONS.match, several)):
         return True
-    return not (single and len(several) < 2) and any(
-        commits_separately(part, special) for part in several
-    )
+    commits = any(commits_separately(part, special) for part in several)
+    return commits and not (single and len(several) < 2)
 
 
 @functools.lru_cache(maxsize=1024)
