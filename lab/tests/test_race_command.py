@@ -1,5 +1,6 @@
 """`manage.py race` and `manage.py strategies`: what they print, and how they end."""
 
+import json
 import re
 from io import StringIO
 
@@ -14,12 +15,15 @@ from shorturl.models import ShortUrl
 pytestmark = pytest.mark.usefixtures("in_this_database")
 
 
-def test_list_prints_the_counts_in_two_forms() -> None:
+def test_list_prints_the_counts_in_three_forms() -> None:
     text, markdown = run_race("list"), run_race("list", "--markdown", "--processes", "3")
     assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
     assert re.search(r"^on_conflict +✓ 0 / 1 +✓ 0 / 4 ", text, re.MULTILINE)
     assert "\n| advisory_lock | … | 0 / 31,770 |\n" in markdown
     assert "| f_expression | 0 / 636 | 0 / 212 | **306 / 312** |" in markdown
+    cells = json.loads(run_race("list", "--json"))
+    cell = {"race": "toctou", "strategy": "naive", "violating": 4, "schedules": 4, "refused": 4}
+    assert cell in cells
 
 
 def test_explore_says_when_it_was_truncated() -> None:

@@ -1,5 +1,6 @@
 """`manage.py race`: list, show, explore and record races."""
 
+import json
 from argparse import ArgumentTypeError
 from shutil import get_terminal_size
 from typing import Any
@@ -47,7 +48,9 @@ class Command(BaseCommand):
         listing.add_argument(
             "--processes", type=parse_positive, help="default: the race's smallest"
         )
-        listing.add_argument("--markdown", action="store_true", help="tables for a document")
+        form = listing.add_mutually_exclusive_group()
+        form.add_argument("--json", action="store_true", help="a list of the cells")
+        form.add_argument("--markdown", action="store_true", help="tables for a document")
         show = actions.add_parser("show", help="draw one schedule, step by step")
         show.add_argument("race", type=find_race)
         show.add_argument("strategy")
@@ -77,6 +80,11 @@ class Command(BaseCommand):
     def _list(self, *, processes: int | None, **options: Any) -> None:
         """Write the table of each operation that has races with this number of processes."""
         operations = [tables.make_operation_table(name, processes) for name in OPERATIONS]
+        if options["json"]:
+            table_rows = [cells for operation in operations for _, cells in operation.rows]
+            counts = [_convert_to_json(cell) for cells in table_rows for cell in cells if cell]
+            self.stdout.write(json.dumps(counts, indent=1))
+            return
         format_table = format_markdown if options["markdown"] else format_aligned
         format_cell = _format_bold if options["markdown"] else _format_marked
         for title, columns, rows in operations:
@@ -167,6 +175,14 @@ class Command(BaseCommand):
         """Write the note of a strategy, if it has one."""
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
+
+
+def _convert_to_json(cell: CountedCell) -> dict[str, Any]:
+    """Return the names and the counts of a cell; unknown counts are null."""
+    counts = {"violating": None, "schedules": None, "refused": None}
+    if cell.count and not cell.count.truncated:
+        counts = {name: getattr(cell.count, name) for name in counts}
+    return {"race": cell.cell.race.name, "strategy": cell.cell.strategy.name, **counts}
 
 
 def _format_bold(cell: CountedCell | None) -> str:
