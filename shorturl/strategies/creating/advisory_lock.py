@@ -13,9 +13,7 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
-    """Take an advisory lock on the candidate key, check that the key is free, then insert it.
-
-    The key need not exist yet. Its lock ends with the transaction.
+    """Lock the candidate key by name, check that it is free, then insert it.
 
     SQL:
         BEGIN
@@ -26,8 +24,8 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
 
     Why nothing can go wrong: two processes that draw the same key queue for its lock, and the
     second one checks the key only after the first one has committed. Two keys with the same hash
-    queue needlessly. An INSERT that does not take the lock can still insert the key first, and then
-    the unique constraint raises IntegrityError. So every create has to take the lock.
+    queue needlessly. Every create has to take the lock: an INSERT without it can still be first,
+    and then the unique constraint raises IntegrityError.
 
     What it costs: five round trips. Inside a caller's transaction each lock is held until that
     transaction ends, and two callers that create two links each can deadlock.

@@ -12,18 +12,15 @@ SHOWS = "look before you leap: time of check to time of use"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Look for a free key, then insert it.
 
-    Raises IntegrityError when another process inserts the key first.
-
     SQL:
         SELECT 1 FROM shorturl_shorturl WHERE key = … LIMIT 1
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
 
     What goes wrong: time of check to time of use. Two processes find the same key free, both insert
-    it, and the second INSERT fails.
+    it, and the second INSERT raises IntegrityError.
 
-    What it costs: two statements, and one more for each key that exists.
-
-    When to use it: never for safety. A check in advance only allows a friendlier message.
+    What it costs: two statements, and one more for each key that exists. Use it only to say in
+    advance, more kindly, that a key is taken.
     """
     for key in keys:
         if not ShortUrl.objects.filter(key=key).exists():

@@ -24,10 +24,8 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     TransactionManagementError. In autocommit nothing goes wrong: the unique constraint decides, and
     each INSERT is a separate transaction.
 
-    What it costs: one statement, and one more for each collision. Each collision leaves a dead row
-    behind and uses up a transaction id.
-
-    When to use it: never; `savepoint` is two lines longer and right everywhere.
+    What it costs: one statement, and one more for each collision, which leaves a dead row behind
+    and uses up a transaction id. Use `savepoint`, which is two lines longer and right everywhere.
     """
     for key in keys:
         try:

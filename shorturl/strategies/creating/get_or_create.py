@@ -10,26 +10,20 @@ SHOWS = "Django's idiom without a look at `created`: another user's link, silent
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Get the short URL of the first candidate key, or create it.
 
-    When another process inserts the key in between, Django catches the violation and looks the key
-    up again.
-
     SQL:
         SELECT … FROM shorturl_shorturl WHERE key = … LIMIT 21
         BEGIN, or SAVEPOINT …
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         COMMIT, or RELEASE SAVEPOINT …
 
-    What goes wrong: it never fails. A process that draws a taken key gets the existing link: its
-    user is given another user's short URL, and the requested target is dropped, even without
-    concurrency.
-
-    The fix is to check `created`, which this code ignores, and to try the next key when it is
-    False. That is right inside a caller's transaction too, because Django sets a savepoint.
+    What goes wrong: it never fails, even when another process inserts the key in between. A process
+    that draws a taken key gets the existing link: its user is given another user's short URL, and
+    the requested target is dropped, even without concurrency. The fix is to check `created`, which
+    this code ignores, and to try the next key when it is False.
 
     What it costs: one statement when the row exists, four when it does not.
 
     When to use it: where an existing row is as good as a new one, such as a tag found by its name.
-    For a random key it never is.
     """
     key = next(iter(keys))
     short_url, _created = ShortUrl.objects.get_or_create(

@@ -11,18 +11,14 @@ SHOWS = "ignores collisions"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert the first candidate key.
 
-    Raises IntegrityError when the key is taken.
-
     SQL:
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
 
     What goes wrong: random keys collide, the more often the fuller the key space is. With a million
-    links and five characters, one create in 916 fails. The unique constraint keeps the data
-    correct, and the user gets an error page.
+    links and five characters, one create in 916 raises IntegrityError. The unique constraint keeps
+    the data correct, and the user gets an error page.
 
     What it costs: one statement.
-
-    When to use it: never.
     """
     key = next(iter(keys))
     return ShortUrl.objects.create(key=key, target_url=target_url, **values)

@@ -38,10 +38,9 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
 
     Why nothing can go wrong: check and use are one statement. It waits for another session's
     uncommitted insert of the same key. A collision raises no error, so it does not abort a caller's
-    transaction. Only a conflict on `key` is skipped; any other violation is raised. Two cases
-    remain for the caller. Under REPEATABLE READ a key that was taken since the snapshot is a
-    serialization failure. Two transactions that each insert the same two keys in opposite orders
-    can deadlock, as with every INSERT.
+    transaction. Any other violation is raised. Two cases remain for the caller: under REPEATABLE
+    READ a key that was taken since the snapshot is a serialization failure, and two transactions
+    that each insert the same two keys in opposite orders can deadlock, as with every INSERT.
 
     What it costs: one statement, and one more for each collision. A collision leaves no dead row
     and uses up one value of the id's sequence and few transaction ids (31 for 1,000 collisions).
@@ -51,8 +50,7 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     `default` and `auto_now_add` do not apply. So every NOT NULL column needs a `db_default`, or a
     place in DEFAULTS and a value from the caller, such as id=uuid4().
 
-    When to use it: by default. It bypasses save() and its signals; where those matter, use
-    `savepoint`.
+    When to use it: by default, but with `savepoint` where save() or its signals matter.
     """
     given = [values.get(name, default) for name, default in DEFAULTS.items()]
     for key in keys:

@@ -12,17 +12,12 @@ from shorturl.models import ShortUrl
 VERDICT = "right"
 SHOWS = "no collision by construction: a sequence, shuffled"
 
-COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 COMMA = sql.SQL(", ")
-NAMES = {
-    "table": sql.Identifier(ShortUrl._meta.db_table),
-    "columns": COMMA.join(map(sql.Identifier, COLUMNS)),
-}
 NEXT_ID = "SELECT nextval(pg_get_serial_sequence(%s, 'id'))"
 INSERT = sql.SQL("""
     INSERT INTO {table} ({given}) VALUES ({places})
     ON CONFLICT (key) DO NOTHING
-    RETURNING {columns}
+    RETURNING *
 """)
 SHUFFLED = Sqids(alphabet=ALPHABET, min_length=7)
 
@@ -37,10 +32,9 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     different numbers make different keys. Only a key that was not made from the sequence, such as a
     custom one, can already be taken. ON CONFLICT skips it, and the next number is tried.
 
-    What it costs: two statements, however full the key space is. The keys have at least seven
-    characters, whatever length the service is set to. The keys are shuffled, not secret: anyone who
-    knows the alphabet can compute how many links there are, how many were made between two keys,
-    and which keys come before and after one.
+    What it costs: two statements, however full the key space is, and keys of at least seven
+    characters. They are shuffled, not secret: anyone who knows the alphabet can compute how many
+    links there are, and which keys come before and after one.
 
     What your model needs: an integer primary key with a sequence, and what `on_conflict` needs.
 
@@ -48,16 +42,20 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """
     given = ["id", "key", "target_url", *values]
     places = COMMA.join([sql.Placeholder()] * len(given))
-    insert = INSERT.format(**NAMES, given=COMMA.join(map(sql.Identifier, given)), places=places)
+    insert = INSERT.format(
+        table=sql.Identifier(ShortUrl._meta.db_table),
+        given=COMMA.join(map(sql.Identifier, given)),
+        places=places,
+    )
     tried = []
     for _ in range(ATTEMPTS_PER_LENGTH):
         with connection.cursor() as cursor:
             cursor.execute(NEXT_ID, [ShortUrl._meta.db_table])
             (number,) = cursor.fetchone()
-            key = SHUFFLED.encode([number])
-            if not is_reserved(key):
-                cursor.execute(insert, [number, key, target_url, *values.values()])
-                if row := cursor.fetchone():
-                    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+        key = SHUFFLED.encode([number])
+        if not is_reserved(key):
+            row = [number, key, target_url, *values.values()]
+            for link in ShortUrl.objects.raw(insert, row):  # one, or none
+                return link
         tried.append(key)
     raise KeySpaceExhausted(tried)

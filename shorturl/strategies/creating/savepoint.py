@@ -15,15 +15,10 @@ SHOWS = "retry on IntegrityError, each attempt in its own atomic block"
 def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     """Insert inside a savepoint, and try the next key when the database refuses this one.
 
-    SQL, in autocommit:
+    SQL, in autocommit; inside a caller's atomic() the first and the last line are a SAVEPOINT:
         BEGIN
         INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
         COMMIT, or ROLLBACK and the next key
-
-    SQL, inside a caller's atomic():
-        SAVEPOINT …
-        INSERT INTO shorturl_shorturl (key, target_url, …) VALUES (…) RETURNING id, …
-        RELEASE SAVEPOINT …, or ROLLBACK TO SAVEPOINT … and the next key
 
     Why nothing can go wrong: the unique constraint decides which process gets the key. A refused
     INSERT rolls back only its own block, so the caller's transaction stays usable.

@@ -29,9 +29,9 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     Why nothing can go wrong: EXCLUSIVE MODE conflicts with every INSERT, UPDATE and DELETE, so
     nothing changes between check and use. Plain reads do not wait.
 
-    What it costs: one create at a time. No hit is counted meanwhile, because counting is an UPDATE
-    of the same table. Inside a caller's transaction the lock is held until that transaction ends.
-    Two callers that have each written to the table before deadlock over the lock.
+    What it costs: one create at a time, and meanwhile no hit is counted. Inside a caller's
+    transaction the lock is held until that transaction ends, and two callers that have each written
+    to the table before deadlock over it.
 
     When to use it: for a rare job during which the table must not change, never in a request.
     """

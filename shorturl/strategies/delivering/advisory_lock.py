@@ -12,7 +12,7 @@ LINKS = 10  # tried one after the other
 
 
 def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
-    """Try to lock the links that have events, look again, send the oldest event, delete it.
+    """Lock a link that has events by name, read again, send the link's oldest event, delete it.
 
     Returns False when no link has a due event, or when the locks of the first ten are not free.
 

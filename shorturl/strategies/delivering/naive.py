@@ -21,8 +21,6 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     without a crash.
 
     What it costs: three round trips, and events delivered twice.
-
-    When to use it: never.
     """
     event = LinkEvent.objects.due(subscription_id).order_by("id").first()
     if event is None:

@@ -18,14 +18,13 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
         DELETE FROM shorturl_linkevent WHERE id IN (…)
         COMMIT
 
-    Why nothing can go wrong: only the worker that has the row lock sends the event. A killed
-    worker's lock ends with its session, and the event is still there. SKIP LOCKED alone would send
-    a link's second event while another worker sends the first. The NOT EXISTS prevents that: an
-    event is due only when all older ones of its link are deleted.
+    Why nothing can go wrong: as in `select_for_update`, only the worker that has the row lock sends
+    the event. SKIP LOCKED alone would send a link's second event while another worker sends the
+    first. The NOT EXISTS prevents that: an event is due only when all older ones of its link are
+    deleted.
 
-    What it costs: a transaction is open as long as the receiver takes, which keeps a connection and
-    holds up VACUUM. idle_in_transaction_session_timeout ends it when the receiver takes longer;
-    then the event is sent again.
+    What it costs: a transaction that is open as long as the receiver takes. It is ended by
+    idle_in_transaction_session_timeout when the receiver takes longer, and the event is sent again.
 
     When to use it: where a job is short, or does all its work in the database.
     """

@@ -27,10 +27,9 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
     """Claim an event for a minute in one statement, send it, delete it.
 
     Why nothing can go wrong: the subquery locks the row and checks its newest version, so no two
-    workers claim the same event. The event stays until it is sent, and while it stays, the link's
-    next event is not due. When a worker is killed, its claim ends by the clock, and another worker
-    sends the event. A worker that hangs for longer can cause a second delivery, which receivers
-    have to expect anyway.
+    workers claim the same event. While the event is there, the link's next event is not due. When a
+    worker is killed, its claim ends by the clock, and another worker sends the event. A worker that
+    hangs for longer can cause a second delivery, which receivers have to expect anyway.
 
     What it costs: two round trips, and one row version for the claim. No transaction is open while
     the receiver takes its time. After a crash an event waits until its claim ends.

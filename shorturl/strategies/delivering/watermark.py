@@ -20,12 +20,10 @@ def deliver(subscription_id: int, send: Callable[[LinkEvent], object]) -> bool:
 
     What goes wrong: ids are assigned in order, but their rows are committed in any order. An event
     with a smaller id that is committed after the second statement is deleted without being sent.
-    Keeping the largest id for the next time instead of deleting rows does not help: the next time
-    never reads such a row. And two workers at once both send all events.
+    Keeping the largest id for the next time instead of deleting rows does not help, and neither
+    does a timestamp. And two workers at once both send all events.
 
     What it costs: three round trips for many events, and lost events.
-
-    When to use it: never. A timestamp instead of the id is wrong for the same reason.
     """
     events = LinkEvent.objects.filter(subscription_id=subscription_id)
     last = events.aggregate(last=Max("id"))["last"]

@@ -15,7 +15,7 @@ TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
 def answer(
     caller: str, key: str, fingerprint: str, *, work: Callable[[], dict[str, Any]]
 ) -> IdempotencyRecord:
-    """Take an advisory lock on the key, and look up, work and store in one transaction.
+    """Lock the key by name, and look up, work and store in one transaction.
 
     Raises InFlight when another request holds the lock.
 

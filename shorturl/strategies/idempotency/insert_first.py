@@ -28,11 +28,10 @@ def answer(
         UPDATE shorturl_idempotencyrecord SET …
         COMMIT
 
-    Why nothing can go wrong: the unique constraint lets one process insert the key. The other ones
-    wait until it has committed the work and its answer, and then find the answer. When the process
-    is killed, PostgreSQL rolls all of it back, and one of the waiting processes does the work. With
-    three transactions instead of one, a process killed after the first of them would leave a key
-    that stays in progress for ever.
+    Why nothing can go wrong: the unique constraint lets one process insert the key. The others wait
+    until it has committed the work and its answer, and then find the answer. When the process is
+    killed, PostgreSQL rolls all of it back. With three transactions instead of one, a process
+    killed after the first of them would leave a key that stays in progress for ever.
 
     What it costs: seven round trips and the work. A repeated request holds a connection until the
     first one ends, or until lock_timeout.

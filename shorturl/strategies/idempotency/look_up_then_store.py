@@ -17,14 +17,11 @@ def answer(
         … the work's own
         INSERT INTO shorturl_idempotencyrecord …
 
-    What goes wrong: a client repeats a request because the first answer did not arrive, often while
-    the first request is still in progress. Both look the key up, neither finds an answer, and the
-    work is done twice. It is also done twice when the process is killed between the work and the
-    INSERT, which is the very case that the key is meant for.
+    What goes wrong: a client repeats a request because no answer arrived, often while the first
+    request is still in progress. Both look the key up, neither finds an answer, and the work is
+    done twice. It is also done twice when the process is killed between the work and the INSERT.
 
     What it costs: one statement when there is an answer, two and the work when there is none.
-
-    When to use it: never.
     """
     record = IdempotencyRecord.objects.filter(caller=caller, key=key).first()
     return record or IdempotencyRecord.objects.create(

@@ -67,9 +67,8 @@ def record(key: str, visit: Visit, *, keep: bool = True) -> ShortUrl:
     link with a limit. Without `keep` only the hit is counted.
 
     Why nothing can go wrong: one statement adds as many visits as hits, or nothing, as in `upsert`.
-    Statements of one link wait for its row lock. The INSERT conflicts with no other row. The
-    roll-up deletes and adds in one statement, so each visit is counted once (see `batches` of
-    rolling_up).
+    Statements of one link wait for its row lock, and the INSERT conflicts with no other row. The
+    roll-up deletes and adds in one statement, so each visit is counted once.
 
     What it costs: one round trip, and two written rows for many visits. Until the next roll-up
     there is a row for each statement, and a link's page reads all of them.
@@ -89,9 +88,9 @@ def count_one(
 ) -> Row | None:
     """Count and record several visits to one key in one statement, as record() does with one.
 
-    It returns the columns of the link, with the number of the last hit. It returns None, and
-    records nothing, when no live short URL has the key, when fewer uses than visits are left, or
-    when the link has a limit and a bot is among the visits.
+    Returns the columns of the link, with the number of the last hit. Returns None, and records
+    nothing, when no live short URL has the key, when fewer uses than visits are left, or when the
+    link has a limit and a bot is among the visits.
     """
     cursor.execute(COUNT_KEY, key_values(key, visits, keep=keep))
     row: Row | None = cursor.fetchone()
@@ -103,12 +102,9 @@ def count(
 ) -> dict[str, Row]:
     """Count and record visits to several keys in one statement, which waits for no link.
 
-    It returns the columns of each counted link by its key, with the number of the last hit. A key
-    is missing in the result when count_one() would not count it, or when another transaction has
-    locked its row. For these call count_one(), which waits for the row.
-
-    It inserts a row of visits for each counted key. The JSON has an array of visits for each key,
-    in the order of the keys.
+    Returns the columns of each counted link by its key, with the number of the last hit. A key is
+    missing when count_one() would not count it, or when another transaction has locked its row. For
+    these call count_one(), which waits.
 
     Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
     deadlock. The UPDATE changes only rows that it has locked, and the same statement inserts their

@@ -1,4 +1,3 @@
-from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LIVE, HourlyVisits, ShortUrl, Visit
@@ -6,23 +5,21 @@ from shorturl.models import LIVE, HourlyVisits, ShortUrl, Visit
 VERDICT = "right"
 SHOWS = "UPDATE and upsert in one statement, a data-modifying WITH"
 
-COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 COUNT = sql.SQL("""
     WITH followed AS (
         UPDATE {links} SET hits = hits + 1
         WHERE key = %s AND {live}
-        RETURNING {columns}
+        RETURNING *
     ), recorded AS (
         INSERT INTO {hours} AS counts (key, hour, people, bots)
         SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), %s, %s FROM followed
         ON CONFLICT (key, hour) DO UPDATE
         SET people = counts.people + excluded.people, bots = counts.bots + excluded.bots
     )
-    SELECT {columns} FROM followed
+    SELECT * FROM followed
 """).format(
     links=sql.Identifier(ShortUrl._meta.db_table),
     hours=sql.Identifier(HourlyVisits._meta.db_table),
-    columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
     live=LIVE,
 )
 
@@ -40,9 +37,7 @@ def record(key: str, visit: Visit) -> ShortUrl:
 
     When to use it: where only the number of visits is wanted, and no caller combines hits.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(COUNT, [key, int(not visit.is_bot), int(visit.is_bot)])
-        row = cursor.fetchone()
-    if row is None:
+    links = list(ShortUrl.objects.raw(COUNT, [key, int(not visit.is_bot), int(visit.is_bot)]))
+    if not links:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
-    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+    return links[0]

@@ -9,7 +9,7 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
 def resolve(key: str) -> ShortUrl:
-    """Take an advisory lock on the key, read the counter, add one, write it back.
+    """Lock the key by name, read the counter, add one, write it back.
 
     SQL:
         BEGIN
@@ -19,9 +19,9 @@ def resolve(key: str) -> ShortUrl:
         COMMIT
 
     What goes wrong: between processes that count, nothing. Only one process at a time holds the
-    key's lock, and the next one reads the row only after the first one has committed. But the lock
-    is only advisory: statements that do not take it do not wait. When one of them makes the link
-    expire between the read and the write, the hit is counted nevertheless.
+    key's lock, and the next one reads the row only after the first one has committed. But
+    statements that do not take the lock do not wait. When one of them makes the link expire between
+    the read and the write, the hit is counted nevertheless.
 
     What it costs: five round trips. During most of them all other hits of the link wait.
 

@@ -1,4 +1,3 @@
-from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LIVE, ShortUrl
@@ -25,10 +24,9 @@ COUNT = sql.SQL("""
 
 
 def resolve(key: str) -> ShortUrl:
-    """Insert a row for the hit; whoever reads the counter adds the rows up.
+    """Insert a row for the hit; whoever reads the counter adds the rows up (`TOTAL_HITS`).
 
-    Needs a table (`PartialCount`) with an index on the key, and every reader of the counter has to
-    add up both (`TOTAL_HITS`).
+    The rows are in another table (`PartialCount`), with an index on the key.
 
     What goes wrong: for a link without a limit and an expiry, nothing. An INSERT conflicts with no
     other statement. But `hits` does not include the rows of the other table, so a limit is not
@@ -36,15 +34,13 @@ def resolve(key: str) -> ShortUrl:
     another process has made the link expire.
 
     What it costs: one round trip, and no statement waits for a row. A reader of the counter adds up
-    one row for each hit, of some 60 bytes in table and index, until a timer rolls them up, as
-    `rolling_up` does with visits. No caller learns the number of its hit.
+    one row for each hit, of some 60 bytes, until a timer rolls them up, as `rolling_up` does with
+    visits. No caller learns the number of its hit.
 
     When to use it: for links without conditions, where each hit is stored anyway, with its time or
     its referrer.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(COUNT, [key])
-        row = cursor.fetchone()
-    if row is None:
+    links = list(ShortUrl.objects.raw(COUNT, [key]))
+    if not links:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
-    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+    return links[0]

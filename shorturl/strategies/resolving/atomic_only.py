@@ -15,13 +15,11 @@ def resolve(key: str) -> ShortUrl:
         UPDATE shorturl_shorturl SET key = …, target_url = …, hits = 1, … WHERE id = …
         COMMIT
 
-    What goes wrong: the same lost update as in `naive`, in the same schedules. A transaction makes
-    its writes atomic. Under READ COMMITTED it does not stop another process from reading the same
-    number, and it lengthens the time between read and write.
+    What goes wrong: the same lost update as in `naive`, in the same schedules. A transaction is not
+    a lock: under READ COMMITTED it does not stop another process from reading the same number, and
+    it lengthens the time between read and write.
 
     What it costs: four round trips, a row lock from the UPDATE to the COMMIT, and lost hits.
-
-    When to use it: never. A transaction is not a lock.
     """
     with transaction.atomic():
         short_url = ShortUrl.objects.live().get(key=key)

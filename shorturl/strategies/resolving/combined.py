@@ -60,9 +60,8 @@ def resolve(key: str) -> ShortUrl:
 def count_one(key: str, hits: int, cursor: CursorWrapper) -> Row | None:
     """Count several hits of one key in one statement, as resolve() counts one.
 
-    It returns the columns of the link, with the number of the last hit; the hits before it have the
-    numbers below. It returns None when no live short URL has the key, or when fewer uses than
-    `hits` are left. The caller may keep the cursor for further statements.
+    Returns the columns of the link, with the number of the last hit. Returns None when no live
+    short URL has the key, or when fewer uses than `hits` are left.
     """
     cursor.execute(ONE, [hits, key, hits])
     row: Row | None = cursor.fetchone()
@@ -72,9 +71,9 @@ def count_one(key: str, hits: int, cursor: CursorWrapper) -> Row | None:
 def count(hits: Mapping[str, int], cursor: CursorWrapper) -> dict[str, Row]:
     """Count a number of hits of each key in one statement, which waits for no row.
 
-    It returns the columns of each counted link by its key, with the number of the last hit. A key
-    is not counted, and is missing in the result, when it is not live, has too few uses left, or its
-    row is locked by another transaction. For these call count_one(), which waits for the row.
+    Returns the columns of each counted link by its key, with the number of the last hit. A key is
+    missing when count_one() would not count it, or when another transaction has locked its row. For
+    these call count_one(), which waits.
 
     Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
     deadlock, and one locked row delays no other key. The UPDATE changes only rows that the

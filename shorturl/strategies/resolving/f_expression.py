@@ -15,11 +15,10 @@ def resolve(key: str) -> ShortUrl:
         UPDATE shorturl_shorturl SET hits = hits + 1 WHERE id = …
 
     What goes wrong: for a link without a limit and an expiry, nothing. The UPDATE reads and writes
-    the counter under the row lock that every UPDATE takes, so a stale read does no harm.
-    `update_fields` leaves the other columns alone. But the SELECT alone decides whether the link is
-    live. Two processes that see one use left both count: the table's CHECK makes this an
-    IntegrityError, and without the CHECK the link is used twice. A hit whose SELECT came before the
-    link expired is counted after it.
+    the counter under the row lock that every UPDATE takes, so a stale read does no harm. But the
+    SELECT alone decides whether the link is live. Two processes that see one use left both count:
+    the table's CHECK makes this an IntegrityError, and without the CHECK the link is used twice. A
+    hit whose SELECT came before the link expired is counted after it.
 
     What it costs: two statements. `hits` of the returned object is an expression, so reading its
     value takes another statement.

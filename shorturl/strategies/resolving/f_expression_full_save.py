@@ -15,11 +15,9 @@ def resolve(key: str) -> ShortUrl:
 
     What goes wrong: the counter is right, but the other columns are written back as they were read.
     An edit of the target, the limit or the expiry between the two statements is undone, and so is a
-    deletion.
+    deletion. `save()` of an object that others may change needs `update_fields`.
 
     What it costs: two statements, and lost edits.
-
-    When to use it: never. `save()` of an object that others may change needs `update_fields`.
     """
     short_url = ShortUrl.objects.live().get(key=key)
     short_url.hits = F("hits") + 1

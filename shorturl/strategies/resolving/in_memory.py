@@ -31,9 +31,7 @@ os.register_at_fork(after_in_child=HITS.__init__)  # type: ignore[misc]
 
 
 def resolve(key: str) -> ShortUrl:
-    """Count in the memory of the process, and write half a second later.
-
-    Half a second after the first of these hits a thread writes them all.
+    """Count in the memory of the process; a thread writes all hits of half a second at once.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE (deleted_at IS NULL AND … AND key = …) LIMIT 21

@@ -18,8 +18,6 @@ def resolve(key: str) -> ShortUrl:
     made meanwhile.
 
     What it costs: two statements, and lost hits.
-
-    When to use it: never.
     """
     short_url = ShortUrl.objects.live().get(key=key)
     short_url.hits += 1

@@ -31,10 +31,9 @@ def resolve(key: str) -> ShortUrl:
 
     What it costs: five round trips, and all of them again for each hit that came in between.
 
-    When to use it: when several reads must be consistent with each other, the transaction writes
-    the rows that it has read, and it can be retried. Two transactions that decide by rows that they
-    do not write do not conflict, and both commit (write skew). That takes SERIALIZABLE, or a lock
-    on every row that was read.
+    When to use it: when several reads must be consistent with each other, and the transaction
+    writes the rows that it has read. Two transactions that decide by rows that they do not write
+    both commit (write skew). That takes SERIALIZABLE, or a lock on every row that was read.
     """
     for _ in range(ATTEMPTS):
         try:

@@ -20,8 +20,8 @@ def resolve(key: str) -> ShortUrl:
     Why nothing can go wrong: only one process at a time holds the row lock. The next one reads the
     row, and checks again that it is live, only after the first one has committed.
 
-    What it costs: four round trips. During most of them all other hits of the link wait. A process
-    that is slow inside the transaction delays them all.
+    What it costs: four round trips. During most of them all other hits of the link wait, however
+    slow the process is.
 
     When to use it: when the new value needs Python, or when several rows must change together.
     """

@@ -1,4 +1,3 @@
-from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.models import LIVE, ShortUrl
@@ -7,14 +6,12 @@ VERDICT = "right"
 STEP = "✅ 5"
 SHOWS = "UPDATE … RETURNING: one statement does it all"
 
-COLUMNS = [field.attname for field in ShortUrl._meta.concrete_fields]
 UPDATE = sql.SQL("""
     UPDATE {table} SET hits = hits + 1
     WHERE key = %s AND {live}
-    RETURNING {columns}
+    RETURNING *
 """).format(
     table=sql.Identifier(ShortUrl._meta.db_table),
-    columns=sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
     live=LIVE,
 )
 
@@ -30,9 +27,7 @@ def resolve(key: str) -> ShortUrl:
 
     When to use it: on a hot path, where a round trip counts, and where the new value is wanted.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(UPDATE, [key])
-        row = cursor.fetchone()
-    if row is None:
+    links = list(ShortUrl.objects.raw(UPDATE, [key]))
+    if not links:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r}.")
-    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+    return links[0]

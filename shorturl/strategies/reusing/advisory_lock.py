@@ -13,7 +13,7 @@ LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 def reuse(
     target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]
 ) -> tuple[ShortUrl, bool]:
-    """Take an advisory lock on the target, then look for a link, and create one if there is none.
+    """Lock the target by name, then look for a link, and create one if there is none.
 
     SQL:
         BEGIN
@@ -26,9 +26,8 @@ def reuse(
     one looks only after the first one has committed. Two targets with the same hash queue
     needlessly. A plain create does not take the lock, and may make several links to one target.
 
-    What it costs: five round trips, and no rows besides the link. Inside a caller's transaction the
-    lock is held until that transaction ends, and two callers that each reuse two targets can
-    deadlock.
+    What it costs: five round trips. Inside a caller's transaction the lock is held until that
+    transaction ends, and two callers that each reuse two targets can deadlock.
 
     When to use it: by default. A unique index cannot replace the lock, because whether a link is
     live depends on the clock, and the condition of an index must not.

@@ -19,8 +19,6 @@ def reuse(
     create a link. No constraint refuses the second one, because a target may have many links.
 
     What it costs: one statement when the link exists, two when it does not.
-
-    When to use it: never.
     """
     links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
     link = links.order_by("id").first()

@@ -12,9 +12,7 @@ KEY_LENGTH = 7
 def reuse(
     target_url: str, *, owner_id: int | None, create: Callable[[], ShortUrl]
 ) -> tuple[ShortUrl, bool]:
-    """Get the link to the target, or create it.
-
-    It inserts the link itself, with a random key; `create` is not called.
+    """Get the link to the target, or create it, with a random key; `create` is not called.
 
     SQL:
         SELECT … FROM shorturl_shorturl WHERE … LIMIT 21

@@ -21,7 +21,9 @@ def reuse(
 ) -> tuple[ShortUrl, bool]:
     """Claim the target by a unique index, then look for a link, and create one if there is none.
 
-    The claim is the hash of owner and target, in a separate table (`ReuseClaim`).
+    The claim is the hash of owner and target, in a separate table (`ReuseClaim`): a target can be
+    longer than an index entry. The index cannot be on the links, because whether a link is live
+    depends on the clock.
 
     SQL:
         BEGIN
@@ -32,13 +34,10 @@ def reuse(
         COMMIT
 
     Why nothing can go wrong: the unique index makes the second process wait until the first one has
-    committed, and DO UPDATE makes it hold the row's lock until its own COMMIT. DO NOTHING would
-    take no lock: once the row exists and its link is deleted or has expired, two processes would
-    both create a link. The SELECT is a separate statement after the wait, so it sees what the other
-    process has committed. Under REPEATABLE READ the claim fails as a serialization failure. The
-    index is on a hash, because a target can be longer than an index entry. It cannot be on the
-    links, because whether a link is live depends on the clock, and plain creates may make several
-    links to one target.
+    committed, and its SELECT, a separate statement, sees what the first one did. DO UPDATE makes it
+    hold the row's lock until its own COMMIT. DO NOTHING would take no lock: once the row exists and
+    its link is deleted or has expired, two processes would both create a link. Under REPEATABLE
+    READ the claim fails as a serialization failure.
 
     What it costs: five round trips, and a row for each target that was ever requested. The row is
     updated even if the link exists, so all requests for one target queue.

@@ -84,17 +84,14 @@ MOVE = sql.SQL("""
 def roll_up() -> int:
     """Move a batch of rows in one statement, unless another roll-up is at work.
 
-    The service runs it, so it does more than its neighbours. It adds recent visits to the rows of
-    their hours and, by dimension, of their days. It adds days older than two years to the first day
-    of their month, and removes hours older than two weeks, which their days include. A day gets at
-    most 500 values of a dimension of a link; further values are added to `other`. A caller repeats
-    it until it takes fewer rows than a batch.
+    This is the service's. It adds recent visits to the rows of their hours and, by dimension, of
+    their days. It adds days older than two years to the first day of their month, and removes hours
+    older than two weeks, which their days include. A day gets at most 500 values of a dimension of
+    a link; further values are added to `other`. A caller repeats it until a batch is not full.
 
-    Why nothing can go wrong: as in `delete_returning`, one statement adds exactly what it deletes,
-    so in every committed state each dimension of the days, with the recent rows, has each visit
-    once. A batch that is killed has moved nothing. Only one roll-up at a time has the lock, and its
-    statement begins after the lock is taken. So it sees the values of the roll-up before, and no
-    two pass the limit of 500 together.
+    Why nothing can go wrong: as in `delete_returning`, one statement adds exactly what it deletes.
+    Only one roll-up at a time has the lock, and its statement begins after the lock is taken. So it
+    sees the values of the roll-up before, and no two pass the limit of 500 together.
 
     What it costs: four round trips for each batch. No hit waits for it, as a hit only inserts. A
     roll-up that finds the lock taken does nothing, and leaves the rows to the next one.

@@ -30,12 +30,10 @@ def roll_up() -> int:
 
     Why nothing can go wrong: it adds exactly the rows that the DELETE returns. A row that is
     committed later is not deleted. A second roll-up waits for the rows of the first, and finds them
-    deleted. One statement is committed whole or not at all, so every committed state has each visit
-    once, and a roll-up that is killed has changed nothing.
+    deleted. In every committed state each visit is counted once, also when a roll-up is killed.
 
-    What it costs: the statement takes as long as there are rows. Two roll-ups at once do the work
-    once. If they lock the rows in different orders, PostgreSQL ends one of them as a deadlock;
-    nothing is lost, and it has to be tried again.
+    What it costs: the statement takes as long as there are rows. If two roll-ups lock the rows in
+    different orders, PostgreSQL ends one of them as a deadlock, and it has to be tried again.
 
     When to use it: where all rows take about a second, and one process rolls up.
     """

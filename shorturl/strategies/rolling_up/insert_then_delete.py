@@ -28,12 +28,10 @@ def roll_up() -> int:
     What goes wrong: under READ COMMITTED each statement sees the rows that are committed when it
     begins. A row that is committed between the two is deleted without being added. And two
     roll-ups at once both add rows that one of them deletes. To delete only the ids that were read
-    cures the first fault and not the second.
+    cures the first fault and not the second; to delete by the largest id or a time loses the rows
+    that are committed late (see `watermark` of delivering).
 
     What it costs: two statements, and lost visits.
-
-    When to use it: never. A limit, such as the largest id or a time, loses the rows that are
-    committed late; see `watermark` of delivering.
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(ADD)

@@ -34,11 +34,10 @@ def spend(
     checks a counter that does not exist yet.
 
     What it costs: one round trip, and the row is locked only while the statement runs. A create
-    that fails costs a second statement, and until then other creates may be refused the amount that
-    it gives back. A process that is killed before that statement never gives it back. Inside a
-    caller's transaction the row stays locked until that transaction ends, and `create` runs in a
-    savepoint (two more round trips), without which the amount could not be given back after a
-    database error.
+    that fails costs a second statement. Until then other creates may be refused the amount that it
+    gives back, and a process that is killed never gives it back. Inside a caller's transaction the
+    row stays locked until that transaction ends, and `create` runs in a savepoint, without which
+    the amount could not be given back after a database error.
 
     When to use it: where `create` is slow or happens elsewhere, such as an e-mail or a call of
     another service, and no transaction can stay open for it.

@@ -27,12 +27,10 @@ def spend(
 
     What goes wrong: time of check to time of use. With one create left, several processes count
     before any of them inserts, and all of them create. A transaction around both statements does
-    not help, because it does not see rows that others have not committed.
+    not help, because it does not see rows that others have not committed. Many quotas are written
+    like this (ronaldgrn/django-link-shortener counts its users' links, then creates).
 
     What it costs: a count that takes longer with each create, and links beyond the quota.
-
-    When to use it: never. Many quotas are written like this, because it needs no counter
-    (ronaldgrn/django-link-shortener counts its users' links, then creates).
     """
     since = period_start(period)
     made = SingleCreate.objects.filter(spender=spender, since__gte=since)

@@ -16,8 +16,6 @@ def spend(
 ) -> T:
     """Read the counter, compare it with the limit, add one, write it back.
 
-    Raises IntegrityError when another process creates the counter of the current period first.
-
     SQL:
         SELECT … FROM shorturl_quotausage
         WHERE (period = … AND since = (DATE_BIN(…)) AND spender = …)
@@ -27,12 +25,11 @@ def spend(
         … what `create` sends
 
     What goes wrong: the lost update. Two processes read the same number below the limit, and both
-    write the same sum: two links, counted once, so even later creates exceed the limit. And when
-    `create` fails, its amount stays spent.
+    write the same sum: two links, counted once, so even later creates exceed the limit. If neither
+    finds a counter, both insert one, and the second INSERT raises IntegrityError. And when `create`
+    fails, its amount stays spent.
 
     What it costs: two statements, and links beyond the quota.
-
-    When to use it: never.
     """
     since = period_start(period)
     current = {"spender": spender, "period": period, "since": since}

@@ -28,10 +28,9 @@ def spend(
 
     Needs a unique constraint on spender, period and since.
 
-    Why nothing can go wrong: check and use are one statement. It waits for other transactions that
-    change the row, and then checks the condition on what they have committed. The first WHERE
-    checks a counter that does not exist yet. A link and its cost are committed together or not at
-    all: a failure, even of the whole process, rolls both back.
+    Why nothing can go wrong: check and use are one statement, as in `conditional_update`. A link
+    and its cost are committed together or not at all: a failure, even of the whole process, rolls
+    both back.
 
     What it costs: three round trips besides those of `create`. The creates of one spender run one
     after another, because the row stays locked until the COMMIT. `create` must do nothing that
