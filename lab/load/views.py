@@ -97,7 +97,7 @@ class Content:
             raise BadRequest("Send Content-Type: application/json.")
 
     def read_number(self, name: str) -> int:
-        """Return a whole number."""
+        """Return a whole number of the object."""
         value = self.values.get(name)
         if type(value) is not int or not 0 <= value < MAX_NUMBER:
             raise BadRequest(f"{name}: send a whole number below {MAX_NUMBER:,}.")

@@ -44,7 +44,7 @@ def delete_all_links(strategy: Strategy) -> None:
 
 
 def set_next_id(number: int, model: type[Model] = ShortUrl) -> None:
-    """Set the id's sequence to `number`, so that every schedule makes the same rows."""
+    """Set the next id of a table, so that every schedule makes rows with the same ids."""
     with connection.cursor() as cursor:
         statement = "SELECT setval(pg_get_serial_sequence(%s, 'id'), %s, false)"
         cursor.execute(statement, [model._meta.db_table, number])

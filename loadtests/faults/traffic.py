@@ -66,9 +66,11 @@ class User(FastHttpUser):
         """Request a link; return the response if it is right or a 410, else None."""
         records = self.traffic.records
         headers = {"User-Agent": BROWSER, **kind.headers}
-        records.sent[key] += kind.is_hit
         expected = [HTTPStatus.FOUND, HTTPStatus.GONE]
-        expected += [] if kind.is_hit else [HTTPStatus.SERVICE_UNAVAILABLE]
+        if kind.is_hit:
+            records.sent[key] += 1
+        else:  # a prefetch is refused with a 503
+            expected.append(HTTPStatus.SERVICE_UNAVAILABLE)
         path = f"/{key}{kind.query}"
         response = self.send(kind.method, path, name, *expected, headers=headers)
         if response is not None and response.status_code == HTTPStatus.GONE:

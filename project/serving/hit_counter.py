@@ -97,7 +97,7 @@ class HitCounter:
             hit.timer.cancel()
 
     async def count_waiting(self) -> None:
-        """Count the waiting hits, and those that come meanwhile."""
+        """Count the waiting hits, until no further hit has come."""
         while self.waiting:
             batch = {}
             for key in list(self.waiting)[:MAX_KEYS]:
@@ -133,13 +133,13 @@ class HitCounter:
             else:  # its row may be locked
                 for hit in hits:
                     hit.start_timer()
-                self.start_single(key, hits)
+                self.start_key_task(key, hits)
         return counted
 
     async def count_lone_key(self, key: str, hits: list[Hit]) -> int:
         """Count the hits of the only key that waits, whose statement is cheaper."""
         is_under_way = key in self.single
-        task = self.start_single(key, hits)
+        task = self.start_key_task(key, hits)
         if is_under_way:
             for hit in hits:
                 hit.start_timer()
@@ -147,26 +147,26 @@ class HitCounter:
         await asyncio.wait([task], timeout=KEY_STATEMENT_SECONDS)
         return len(hits)
 
-    def start_single(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
+    def start_key_task(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
         """Start a task that counts the hits of a key by statements of its own, and return it.
 
         A task that is under way for the key takes these hits, too.
         """
         if key not in self.single:
             self.single[key] = []
-            self.tasks[key] = asyncio.create_task(self.count_single(key))
+            self.tasks[key] = asyncio.create_task(self.run_key_task(key))
         self.single[key] += hits
         return self.tasks[key]
 
-    async def count_single(self, key: str) -> None:
-        """Count the hits of a key, and those that come meanwhile."""
+    async def run_key_task(self, key: str) -> None:
+        """Count the hits of a key by statements of its own, until no further hit has come."""
         async with self.free_statements:
             while hits := take_unanswered(self.single[key]):
                 self.single[key] = []
-                await self.count_hits_of_key(key, hits)
+                await self.count_key_hits(key, hits)
         del self.single[key], self.tasks[key]
 
-    async def count_hits_of_key(self, key: str, hits: Sequence[Hit]) -> None:
+    async def count_key_hits(self, key: str, hits: Sequence[Hit]) -> None:
         """Count the hits of a key together, or one after another if too few uses are left."""
         try:
             if not await self.count_together(key, hits) and len(hits) > 1:
