@@ -81,8 +81,10 @@ class Command(BaseCommand):
         """Write the table of each operation that has races with this number of processes."""
         operations = [tables.make_operation_table(name, processes) for name in OPERATIONS]
         if options["json"]:
-            table_rows = [cells for operation in operations for _, cells in operation.rows]
-            counts = [_convert_to_json(cell) for cells in table_rows for cell in cells if cell]
+            counts = []
+            for operation in operations:
+                for _, cells in operation.rows:
+                    counts += [_convert_to_json(cell) for cell in cells if cell]
             self.stdout.write(json.dumps(counts, indent=1))
             return
         format_table = format_markdown if options["markdown"] else format_aligned
@@ -106,21 +108,17 @@ class Command(BaseCommand):
                 title = f"schedule {schedule}"
             else:
                 result = race.explore(chosen, number, max_schedules=MAX_SCHEDULES)
-                if result.counterexample:
-                    schedule = result.counterexample.order
-                    title = f"{_describe_result(result)}; one of them: {schedule}"
-                else:
-                    schedule = result.orders[0]
-                    title = f"{_describe_result(result)}; the first: {schedule}"
-            result_of_run = race.run(chosen, number, schedule)
+                example = result.counterexample
+                schedule = example.order if example else result.orders[0]
+                which = "one of them" if example else "the first"
+                title = f"{_describe_result(result)}; {which}: {schedule}"
+            run = race.run(chosen, number, schedule)
         # On a terminal the drawing fits its width, down to 24 columns a lane.
         lane = get_terminal_size().columns // (number + 1) - 3 if self.stdout.isatty() else 40
-        drawing = result_of_run.draw(max(24, min(40, lane)))
+        drawing = run.draw(max(24, min(40, lane)))
         self.stdout.write(f"{race.name} × {strategy}: {title}\n{HOW_TO_READ}\n\n{drawing}\n")
-        if result_of_run.violation:
-            self.stdout.write(f"Violated: {result_of_run.violation}.")
-        else:
-            self.stdout.write(f"Holds: {race.invariant}")
+        holds = f"Holds: {race.invariant}"
+        self.stdout.write(f"Violated: {run.violation}." if run.violation else holds)
         self._write_note(chosen)
 
     def _explore(
