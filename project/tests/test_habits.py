@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -22,19 +21,6 @@ def test_manage_test_says_what_runs_the_tests() -> None:
     assert ended.returncode == 1
     assert "make test" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
-
-
-def test_the_tests_take_no_notice_of_a_productions_env(tmp_path: Path) -> None:
-    (tmp_path / "project" / "tests").mkdir(parents=True)
-    own = (ROOT / "project" / "tests" / "settings.py").read_text()
-    (tmp_path / "project" / "tests" / "settings.py").write_text(own)
-    (tmp_path / "project" / "settings.py").write_text(
-        "import os; print(*map(os.environ.get, ('SECRET_KEY', 'SHORTURL_LOCAL', 'PORT')), sep='|')"
-    )
-    (tmp_path / ".env").write_text("# PORT=1\nSHORTURL_LOCAL=off\nexport SECRET_KEY=x\nPORT=8001\n")
-    for given, port in (({}, ""), ({"PORT": "9"}, "9")):
-        ended = run_in(tmp_path, "-c", "import project.tests.settings", **given)
-        assert ended.stdout == f"|on|{port}\n", ended.stderr
 
 
 @contextmanager

@@ -181,8 +181,7 @@ def test_env_is_honoured_the_environment_wins_and_empty_is_unset(
 ) -> None:
     (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nWORKERS=4\nDEBUG=\n")
     settings = load(WORKERS="3")
-    shown = settings["SHORTURL_KEY_LENGTH"], settings["WORKERS"], settings["DEBUG"]
-    assert shown == (9, 3, False)
+    assert {"SHORTURL_KEY_LENGTH": 9, "WORKERS": 3, "DEBUG": False}.items() <= settings.items()
 
 
 @pytest.mark.parametrize(
@@ -208,8 +207,11 @@ def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> No
     assert load()["SECRET_KEY"] == key
     (made,) = (tmp_path / ".local").iterdir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
-    made.unlink()
-    (tmp_path / ".local").rmdir()
+
+
+def test_without_a_place_for_its_secret_key_a_local_run_names_the_setting(
+    load: Load, tmp_path: Path
+) -> None:
     (tmp_path / ".local").write_text("as in a read-only checkout")
     with pytest.raises(ImproperlyConfigured, match=r"\.local.*for example SECRET_KEY="):
         load()

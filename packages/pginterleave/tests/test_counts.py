@@ -88,16 +88,13 @@ FIRST_FREE = """
     WHERE id = (SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1)
 """
 
-unless_there = [partial(sql, UNLESS_THERE, number, f"own {number}") for number in (3, 4)]
-first_free = partial(sql, FIRST_FREE)
 
-
-def only_one(outcomes: list[Outcome]) -> str:
+def one_is_there(outcomes: list[Outcome]) -> str:
     found = Counter.objects.filter(hits=7).count()
     return "" if found == 1 else f"{found} rows"
 
 
-def none_twice(outcomes: list[Outcome]) -> str:
+def none_is_taken_twice(outcomes: list[Outcome]) -> str:
     return "taken twice" if Counter.objects.filter(hits__gt=1).exists() else ""
 
 
@@ -115,12 +112,12 @@ def both(*processes: Process, **options: Any) -> list[Exploration]:
     ("processes", "invariant", "counts"),
     [
         # INSERT, COMMIT each: it holds if one commits before the other reads, in 1122 and 2211.
-        (unless_there, only_one, (4, 6)),
+        ([partial(sql, UNLESS_THERE, row, f"own {row}") for row in (3, 4)], one_is_there, (4, 6)),
         # Both choose the same row. The second waits for the first, and updates it nevertheless.
-        ([first_free, first_free], none_twice, (2, 4)),
+        ([partial(sql, FIRST_FREE)] * 2, none_is_taken_twice, (2, 4)),
     ],
 )
-def test_a_statement_that_reads_and_writes(
+def test_the_commit_of_a_statement_that_reads_and_writes_is_a_step(
     processes: list[Process], invariant: Callable[[list[Outcome]], str], counts: tuple[int, int]
 ) -> None:
     plain, split = both(*processes, invariant=invariant)
@@ -164,8 +161,7 @@ def test_a_deferred_constraint_fails_in_the_commit() -> None:
     assert {step.kind for step in steps if step.error} == {"COMMIT"}
 
 
-def several() -> None:
-    sql("UPDATE interleave_counter SET hits = 1; SELECT 1")
+several = partial(sql, "UPDATE interleave_counter SET hits = 1; SELECT 1")
 
 
 def many() -> None:

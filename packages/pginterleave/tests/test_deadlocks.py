@@ -1,6 +1,7 @@
 """Processes that wait for each other, or that continue at the same moment."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from unittest import mock
 
@@ -11,17 +12,13 @@ from pginterleave import Exploration, Outcome
 from pginterleave.processes import monitor, scheduler
 
 from . import counter
-from .counter import explored, lock, replayed, sql
+from .counter import explored, lock, replayed, sql, together
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 
-def add_hit(row: int) -> None:
-    sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", row)
-
-
-def bystander() -> None:
-    sql("SELECT 1")
+ADD_HIT = "UPDATE interleave_counter SET hits = hits + 1 WHERE id = {}"
+bystander = partial(sql, "SELECT 1")
 
 
 # The process that closes the cycle checks for a deadlock late: the explorer has to see it.
@@ -53,13 +50,8 @@ def test_a_cycle_of_three_ends_before_a_fourth_goes_on() -> None:
 
 def test_a_second_deadlock_after_the_end_of_a_victim() -> None:
     """1 waits for 2, 2 for row 1 behind 3, and 3 for 1. After the end of 3, 2 waits for 1."""
-
-    def adds(*rows: int) -> None:
-        with transaction.atomic():
-            for row in rows:
-                add_hit(row)
-
-    one, other = partial(adds, 1, 2), partial(adds, 2, 1)
+    one = together(ADD_HIT.format(1), ADD_HIT.format(2))
+    other = together(ADD_HIT.format(2), ADD_HIT.format(1))
     schedule = replayed("13221c" + "321", one, other, one)
     ended = [type(outcome.raised).__name__ for outcome in schedule.outcomes]
     assert ended == ["NoneType", "OperationalError", "OperationalError"]
@@ -75,17 +67,11 @@ def test_a_wait_without_a_cycle_does_not_end_while_a_third_can_go_on() -> None:
 
 
 def test_either_of_two_that_share_a_lock_may_be_the_victim() -> None:
-    """Two processes share a row lock and both update the row, so either may be the victim."""
-
-    def shares_and_updates() -> None:
-        with transaction.atomic():
-            sql("SELECT hits FROM interleave_counter WHERE id = 1 FOR SHARE")
-            add_hit(1)
-
-    processes = [shares_and_updates] * 2
-    invariant = counter.counted(2)
+    """Both update the row."""
+    share = "SELECT hits FROM interleave_counter WHERE id = 1 FOR SHARE"
+    processes = [together(share, ADD_HIT.format(1))] * 2
     for reduce in (False, True):
-        found = explored(*processes, invariant=invariant, reduce=reduce)
+        found = explored(*processes, invariant=counter.counted(2), reduce=reduce)
         assert (found.violating, found.schedules) == (16, 20)
         assert found.counterexample
         assert found.counterexample.order == "122112"
@@ -94,15 +80,19 @@ def test_either_of_two_that_share_a_lock_may_be_the_victim() -> None:
 @pytest.mark.big
 def test_a_process_that_continues_after_a_wait_closes_a_cycle() -> None:
     """After 1's COMMIT, 2 asks for lock 2, which 3 holds, and 3 waits for lock 3 of process 2."""
-
-    def several() -> None:
-        with transaction.atomic():
-            sql("SELECT pg_advisory_xact_lock(3)")
-            sql("SELECT pg_advisory_xact_lock(1); SELECT pg_advisory_xact_lock(2)")
-
+    first, second, third = (f"SELECT pg_advisory_xact_lock({number})" for number in (1, 2, 3))
+    several = together(third, f"{first}; {second}")
     found = explored(partial(lock, 1), several, partial(lock, 2, 3))
     assert found.complete
     assert "1232313" in {order[:7] for order in found.orders}
+
+
+@contextmanager
+def connected_with(options: str) -> Iterator[None]:
+    connection.close()
+    with mock.patch.dict(connection.settings_dict["OPTIONS"], {"options": options}):
+        yield
+        connection.close()
 
 
 @pytest.fixture
@@ -110,11 +100,8 @@ def role_that_may_not() -> Iterator[None]:
     """Connect as a role that may not set deadlock_timeout, which is 20 ms."""
     role = f"{connection.settings_dict['NAME']}_role"  # unique, as all databases share the roles
     sql(f"CREATE ROLE {role}")
-    options = {"options": f"-c role={role} -c deadlock_timeout=20ms"}
-    connection.close()
-    with mock.patch.dict(connection.settings_dict["OPTIONS"], options):
+    with connected_with(f"-c role={role} -c deadlock_timeout=20ms"):
         yield
-        connection.close()
     sql(f"DROP ROLE {role}")
 
 
@@ -127,22 +114,20 @@ def crossed(setup: Callable[[], None] = lambda: None) -> Exploration:
     )
 
 
-def test_a_lock_timeout_before_the_deadlock_check(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+def test_a_lock_timeout_before_the_deadlock_check_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The victim of 221121b checks after 0.6 s, its lock_timeout is 0.2 s: it is tried again."""
+    """The victim of 221121b checks after 0.6 s, its lock_timeout is 0.2 s."""
     monkeypatch.setattr(monitor, "MIN_LATE_CHECK", 0.6)
-    connection.close()
-    options = {"options": "-c lock_timeout=200ms"}
-    with mock.patch.dict(connection.settings_dict["OPTIONS"], options):
+    with connected_with("-c lock_timeout=200ms"):
         found = crossed()
-    connection.close()
     assert (found.violating, found.schedules) == (16, 20)
     assert all("deadlock detected" in each.violation for each in found.violations)
 
 
-def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> None:
-    """The result says that each deadlock may have another victim."""
+def test_with_a_role_that_may_not_set_the_timeout_another_victim_is_a_limit(
+    request: pytest.FixtureRequest,
+) -> None:
     prompt = crossed()
     assert prompt.violations
     request.getfixturevalue("role_that_may_not")
@@ -157,7 +142,7 @@ def test_a_role_that_may_not_set_the_timeout(request: pytest.FixtureRequest) -> 
     assert all("deadlock detected" in each.violation for each in slow.violations)
 
 
-def test_the_error_code_of_a_deadlock_without_a_deadlock(role_that_may_not: None) -> None:
+def test_the_error_code_of_a_deadlock_alone_makes_none(role_that_may_not: None) -> None:
     says = partial(sql, "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40P01'; END $$")
     assert explored(says, says, setup=lambda: None).schedules == 2
 
@@ -207,12 +192,8 @@ class Woken:
         lock(1)
 
     def waits(self, number: int, other: int) -> None:
-        statements = WAIT_AND_WRITE.format(number=number, other=other)
-        if self.in_a_transaction:
-            with transaction.atomic():
-                sql(statements)
-        else:
-            sql(statements)
+        with transaction.atomic() if self.in_a_transaction else nullcontext():
+            sql(WAIT_AND_WRITE.format(number=number, other=other))
 
     def written(self, outcomes: list[Outcome]) -> str:
         self.attempts = 0

@@ -14,7 +14,7 @@ from pginterleave import NotDeterministic, Outcome
 from pginterleave.processes import monitor, scheduler
 
 from . import counter
-from .counter import Counter, Process, all_outcomes, explored, lock, replayed, sql
+from .counter import Counter, Process, all_outcomes, explored, lock, replayed, sql, together
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -33,10 +33,10 @@ def seen(*processes: Process) -> dict[str, str]:
 
 
 def test_nowait_fails_at_once_while_the_row_is_locked() -> None:
+    @transaction.atomic
     def nowait() -> str:
-        with transaction.atomic():
-            Counter.objects.select_for_update(nowait=True).get(key="a")
-            return "locked"
+        Counter.objects.select_for_update(nowait=True).get(key="a")
+        return "locked"
 
     assert seen(nowait, nowait) == {
         "1122": "locked locked",
@@ -81,22 +81,13 @@ def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
     processes = partial(crossed, 1, 2), partial(crossed, 2, 1)
     outcomes = seen(*processes)
     assert {order: shown for order, shown in outcomes.items() if "Deadlock" in shown} == {
-        "1212" + "21": "done DeadlockDetected",
-        "1212" + "12": "done DeadlockDetected",
-        "1221" + "12": "DeadlockDetected done",
-        "1221" + "21": "DeadlockDetected done",
-        "2112" + "21": "done DeadlockDetected",
-        "2112" + "12": "done DeadlockDetected",
-        "2121" + "12": "DeadlockDetected done",
-        "2121" + "21": "DeadlockDetected done",
-        "1212a" + "21": "DeadlockDetected done",
-        "1212a" + "12": "DeadlockDetected done",
-        "1221b" + "12": "done DeadlockDetected",
-        "1221b" + "21": "done DeadlockDetected",
-        "2112a" + "21": "DeadlockDetected done",
-        "2112a" + "12": "DeadlockDetected done",
-        "2121b" + "12": "done DeadlockDetected",
-        "2121b" + "21": "done DeadlockDetected",
+        f"{crossing}{end}": shown
+        for crossings, shown in (
+            (("1212", "2112", "1221b", "2121b"), "done DeadlockDetected"),
+            (("1221", "2121", "1212a", "2112a"), "DeadlockDetected done"),
+        )
+        for crossing in crossings
+        for end in ("12", "21")
     }
     assert outcomes["111222"] == "done done"
     for _ in range(5):
@@ -131,11 +122,11 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
     monkeypatch.setattr(scheduler, "MAX_ATTEMPTS", 3)
     monkeypatch.setattr(monitor, "MIN_POLL_INTERVAL", first_pause)
 
+    @transaction.atomic
     def be_slow() -> None:
-        with transaction.atomic():
-            sql("SELECT pg_advisory_xact_lock(1)")
-            sql("SELECT 1")
-            time.sleep(0.1)
+        sql("SELECT pg_advisory_xact_lock(1)")
+        sql("SELECT 1")
+        time.sleep(0.1)
 
     hurried = partial(lock, 1, settings=f"SET LOCAL {timeout} = '30ms'")
     message = rf"A {timeout} ended the wait of process 2 .* too short.*xact_lock.*\(3 attempts\)"
@@ -145,16 +136,13 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
 
 def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
     """It has the error code of a statement_timeout, but no timeout caused it."""
-
-    def cancel() -> None:
-        with transaction.atomic():
-            sql("SELECT pg_advisory_xact_lock(1)")
-            sql(
-                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
-                " AND application_name = 'interleave process 2' AND datname = current_database()"
-            )
-
-    outcomes = seen(cancel, partial(sql, "SELECT pg_advisory_xact_lock(1)"))
+    lock_one = "SELECT pg_advisory_xact_lock(1)"
+    cancel = together(
+        lock_one,
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
+        " AND application_name = 'interleave process 2' AND datname = current_database()",
+    )
+    outcomes = seen(cancel, partial(sql, lock_one))
     assert outcomes["1211"] == "None QueryCanceled"
 
 
@@ -191,15 +179,15 @@ def test_a_statement_timeout_ends_a_statement_that_does_not_wait() -> None:
 def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
     """This wait is not for a lock, so pg_locks does not show it."""
 
+    @transaction.atomic
     def write() -> None:
-        with transaction.atomic():
-            sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
-            counter.update_returning()
+        sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+        counter.update_returning()
 
+    @transaction.atomic
     def report() -> str:
-        with transaction.atomic():
-            sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE")
-            return f"reports {counter.hits()}"
+        sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE")
+        return f"reports {counter.hits()}"
 
     found = explored(write, report, invariant=names, step_timeout=2.0)
     assert found.complete

@@ -17,6 +17,7 @@ from .counter import parameters, sql
 from .shop import Item
 
 README = Path(__file__).parent.parent / "README.md"
+IN_A_WORKER = ["--numprocesses=1"] if find_spec("xdist") else []
 
 TESTS = """
 import pytest
@@ -129,11 +130,8 @@ def failures(folder: Path, tests: str, *options: str, **others: str) -> tuple[st
 
 
 @pytest.mark.usefixtures("counter_table")
-def test_another_project(tmp_path: Path) -> None:
-    options = ["--interleave-processes=3"]
-    if find_spec("xdist"):
-        options.append("--numprocesses=1")
-    text, failed = failures(tmp_path, TESTS, *options)
+def test_each_result_is_shown_in_another_project(tmp_path: Path) -> None:
+    text, failed = failures(tmp_path, TESTS, "--interleave-processes=3", *IN_A_WORKER)
     assert failed.keys() == {"test_lost", "test_refused", "test_unread"}, text
     assert "3 failed, 3 passed, 1 not proven" in text
     assert " not proven: test_truncated " in text

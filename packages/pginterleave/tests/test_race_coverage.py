@@ -1,12 +1,11 @@
 """Race coverage: which lines of a project write, and which of them an exploration ran."""
 
 import json
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from .test_pytest_plugin import run_pytest
+from .test_pytest_plugin import IN_A_WORKER, run_pytest
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -71,12 +70,10 @@ def lines(folder: Path) -> dict[str, list[str]]:
     return found
 
 
-def test_lines_that_write(tmp_path: Path) -> None:
+def test_each_line_that_writes_is_listed_with_its_explorations(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    options = ["--interleave-coverage"]
-    if find_spec("xdist"):
-        options.append("--numprocesses=1")
-    printed = run_pytest(tmp_path, TESTS, *options, "--interleave-coverage-fail-under=50")
+    options = ["--interleave-coverage", "--interleave-coverage-fail-under=50", *IN_A_WORKER]
+    printed = run_pytest(tmp_path, TESTS, *options)
     pair = ["test_inner.py::test_pair"]
     assert lines(tmp_path) == {
         'sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")': pair,

@@ -1,6 +1,5 @@
 """The steps of real code, and the timeline of a schedule that is replayed from its written form."""
 
-import inspect
 from functools import partial
 
 import pytest
@@ -9,7 +8,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from pginterleave import ImpossibleSchedule, formatting
 
 from . import counter
-from .counter import Counter, Process, explored, lock, replayed, sql
+from .counter import Counter, Process, explored, lock, replayed, sql, together
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -76,7 +75,7 @@ def on_commit() -> None:
 
 def server_side_cursor() -> int:
     with transaction.atomic():
-        return sum(each.hits for each in Counter.objects.iterator(chunk_size=1))
+        return sum(row.hits for row in Counter.objects.iterator(chunk_size=1))
 
 
 def iterated_cursor() -> None:
@@ -105,15 +104,9 @@ def left_open() -> None:
 
 
 def manual() -> None:
-    transaction.set_autocommit(False)
-    counter.update_returning()
+    left_open()
     transaction.commit()
     transaction.set_autocommit(True)
-
-
-def nothing_to_commit() -> None:
-    with transaction.atomic():
-        pass
 
 
 def close() -> None:
@@ -135,7 +128,7 @@ CODE = [
     (callproc, "SELECT"),
     (left_open, "UPDATE ROLLBACK"),
     (manual, "UPDATE COMMIT"),
-    (nothing_to_commit, ""),
+    (together(), ""),
     (partial(sql, "SELECT 1; UPDATE interleave_counter SET hits = 1"), "SELECT"),
     (partial(sql, "/* a */ -- b\n (SELECT 1)"), "SELECT"),
     (partial(sql, "BEGIN"), "ROLLBACK"),
@@ -151,7 +144,7 @@ def test_the_steps_of_a_process(process: Process, steps: str) -> None:
 
 
 def test_a_script_that_begins_with_begin_is_a_step() -> None:
-    """It is no bare BEGIN, behind which the other statements would run unobserved."""
+    """Behind a bare BEGIN, the other statements would run unobserved."""
 
     def script() -> None:
         sql("BEGIN; SELECT hits FROM interleave_counter WHERE id = 1 FOR UPDATE")
@@ -181,9 +174,8 @@ def test_a_copy_of_the_connection_works_unobserved() -> None:
             cursor.execute("SELECT 1")
         return counter.hits("b")
 
-    schedule = replayed("1", copied)
+    schedule = replayed("1", copied)  # its last statement alone is a step
     assert schedule.outcomes[0].returned == 1
-    assert [step.kind for step in schedule.timeline] == ["SELECT"]
 
 
 def test_queries_are_still_logged_with_a_debug_cursor() -> None:
@@ -200,21 +192,23 @@ def test_queries_are_still_logged_with_a_debug_cursor() -> None:
 def test_a_replay_runs_the_steps_in_the_written_order() -> None:
     options = {"observe": counter.hits, "invariant": counter.counted(2)}
     schedule = replayed("121122", counter.naive, counter.naive, **options)
-    assert schedule.order == "121122"
-    assert schedule.violation == "hits = 1"
-    assert [step.process for step in schedule.timeline] == [1, 2, 1, 1, 2, 2]
-    kinds = ["SELECT", "SELECT", "UPDATE", "COMMIT", "UPDATE", "COMMIT"]
-    assert [step.kind for step in schedule.timeline] == kinds
-    assert [step.observed for step in schedule.timeline] == [0, 0, 0, 1, 1, 1]
+    assert (schedule.order, schedule.violation) == ("121122", "hits = 1")
+    assert [(step.process, step.kind, step.observed) for step in schedule.timeline] == [
+        (1, "SELECT", 0),
+        (2, "SELECT", 0),
+        (1, "UPDATE", 0),
+        (1, "COMMIT", 1),
+        (2, "UPDATE", 1),
+        (2, "COMMIT", 1),
+    ]
     select, _, update, commit, *_ = schedule.timeline
     assert 'FROM "interleave_counter" WHERE' in select.sql
     assert select.params == ("a",)
     assert (select.columns, select.rows) == (("id", "key", "hits"), ((1, "a", 0),))
     assert (update.rowcount, update.rows, update.error) == (1, (), "")
-    lines, first = inspect.getsourcelines(counter.naive)
+    first = counter.naive.__code__.co_firstlineno
     assert select.filename == update.filename == counter.__file__
-    assert (select.lineno, update.lineno) == (first + 1, first + len(lines) - 1)
-    assert commit.lineno == update.lineno
+    assert (select.lineno, update.lineno, commit.lineno) == (first + 1, first + 3, first + 3)
     assert select.function == "naive"
 
 
@@ -300,10 +294,7 @@ def test_an_error_is_drawn_with_its_line() -> None:
 
 
 def test_the_timeline_is_drawn_in_columns() -> None:
-    def process() -> None:
-        with transaction.atomic():
-            counter.update_returning()
-
+    process = transaction.atomic(counter.update_returning)
     schedule = replayed("1212", process, process, observe=counter.hits)
     place = formatting.format_place(counter.__file__, schedule.timeline[0].lineno)
     drawn = schedule.draw(width=36)

@@ -102,11 +102,21 @@ class Served(NamedTuple):
         with closing(Client(self.service.url, data)) as client:
             return client.answer()
 
+    def execute(self, statement: str) -> None:
+        self.database.cursor().execute(statement)
+
     def scalar(self, query: str) -> int:
         """Return the number that a query yields."""
         with self.database.cursor() as cursor:
             cursor.execute(query)
             return int(cursor.fetchone()[0])
+
+    def make_links(self, keys: str, columns: str = "", values: str = "") -> None:
+        """Make a link for each of the keys, which a SELECT yields; with further columns."""
+        self.execute(
+            f"INSERT INTO shorturl_shorturl (key, target_url{columns}) "
+            f"SELECT key, '{TARGET}'{values} FROM ({keys}) AS wanted (key)"
+        )
 
     def links(self) -> int:
         return self.scalar("SELECT count(*) FROM shorturl_shorturl")
@@ -122,7 +132,10 @@ class Served(NamedTuple):
 Connect = Callable[..., Client]
 
 
-def create(*fields: bytes, body: bytes = NEW, path: bytes = b"/api/links") -> bytes:
+API = b"/api/links"
+
+
+def create(*fields: bytes, body: bytes = NEW, path: bytes = API) -> bytes:
     """Return a request that makes a link, with further header fields; it has no length."""
     head = [b"POST " + path + b" HTTP/1.1", b"Host: localhost", b"Content-Type: application/json"]
     return b"\r\n".join([*head, *fields, b"", body])
@@ -163,11 +176,11 @@ def served(postgres: OwnPostgres, *arguments: str, **environment: str) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def small_service(postgres: OwnPostgres) -> Iterator[Served]:
-    """A service with few threads."""
+def service(postgres: OwnPostgres) -> Iterator[Served]:
+    """A service with few threads, which refuses what has waited for QUEUE_TIMEOUT seconds."""
     limits = {"THREADS": str(THREADS), "QUEUE_TIMEOUT_MS": str(QUEUE_TIMEOUT * 1000)}
-    with served(postgres, **limits) as small_service:
-        yield small_service
+    with served(postgres, **limits) as service:
+        yield service
 
 
 @pytest.fixture
@@ -182,78 +195,77 @@ def connect() -> Iterator[Connect]:
 # --- One client ----------------------------------------------------------------------------------
 
 
-def test_a_body_in_halves(small_service: Served, connect: Connect) -> None:
-    client = connect(small_service, CREATE[:-9])
-    assert small_service.ask(HEALTHZ).status == 200  # by now the first half is read
+def test_a_body_may_come_in_halves(service: Served, connect: Connect) -> None:
+    client = connect(service, CREATE[:-9])
+    assert service.ask(HEALTHZ).status == 200  # by now the first half is read
     client.send(CREATE[-9:])
     assert client.answer().status == 201
 
 
-def test_half_a_body_gets_a_408_after_the_time_limit(
-    small_service: Served, connect: Connect
-) -> None:
+def test_half_a_body_gets_a_408_after_the_time_limit(service: Served, connect: Connect) -> None:
     began = time.monotonic()
-    paths = (b"/api/links", b"/api", b"/")
-    clients = [connect(small_service, create(sized(NEW), path=path)[:-9]) for path in paths]
-    api, root, page = (client.answer() for client in clients)
+    clients = [connect(service, create(sized(NEW), path=path)[:-9]) for path in (API, b"/")]
+    api, page = (client.answer() for client in clients)
     assert time.monotonic() - began >= BODY_TIMEOUT
     assert api.status == page.status == 408
-    expected = {"detail": "The body did not arrive within 5 seconds."}
-    assert json.loads(api.body) == json.loads(root.body) == expected
+    assert json.loads(api.body) == {"detail": "The body did not arrive within 5 seconds."}
     assert page.body.startswith(b"<!doctype html>")
-    assert [client.socket.recv(1) for client in clients] == [b""] * 3
+    assert [client.socket.recv(1) for client in clients] == [b"", b""]
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_client_that_still_sends_a_long_body_gets_the_answer(
-    small_service: Served, *, chunked: bool
+    service: Served, *, chunked: bool
 ) -> None:
     body = bytes(4 * 1024 * 1024)  # more than the buffers hold
     field = b"Transfer-Encoding: chunked" if chunked else sized(body)
-    answer = small_service.ask(
-        create(field, body=(b"%x\r\n" % len(body) if chunked else b"") + body)
-    )
+    answer = service.ask(create(field, body=b"%x\r\n" % len(body) * chunked + body))
     assert answer.status == 413
     assert json.loads(answer.body)["detail"].startswith("The body is too large")
 
 
 @pytest.mark.parametrize("path", [b"healthz", b"readyz"])
-def test_head_of_a_probe_has_no_body(small_service: Served, connect: Connect, path: bytes) -> None:
+def test_head_of_a_probe_has_no_body(service: Served, connect: Connect, path: bytes) -> None:
     head = HEALTHZ.replace(b"GET /healthz", b"HEAD /" + path)
-    client = connect(small_service, head + CREATE)
+    client = connect(service, head + CREATE)
     assert client.file.readline() == b"HTTP/1.1 200 OK\r\n"
     parse_headers(client.file)
     assert client.answer().status == 201  # no body is before it
 
 
-def test_expect_100_continue(small_service: Served, connect: Connect) -> None:
-    client = connect(small_service, create(sized(NEW), b"Expect: 100-continue", body=b""))
+def test_a_client_that_expects_100_continue_gets_it(service: Served, connect: Connect) -> None:
+    client = connect(service, create(sized(NEW), b"Expect: 100-continue", body=b""))
     assert client.answer().status == 100
     client.send(NEW)
     assert client.answer().status == 201
 
 
 def test_two_requests_in_one_packet_are_answered_in_order(
-    small_service: Served, connect: Connect
+    service: Served, connect: Connect
 ) -> None:
-    client = connect(small_service, CREATE + HEALTHZ)  # the second one needs no thread
+    client = connect(service, CREATE + HEALTHZ)  # the second one needs no thread
     assert [client.answer().status, client.answer().status] == [201, 200]
 
 
-@pytest.mark.parametrize("path", [b"api/links", b"", b"spring", b"static/lab/lab.css"])
-def test_without_a_host(small_service: Served, path: bytes) -> None:
-    answer = small_service.ask(HEALTHZ.replace(b"healthz", path).replace(b"Host", b"X"))
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (b"api/links", b"names no host of this service"),
+        (b"", b"<!doctype html>"),
+        (b"spring", b"<!doctype html>"),
+        (b"static/lab/lab.css", b"<!doctype html>"),
+    ],
+)
+def test_a_request_without_a_host_is_refused(service: Served, path: bytes, message: bytes) -> None:
+    answer = service.ask(HEALTHZ.replace(b"healthz", path).replace(b"Host", b"X"))
     assert answer.status == 400
-    if path == b"api/links":
-        assert "names no host of this service" in json.loads(answer.body)["detail"]
-    else:
-        assert answer.body.startswith(b"<!doctype html>")
+    assert message in answer.body
 
 
 @pytest.mark.parametrize("field", [b"-Proto: https", b"-Ssl: on", b"-Protocol: ssl"])
-def test_a_forwarded_header_is_ignored(small_service: Served, field: bytes) -> None:
+def test_a_forwarded_header_is_ignored(service: Served, field: bytes) -> None:
     """Even from this machine: only BEHIND_PROXY says that there is a proxy."""
-    answer = small_service.ask(create(sized(NEW), b"X-Forwarded" + field))
+    answer = service.ask(create(sized(NEW), b"X-Forwarded" + field))
     assert json.loads(answer.body)["short_url"].startswith("http://localhost/")
 
 
@@ -261,25 +273,25 @@ def test_a_forwarded_header_is_ignored(small_service: Served, field: bytes) -> N
     ("sent", "echoed"), [(b"of-a.proxy_1", "of-a.proxy_1"), (b"", None), (b"x" * 129, None)]
 )
 def test_the_request_id_of_a_proxy_is_echoed(
-    small_service: Served, sent: bytes, echoed: str | None
+    service: Served, sent: bytes, echoed: str | None
 ) -> None:
     for request in (HEALTHZ, FOLLOW % b"/unknown"):
-        answer = small_service.ask(request[:-2] + b"X-Request-Id: " + sent + b"\r\n\r\n")
+        answer = service.ask(request[:-2] + b"X-Request-Id: " + sent + b"\r\n\r\n")
         assert answer.headers["X-Request-Id"] == echoed
 
 
-def test_there_is_no_websocket(small_service: Served) -> None:
+def test_there_is_no_websocket(service: Served) -> None:
     fields = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    assert small_service.ask(HEALTHZ[:-2] + fields + key).status == 403
+    assert service.ask(HEALTHZ[:-2] + fields + key).status == 403
 
 
 # --- Many clients --------------------------------------------------------------------------------
 
 
-def test_the_backlog_holds_many_connections(small_service: Served) -> None:
-    (worker,) = workers(small_service)
-    address = urlsplit(small_service.service.url)
+def test_the_backlog_holds_many_connections(service: Served) -> None:
+    (worker,) = workers(service)
+    address = urlsplit(service.service.url)
 
     def is_room() -> bool:
         worker.suspend()
@@ -307,61 +319,57 @@ def test_the_backlog_holds_many_connections(small_service: Served) -> None:
     ],
 )
 def test_what_does_not_arrive_delays_no_other_client(
-    small_service: Served, connect: Connect, data: bytes
+    service: Served, connect: Connect, data: bytes
 ) -> None:
     for _ in range(200):
-        connect(small_service, data)
-    assert small_service.ask(CREATE).status == 201
-    assert small_service.ask(PAGE).status == 200
+        connect(service, data)
+    assert service.ask(CREATE).status == 201
+    assert service.ask(PAGE).status == 200
 
 
-def test_a_client_that_never_reads_delays_no_other_one(
-    small_service: Served, connect: Connect
-) -> None:
-    (worker,) = workers(small_service)
+def test_a_client_that_never_reads_delays_no_other_one(service: Served, connect: Connect) -> None:
+    (worker,) = workers(service)
     for number in range(100):
-        client = connect(small_service, LONG_FILE * 20, narrow=True)
+        client = connect(service, LONG_FILE * 20, narrow=True)
         assert client.file.read(15) == b"HTTP/1.1 200 OK"
         if number == 20:
             # The kernel ends these connections after ten seconds. The test must not wait for that.
             assert len(worker.net_connections()) > 3 * THREADS
-    assert small_service.ask(CREATE).status == 201
+    assert service.ask(CREATE).status == 201
 
 
-def occupied(small_service: Served, connect: Connect) -> list[Client]:
+def occupy_threads(service: Served, connect: Connect) -> list[Client]:
     """Return clients whose requests occupy all threads, which wait for the table."""
-    clients = [connect(small_service, CREATE) for _ in range(THREADS)]
-    until(lambda: small_service.scalar(WAITING) == THREADS)
+    clients = [connect(service, CREATE) for _ in range(THREADS)]
+    until(lambda: service.scalar(WAITING) == THREADS)
     return clients
 
 
-def test_a_client_that_leaves_takes_no_thread(small_service: Served, connect: Connect) -> None:
-    before = small_service.links()
-    (worker,) = workers(small_service)
-    with small_service.no_creates():
-        gone = occupied(small_service, connect) + [
-            connect(small_service, CREATE) for _ in range(40)
-        ]
-        assert small_service.ask(HEALTHZ).status == 200  # now the others wait
+def test_a_client_that_leaves_takes_no_thread(service: Served, connect: Connect) -> None:
+    before = service.links()
+    (worker,) = workers(service)
+    with service.no_creates():
+        gone = occupy_threads(service, connect)
+        gone += [connect(service, CREATE) for _ in range(40)]
+        assert service.ask(HEALTHZ).status == 200  # now the others wait
         for client in gone:
             client.close()
         until(lambda: {each.status for each in worker.net_connections()} == {psutil.CONN_LISTEN})
-    assert small_service.ask(CREATE).status == 201
+    assert service.ask(CREATE).status == 201
     # Of those that left, the requests in the threads are processed.
-    until(lambda: small_service.links() >= before + THREADS + 1)
-    assert small_service.links() == before + THREADS + 1
+    until(lambda: service.links() >= before + THREADS + 1)
+    assert service.links() == before + THREADS + 1
 
 
 def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
-    small_service: Served, connect: Connect
+    service: Served, connect: Connect
 ) -> None:
-    with small_service.no_creates():
-        clients = occupied(small_service, connect)
-        refused = [
-            connect(small_service, data) for data in (CREATE, PAGE, PAGE.replace(b"GET", b"HEAD"))
-        ]
-        assert small_service.ask(HEALTHZ).status == 200
-        assert small_service.ask(HEALTHZ.replace(b"healthz", b"readyz")).status == 200
+    with service.no_creates():
+        clients = occupy_threads(service, connect)
+        requests = (CREATE, PAGE, PAGE.replace(b"GET", b"HEAD"))
+        refused = [connect(service, data) for data in requests]
+        assert service.ask(HEALTHZ).status == 200
+        assert service.ask(HEALTHZ.replace(b"healthz", b"readyz")).status == 200
         api, page = (client.answer() for client in refused[:2])
         assert refused[2].file.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
     assert (api.status, page.status) == (503, 503)
@@ -376,36 +384,27 @@ def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
 @pytest.mark.parametrize(
     ("columns", "links", "query"),
     [
-        pytest.param({"forward_query": "true"}, 1, "a=1", id="one link that forwards its query"),
-        pytest.param({}, 200, "utm_source=x", id="200 links, and a query that names a source"),
-        pytest.param({"max_hits": "1"}, 200, "utm_source=x", id="200 links with one use each"),
+        pytest.param((", forward_query", ", true"), 1, "a=1", id="one that forwards its query"),
+        pytest.param((), 200, "utm_source=x", id="200 links, and a query that names a source"),
+        pytest.param((", max_hits", ", 1"), 200, "utm_source=x", id="200 links with one use"),
     ],
 )
 def test_each_hit_is_counted_and_redirected_when_no_thread_is_free(
-    small_service: Served, connect: Connect, columns: dict[str, str], links: int, query: str
+    service: Served, connect: Connect, columns: tuple[str, ...], links: int, query: str
 ) -> None:
     """Redirects need none of Django's threads: 200 follow the links while all are occupied."""
-    names = ", ".join(["key", "target_url", *columns])
-    values = ", ".join(["'hit' || n", "'https://a.example/'", *columns.values()])
-    with small_service.database.cursor() as cursor:
-        cursor.execute(
-            f"INSERT INTO shorturl_shorturl ({names}) "
-            f"SELECT {values} FROM generate_series(1, {links}) n"
-        )
-    paths = [f"/hit{1 + number % links}?{query}" for number in range(200)]
-    with small_service.no_creates():
-        clients = occupied(small_service, connect)
+    service.make_links(f"SELECT 'hit' || n FROM generate_series(1, {links}) n", *columns)
+    paths = [b"/hit%d?%s" % (1 + number % links, query.encode()) for number in range(200)]
+    with service.no_creates():
+        clients = occupy_threads(service, connect)
         with ThreadPoolExecutor(FOLLOWERS) as pool:
-            statuses = list(
-                pool.map(lambda path: small_service.ask(FOLLOW % path.encode()).status, paths)
-            )
-        assert small_service.ask(PAGE).status == 503
+            answers = [*pool.map(service.ask, [FOLLOW % path for path in paths])]
+        assert service.ask(PAGE).status == 503
     assert {client.answer().status for client in clients} == {201}
-    assert statuses == [302] * len(paths)
-    hits = small_service.scalar("SELECT sum(hits) FROM shorturl_shorturl WHERE key LIKE 'hit%'")
+    assert {answer.status for answer in answers} == {302}
+    hits = service.scalar("SELECT sum(hits) FROM shorturl_shorturl WHERE key LIKE 'hit%'")
     assert hits == len(paths)
-    with small_service.database.cursor() as cursor:
-        cursor.execute("DELETE FROM shorturl_shorturl WHERE key LIKE 'hit%'")
+    service.execute("DELETE FROM shorturl_shorturl WHERE key LIKE 'hit%'")
 
 
 # --- PostgreSQL that refuses ----------------------------------------------------------------------
@@ -413,10 +412,7 @@ def test_each_hit_is_counted_and_redirected_when_no_thread_is_free(
 
 def test_a_locked_row_is_a_503_soon_and_no_other_key_waits(postgres: OwnPostgres) -> None:
     with served(postgres, PGOPTIONS="-c lock_timeout=500ms") as service:
-        service.database.cursor().execute(
-            "INSERT INTO shorturl_shorturl (key, target_url) "
-            f"VALUES ('locked', '{TARGET}'), ('free', '{TARGET}')"
-        )
+        service.make_links("VALUES ('locked'), ('free')")
         with closing(postgres.connect()) as other, other.cursor() as cursor:
             cursor.execute("SELECT FROM shorturl_shorturl WHERE key = 'locked' FOR UPDATE")
             with closing(Client(service.service.url, FOLLOW % b"/locked")) as waiting:
@@ -427,26 +423,25 @@ def test_a_locked_row_is_a_503_soon_and_no_other_key_waits(postgres: OwnPostgres
         assert service.ask(FOLLOW % b"/locked").status == 302
 
 
-def test_a_service_whose_redirects_fail_is_not_ready(small_service: Served) -> None:
+def test_a_service_whose_redirects_fail_is_not_ready(service: Served) -> None:
     """A full disk fails the statements that write. After a redirect it is ready again."""
-    links = small_service.database.cursor()
-    links.execute(f"INSERT INTO shorturl_shorturl (key, target_url) VALUES ('a', '{TARGET}')")
+    service.make_links("VALUES ('a')")
     readyz = HEALTHZ.replace(b"healthz", b"readyz")
-    assert small_service.ask(readyz).status == 200
-    links.execute(FULL_DISK)
+    assert service.ask(readyz).status == 200
+    service.execute(FULL_DISK)
     try:
         for _ in range(MAX_FAILURES):
-            answer = small_service.ask(FOLLOW % b"/a")
+            answer = service.ask(FOLLOW % b"/a")
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
             assert b"The database is not answering" in answer.body
-        assert small_service.ask(FOLLOW % b"/unknown").status == 404
-        answer = small_service.ask(readyz)
+        assert service.ask(FOLLOW % b"/unknown").status == 404
+        answer = service.ask(readyz)
         assert answer.status == 503
         assert b"the last redirects failed; the log says why" in answer.body
     finally:
-        links.execute("DROP TRIGGER full_disk ON shorturl_shorturl")
-    assert small_service.ask(FOLLOW % b"/a").status == 302
-    assert small_service.ask(readyz).status == 200
+        service.execute("DROP TRIGGER full_disk ON shorturl_shorturl")
+    assert service.ask(FOLLOW % b"/a").status == 302
+    assert service.ask(readyz).status == 200
 
 
 # --- The end of workers --------------------------------------------------------------------------
