@@ -46,13 +46,9 @@ def write(process: int, row: str = "1", **more: Any) -> Step:
     [
         pytest.param([read(1), read(2, "2"), write(2, "2"), write(1)], id="another row"),
         pytest.param([read(1), step(2, "INSERT", "notes"), write(1)], id="another table"),
-        pytest.param(
-            [read(1), write(2), step(2, "ROLLBACK", ""), write(1)], id="what is rolled back"
-        ),
+        pytest.param([read(1), write(2), step(2, "ROLLBACK", ""), write(1)], id="rolled back"),
         # Process 1's read was sent before the write of process 2, waited for it, and saw it.
-        pytest.param(
-            [read(1, until=3), write(2), step(2, "COMMIT", ""), write(1)], id="what waited"
-        ),
+        pytest.param([read(1, until=3), write(2), step(2, "COMMIT", ""), write(1)], id="waited"),
     ],
 )
 def test_is_no_conflict(steps: list[Step]) -> None:

@@ -1,12 +1,11 @@
 """The numbers of schedules and of violating schedules are exact, also with COMMIT as a step."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection
 
 from pginterleave import Exploration, Outcome
 
@@ -36,47 +35,6 @@ def test_processes_that_count(
     assert len({*found.orders}) == schedules
     assert {each.order for each in found.violations} <= {*found.orders}
     assert len(found.violations) == violating
-
-
-def create(keys: str) -> str:
-    """Insert a row with the first key; the functions below call this."""
-    Counter.objects.create(id=ord(keys[0]), key=keys[0], hits=0)
-    return keys[0]
-
-
-def table_lock(keys: str) -> str:
-    with transaction.atomic():
-        sql("LOCK TABLE interleave_counter IN EXCLUSIVE MODE")
-        return create(next(key for key in keys if not Counter.objects.filter(key=key).exists()))
-
-
-def savepoint(keys: str) -> str:
-    with transaction.atomic():
-        for key in keys:
-            with suppress(IntegrityError), transaction.atomic():
-                return create(key)
-    raise RuntimeError("no key is free")
-
-
-def get_or_create(keys: str) -> str:
-    row, created = Counter.objects.get_or_create(key=keys[0], defaults={"id": 9, "hits": 0})
-    return row.key if created else "another process's"
-
-
-def both_have_a_key(outcomes: list[Outcome]) -> str:
-    drawn = [str(outcome.returned or outcome.raised) for outcome in outcomes]
-    return "" if {*drawn} in ({"x", "y"}, {"x", "z"}) else ", ".join(drawn)
-
-
-CREATES = [(table_lock, 0, 8), (savepoint, 0, 24), (get_or_create, 14, 14)]
-
-
-@pytest.mark.parametrize(("create", "violating", "schedules"), CREATES)
-def test_two_processes_that_try_the_same_key_first(
-    create: Callable[[str], str], violating: int, schedules: int
-) -> None:
-    found = explored(partial(create, "xy"), partial(create, "xz"), invariant=both_have_a_key)
-    assert (found.violating, found.schedules, found.complete) == (violating, schedules, True)
 
 
 UNLESS_THERE = """
@@ -141,24 +99,32 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
     assert all(not step.error or step.kind == "INSERT" for step in timeline)
 
 
-def test_a_deferred_constraint_fails_in_the_commit() -> None:
-    sql(
-        "ALTER TABLE interleave_counter ADD CONSTRAINT once UNIQUE (hits) "
-        "DEFERRABLE INITIALLY DEFERRED"
-    )
-
+def explored_with_a_deferred_constraint(*rows: int, **options: Any) -> Exploration:
+    """Explore processes that insert these rows with the same hits, which only one may have."""
+    constraint = "ADD CONSTRAINT once UNIQUE (hits) DEFERRABLE INITIALLY DEFERRED"
+    sql(f"ALTER TABLE interleave_counter {constraint}")
     insert = "INSERT INTO interleave_counter VALUES (%s, %s, 9)"
-    found = explored(
-        *[partial(sql, insert, number, f"own {number}") for number in (3, 4)],
-        setup=partial(sql, "DELETE FROM interleave_counter"),
-        invariant=lambda outcomes: " ".join(type(each.raised).__name__ for each in outcomes),
+    processes = [partial(sql, insert, row, f"own {row}") for row in rows]
+    return explored(*processes, setup=partial(sql, "DELETE FROM interleave_counter"), **options)
+
+
+def test_a_deferred_constraint_fails_in_the_commit() -> None:
+    found = explored_with_a_deferred_constraint(
+        3, 4, invariant=lambda outcomes: " ".join(type(each.raised).__name__ for each in outcomes)
     )
-    assert {each.violation for each in found.violations} == {
-        "NoneType IntegrityError",
-        "IntegrityError NoneType",
-    }
+    ends = {each.violation for each in found.violations}
+    assert ends == {"NoneType IntegrityError", "IntegrityError NoneType"}
     steps = [step for each in found.violations for step in each.timeline]
     assert {step.kind for step in steps if step.error} == {"COMMIT"}
+
+
+def test_the_order_of_two_commits_that_one_step_lets_go_on_is_chance() -> None:
+    """It varies: threads may end in another one."""
+    found = explored_with_a_deferred_constraint(3, 4, 5, reduce=True)
+    chance = "which COMMIT of processes 2 and 3 was first, as one step let both go on"
+    assert chance in found.unexplored
+    with pytest.raises(AssertionError, match=r"Not proven: .* decides by chance"):
+        found.assert_safe()
 
 
 several = partial(sql, "UPDATE interleave_counter SET hits = 1; SELECT 1")

@@ -114,9 +114,7 @@ def crossed(setup: Callable[[], None] = lambda: None) -> Exploration:
     )
 
 
-def test_a_lock_timeout_before_the_deadlock_check_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_lock_timeout_of_the_victim_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The victim of 221121b checks after 0.6 s, its lock_timeout is 0.2 s."""
     monkeypatch.setattr(monitor, "MIN_LATE_CHECK", 0.6)
     with connected_with("-c lock_timeout=200ms"):
@@ -125,9 +123,7 @@ def test_a_lock_timeout_before_the_deadlock_check_is_tried_again(
     assert all("deadlock detected" in each.violation for each in found.violations)
 
 
-def test_with_a_role_that_may_not_set_the_timeout_another_victim_is_a_limit(
-    request: pytest.FixtureRequest,
-) -> None:
+def test_another_victim_is_a_limit_of_other_roles(request: pytest.FixtureRequest) -> None:
     prompt = crossed()
     assert prompt.violations
     request.getfixturevalue("role_that_may_not")
@@ -235,9 +231,7 @@ class WokenTheOtherWayRound(Woken):
         return super().written(outcomes)
 
 
-def test_schedules_with_the_same_first_steps_have_the_same_order_after_a_wake_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_equal_first_steps_have_one_order_after_a_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """When no fair attempt is left, 3 may write first. Then 3 does so in all schedules of 1231."""
     monkeypatch.setattr(scheduler, "MAX_FAIR_ATTEMPTS", 1)
     found = WokenTheOtherWayRound(in_a_transaction=True).explored()

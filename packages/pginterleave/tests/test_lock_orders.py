@@ -189,9 +189,7 @@ def test_copy_is_named() -> None:
         ("SELECT count(*) FROM lock_key", "ALTER TABLE lock_key ADD COLUMN IF NOT EXISTS c{} int"),
     ],
 )
-def test_who_closes_the_cycle_by_an_upgrade_of_a_lock_is_refused(
-    statements: tuple[str, ...],
-) -> None:
+def test_who_closes_the_cycle_by_an_upgrade_is_refused(statements: tuple[str, ...]) -> None:
     """PostgreSQL refuses it at once: no other process can be the victim."""
     one, two = (together(*(each.format(number) for each in statements)) for number in (1, 2))
     found = explored(one, two, setup=setup, expected=())

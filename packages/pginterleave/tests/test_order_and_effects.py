@@ -5,14 +5,13 @@ import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from django.core import mail
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 
 from pginterleave import Exploration, NotProven, explore
 from pginterleave.pytest_plugin import Interleave
@@ -278,17 +277,3 @@ def test_a_sequence_that_is_a_counter_is_compared() -> None:
     violation = "the sequence effect_number is at 2; one after the other it is at 3"
     assert violation in violation_of(found)
     explored(*[partial(sql, "SELECT nextval('effect_number')")] * 2).assert_safe()
-
-
-def test_a_thread_that_sends_everything_is_named() -> None:
-    def in_a_thread() -> None:
-        def send() -> None:
-            sql("SELECT 1")
-            connection.close()
-
-        with ThreadPoolExecutor(thread_name_prefix="worker") as pool:
-            pool.submit(send).result()
-
-    found = explored(in_a_thread, in_a_thread)
-    with pytest.raises(NotProven, match="by a connection that the thread 'worker_0' has opened"):
-        found.assert_safe()

@@ -167,9 +167,7 @@ def test_without_a_mark_it_runs_in_a_test_database(tmp_path: Path) -> None:
     assert failed.keys() == {"test_other"}, text
 
 
-def test_a_race_fails_with_the_counterexample_of_the_documentation(
-    interleave: Interleave, item_table: None
-) -> None:
+def test_a_race_fails_as_the_readme_shows(interleave: Interleave, item_table: None) -> None:
     Item.objects.create(name="lamp", stock=1)
     buy = test_example.buy_checking_first
     interleave.shell = "pytest tests/test_example.py::test_the_last_one_is_sold_once"

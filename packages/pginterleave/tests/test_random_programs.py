@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter as Multiset
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from contextlib import nullcontext
 from functools import partial
 from math import factorial, prod
@@ -16,18 +16,11 @@ from pginterleave import Exploration, Outcome
 from . import counter
 from .counter import explored, sql
 
-
-@pytest.fixture
-def tables(counter_table: None) -> Iterator[None]:
-    """Make a table that refers to the counters, and a table that does not."""
-    sql(
-        "CREATE TABLE interleave_item (id serial PRIMARY KEY, n int,"
-        " counter int REFERENCES interleave_counter ON DELETE CASCADE"
-        " DEFERRABLE INITIALLY DEFERRED);"
-        "CREATE TABLE interleave_other (id int PRIMARY KEY, n int)"
-    )
-    yield
-    sql("DROP TABLE interleave_item, interleave_other")
+TABLES = """  -- one that refers to the counters, and one that does not
+    CREATE TABLE interleave_item (id serial PRIMARY KEY, n int,
+        counter int REFERENCES interleave_counter ON DELETE CASCADE DEFERRABLE INITIALLY DEFERRED);
+    CREATE TABLE interleave_other (id int PRIMARY KEY, n int)
+"""
 
 
 def setup() -> None:
@@ -84,7 +77,7 @@ MORE = {
     "table": "LOCK TABLE interleave_other IN EXCLUSIVE MODE",
 }
 READS = {"read", "read id", "items", "others", "point", "back", "table"}  # have no COMMIT
-MOST = 150  # schedules of the programs that are explored
+MAX_SCHEDULES = 150  # of the programs that are explored
 
 
 def process(program: Program) -> tuple[int, ...]:
@@ -109,7 +102,11 @@ def some_programs(chance: random.Random, known: Iterable[str]) -> list[Program]:
             new = (*chance.choice([(), ("atomic",)]), *statements)
             programs.append(chance.choice([new, *programs]))
         steps = [*map(steps_of, programs)]
-        if MOST / 10 <= factorial(sum(steps)) / prod(map(factorial, steps)) <= MOST:
+        if (
+            MAX_SCHEDULES / 10
+            <= factorial(sum(steps)) / prod(map(factorial, steps))
+            <= MAX_SCHEDULES
+        ):
             return programs
 
 

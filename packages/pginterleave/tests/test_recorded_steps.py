@@ -37,86 +37,69 @@ def test_a_single_statement_is_in_a_transaction_until_its_commit() -> None:
 
 
 HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"
+UPDATED = {"wrote": {"url": HOSTILE, "n": "3", "gone": None}, "condition": {"id": "9"}}
+LINK = "WITH link AS (SELECT id FROM links WHERE key = %s)"
+COUNTED = "counted AS (INSERT INTO counts AS c (link, n) SELECT id, 1 FROM link)"
 
 
-def step(sql: str, params: Any = None, **more: Any) -> Step:
-    return Step(1, 1, sql.split()[0], sql, params, "file.py", 1, "f", 1, **more)
+def values_of(sql: str, params: Any = None, **more: Any) -> dict[str, Any]:
+    step = Step(1, 1, sql.split()[0], sql, params, "file.py", 1, "f", 1, **more)
+    return dict(read_columns(step))
 
 
 def test_a_select_reads() -> None:
-    found = read_columns(
-        step(
-            'SELECT "t"."id", "t"."url", "t"."gone" FROM "t" WHERE "t"."key" = %s LIMIT 21',
-            ("a",),
-            columns=("id", "url", "gone"),
-            rows=((1, HOSTILE, None), (2, "", None)),
-        )
-    )
-    assert found["table"] == "t"
-    assert found["condition"] == {"key": "a"}
-    assert found["read"] == [
+    select = 'SELECT "t"."id", "t"."url", "t"."gone" FROM "t" WHERE "t"."key" = %s LIMIT 21'
+    rows = ((1, HOSTILE, None), (2, "", None))
+    values = values_of(select, ("a",), columns=("id", "url", "gone"), rows=rows)
+    assert (values["table"], values["condition"], values["wrote"]) == ("t", {"key": "a"}, {})
+    assert values["read"] == [
         {"id": "1", "url": HOSTILE, "gone": None},
         {"id": "2", "url": "", "gone": None},
     ]
-    assert found["wrote"] == {}
-    assert (found["lock"], found["lock_name"]) == ("", "")
+
+
+def test_a_returning_reads() -> None:
+    insert = "INSERT INTO t (a) VALUES (1) RETURNING id"
+    assert values_of(insert, columns=("id",), rows=((4,),))["read"] == [{"id": "4"}]
+
+
+def test_a_commit_has_no_values() -> None:
+    assert [value for value in values_of("COMMIT").values() if value] == ["COMMIT"]
 
 
 @pytest.mark.parametrize(
-    ("sql", "params"),
+    ("sql", "params", "expected"),
     [
         ("UPDATE t SET url = %s, n = 3, gone = NULL, hits = (t.hits + %s) WHERE t.id = %s",
-         (HOSTILE, 1, 9)),
+         (HOSTILE, 1, 9), UPDATED),
         ("UPDATE t SET url = %(u)s, n = %(n)s, gone = NULL, hits = %(n)s + 1 WHERE id = %(id)s",
-         {"u": HOSTILE, "n": 3, "id": 9}),
+         {"u": HOSTILE, "n": 3, "id": 9}, UPDATED),
         ("UPDATE t SET url = 'it''s, hits = 7, (x) VALUES (y) WHERE id = 2', n = '3', gone = NULL"
-         " WHERE id = 9 RETURNING id = 8", None),
+         " WHERE id = 9 RETURNING id = 8", None, UPDATED),
+        ('UPDATE "t" SET "n" = ("t"."n" + %s), x = %s WHERE id = 9', (1, "y"),
+         {"computed": {"n": "n + 1"}, "wrote": {"x": "y"}}),
+        ("INSERT INTO t (a, b, c, d) VALUES (%s, coalesce(%s, 1), %s, DEFAULT) RETURNING id",
+         (HOSTILE, 5, datetime(2022, 4, 29, tzinfo=UTC)),
+         {"wrote": {"a": HOSTILE, "c": "2022-04-29 00:00:00+00:00"}}),
+        ("INSERT INTO t (a) VALUES (%s) ON CONFLICT (a) DO UPDATE SET n = t.n + 1", (HOSTILE,),
+         {"computed": {"n": "n + 1"}}),
+        ("INSERT INTO t DEFAULT VALUES", None, {"wrote": {}}),
+        ("INSERT INTO t (a, b) SELECT 1, c FROM u", None, {"wrote": {"a": "1"}}),
+        (f"{LINK}, {COUNTED} SELECT id FROM link", ("a",),
+         {"kind": "INSERT", "table": "counts", "tables": ["links"], "condition": {"key": "a"},
+          "wrote": {"n": "1"}, "subquery": True}),
+        (f"{LINK} UPDATE t SET n = 1 FROM link", ("a",),
+         {"kind": "UPDATE", "table": "t", "tables": ["links"]}),
+        ("WITH one AS (UPDATE t SET n = 2), two AS (INSERT INTO u (a) VALUES (1)) SELECT 1", None,
+         {"kind": "UPDATE", "writes": ["t", "u"]}),
+        (f"{LINK} SELECT id FROM link", ("a",), {"kind": "SELECT"}),
+        ("SELECT id, (SELECT sum(n) FROM counts) AS n FROM links JOIN t ON true", None,
+         {"table": "links", "tables": ["links", "t", "counts"]}),
     ],
 )  # fmt: skip
-def test_an_update_writes_values_and_not_expressions(sql: str, params: Any) -> None:
-    found = read_columns(step(sql, params))
-    assert found["wrote"] == {"url": HOSTILE, "n": "3", "gone": None}
-    assert found["condition"] == {"id": "9"}
-
-
-def test_an_insert_writes_and_a_commit_does_not() -> None:
-    now = datetime(2022, 4, 29, tzinfo=UTC)
-    sql = "INSERT INTO t (a, b, c, d) VALUES (%s, coalesce(%s, 1), %s, DEFAULT) RETURNING id"
-    found = read_columns(step(sql, (HOSTILE, 5, now), columns=("id",), rows=((4,),)))
-    assert found["wrote"] == {"a": HOSTILE, "c": "2022-04-29 00:00:00+00:00"}
-    assert found["read"] == [{"id": "4"}]
-    assert read_columns(step("INSERT INTO t DEFAULT VALUES"))["wrote"] == {}
-    assert read_columns(step("INSERT INTO t (a, b) SELECT 1, c FROM u"))["wrote"] == {"a": "1"}
-    assert [value for value in read_columns(step("COMMIT")).values() if value] == ["COMMIT"]
-
-
-def test_a_with_has_the_kind_and_the_tables_of_its_write() -> None:
-    link = "WITH link AS (SELECT id FROM links WHERE key = %s)"
-    found = read_columns(
-        step(f"{link}, counted AS (INSERT INTO counts AS c (link, n) SELECT id, 1 FROM link)"
-             " SELECT id FROM link", ("a",))
-    )  # fmt: skip
-    assert (found["kind"], found["table"], found["tables"]) == ("INSERT", "counts", ["links"])
-    assert (found["condition"], found["wrote"]) == ({"key": "a"}, {"n": "1"})
-    assert found["subquery"]
-    found = read_columns(step(f"{link} UPDATE t SET n = 1 FROM link", ("a",)))
-    assert (found["kind"], found["table"], found["tables"]) == ("UPDATE", "t", ["links"])
-    two = "WITH one AS (UPDATE t SET n = 2), two AS (INSERT INTO u (a) VALUES (1)) SELECT 1"
-    assert (read_columns(step(two))["kind"], read_columns(step(two))["writes"]) == (
-        "UPDATE",
-        ["t", "u"],
-    )
-    assert read_columns(step(f"{link} SELECT id FROM link", ("a",)))["kind"] == "SELECT"
-    total = "SELECT id, (SELECT sum(n) FROM counts) AS n FROM links JOIN t ON true"
-    found = read_columns(step(total))
-    assert (found["table"], found["tables"]) == ("links", ["links", "t", "counts"])
-
-
-def test_an_expression_is_kept_as_its_text() -> None:
-    found = read_columns(step('UPDATE "t" SET "n" = ("t"."n" + %s), x = %s WHERE id = 9', (1, "y")))
-    assert (found["computed"], found["wrote"]) == ({"n": "n + 1"}, {"x": "y"})
-    upsert = "INSERT INTO t (a) VALUES (%s) ON CONFLICT (a) DO UPDATE SET n = t.n + 1"
-    assert read_columns(step(upsert, (HOSTILE,)))["computed"] == {"n": "n + 1"}
+def test_what_a_statement_writes(sql: str, params: Any, expected: dict[str, Any]) -> None:
+    values = values_of(sql, params)
+    assert {name: values[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -132,5 +115,5 @@ def test_an_expression_is_kept_as_its_text() -> None:
     ],
 )
 def test_the_lock_that_a_statement_takes(sql: str, lock: str, name: str) -> None:
-    found = read_columns(step(sql, ("FOR UPDATE",)))
-    assert (found["lock"], found["lock_name"]) == (lock, name)
+    values = values_of(sql, ("FOR UPDATE",))
+    assert (values["lock"], values["lock_name"]) == (lock, name)

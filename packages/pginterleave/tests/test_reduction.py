@@ -220,11 +220,6 @@ def test_a_select_of_nextval_is_a_write() -> None:
     assert (found.violating, found.schedules, len(found.orders)) == (1, 2, 2)
 
 
-def test_processes_that_send_nothing_have_one_schedule() -> None:
-    found = explored(*[lambda: None] * 2, invariant=lambda _: "violated", reduce=True)
-    assert (found.violating, found.schedules, found.orders) == (1, 1, ("",))
-
-
 def setup() -> None:
     counter.setup()
     sql("INSERT INTO interleave_counter VALUES (3, 'c', 0)")

@@ -219,9 +219,7 @@ def test_a_cache_that_is_empty_at_first_is_named() -> None:
 
 
 @pytest.mark.parametrize("cleared", [True, False])
-def test_the_cache_of_content_types_is_the_same_in_any_order_of_tests(
-    interleave: Interleave, cleared: bool
-) -> None:
+def test_the_cache_of_content_types_is_filled(interleave: Interleave, cleared: bool) -> None:
     if cleared:
         ContentType.objects.clear_cache()
     else:
@@ -257,9 +255,7 @@ def test_the_current_site_is_known(interleave: Interleave) -> None:
     assert interleave(process, invariant=anything).schedules == 2
 
 
-def test_any_other_cache_is_named_by_what_it_reads_and_filled_by_the_fixture(
-    interleave: Interleave,
-) -> None:
+def test_any_other_cache_is_named_by_what_it_reads(interleave: Interleave) -> None:
     kept: list[object] = []
 
     def cached() -> None:

@@ -59,11 +59,8 @@ def test_a_second_database(add: Callable[[str], None], violates: bool, is_atomic
         add_in_one_statement("default")
         add("other")
 
-    def adds_in_a_transaction() -> None:
-        with transaction.atomic(using="other"):
-            adds()
-
-    found = explore([adds_in_a_transaction if is_atomic else adds] * 2, setup=setup)
+    process = transaction.atomic(using="other")(adds) if is_atomic else adds
+    found = explore([process, process], setup=setup)
     assert found.complete
     assert bool(found.violating) is violates
     assert "the functions, triggers and lock orders of the database 'other'" in found.limits

@@ -26,6 +26,7 @@ from .counter import (
     select_for_update,
     setup,
     sql,
+    together,
     update_returning,
     violation_of,
 )
@@ -76,12 +77,8 @@ def newest_order() -> int:
     return int(sql("SELECT max(id) FROM serial_order")[0][0])
 
 
-def add_hit() -> None:
-    sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'")
-
-
-def add_item(name: str, order: int) -> None:
-    sql("INSERT INTO serial_item (name, order_id) VALUES (%s, %s)", name, order)
+ADD_ITEM = "INSERT INTO serial_item (name, order_id) VALUES (%s, %s)"
+ADD_HIT = "UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'"
 
 
 @pytest.mark.parametrize("wrong", [naive, atomic_only])
@@ -111,7 +108,7 @@ def test_new_ids_are_compared_by_the_rows_that_they_name() -> None:
     def buys(buyer: str) -> int:
         with transaction.atomic():
             order = new_order(buyer)
-            add_item(f"{buyer}'s", order)
+            sql(ADD_ITEM, f"{buyer}'s", order)
         return order
 
     found = compared(partial(buys, "one"), partial(buys, "two"))
@@ -125,7 +122,7 @@ def test_a_reference_to_the_row_of_another_process_is_wrong() -> None:
 
     def buys(buyer: str) -> None:
         new_order(buyer)
-        add_item("an item", newest_order())
+        sql(ADD_ITEM, "an item", newest_order())
 
     found = compared(partial(buys, "one"), partial(buys, "two"))
     assert "the rows refer to each other as after no serial order" in violation_of(found)
@@ -159,16 +156,13 @@ def test_rows_that_setup_makes_with_other_ids_each_time_are_told_by_their_places
         new_order("same")
         new_order("same")
 
-    def takes(*, first: bool) -> int:
-        order = "id" if first else "id DESC"
-        chosen = sql(f"SELECT id FROM serial_order WHERE buyer = 'same' ORDER BY {order} LIMIT 1")
-        sql("UPDATE serial_order SET buyer = 'taken' WHERE id = %s", chosen[0][0])
-        return int(chosen[0][0])
-
-    takes_first = partial(takes, first=True)
+    first = "SELECT id FROM serial_order WHERE buyer = 'same' ORDER BY id {} LIMIT 1"
+    take = "UPDATE serial_order SET buyer = 'taken' WHERE id = ({}) RETURNING id"
+    takes_first, takes_last = (
+        partial(sql, take.format(first.format(order))) for order in ("ASC", "DESC")
+    )
     compared(takes_first, setup=two_orders).assert_safe()
-    other = compared(takes_first, like=[partial(takes, first=False)], setup=two_orders)
-    assert other.violating == 1
+    assert compared(takes_first, like=[takes_last], setup=two_orders).violating == 1
 
 
 def test_ids_by_chance_are_compared_by_the_rows_that_they_name() -> None:
@@ -188,8 +182,7 @@ def test_ids_by_chance_are_compared_by_the_rows_that_they_name() -> None:
     assert compared(partial(uses, "a"), partial(uses, "b")).violating
 
 
-def touch() -> None:
-    sql("UPDATE serial_order SET made = clock_timestamp()")
+touch = partial(sql, "UPDATE serial_order SET made = clock_timestamp()")
 
 
 def test_a_time_that_the_clock_sets_is_not_compared(interleave: Interleave) -> None:
@@ -218,7 +211,7 @@ def test_a_time_that_the_clock_sets_is_not_compared(interleave: Interleave) -> N
 def test_a_table_that_only_a_race_writes_is_compared(statement: str, violation: str) -> None:
     def audits() -> None:
         before = hits()
-        add_hit()
+        sql(ADD_HIT)
         if hits() > before + 1:
             sql(statement)
 
@@ -234,17 +227,14 @@ def test_a_table_that_only_a_race_writes_is_compared(statement: str, violation: 
 LOCK = "SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE"
 
 
-@transaction.atomic
-def counts_without_waiting() -> None:
-    sql(f"{LOCK} NOWAIT")
-    add_hit()
+counts_without_waiting = together(f"{LOCK} NOWAIT", ADD_HIT)
 
 
 @transaction.atomic
 def counts_if_free() -> bool:
     is_free = bool(sql(f"{LOCK} SKIP LOCKED"))
     if is_free:
-        add_hit()
+        sql(ADD_HIT)
     return is_free
 
 
@@ -315,8 +305,8 @@ def test_like_finds_what_is_wrong_without_a_race() -> None:
     pair = [get_or_create] * 2
     compared(*pair).assert_safe()
     compared(*pair, like=[create, create]).assert_safe()
-    other = compared(*pair, like=[create_once, create_once])
-    assert "process 2 returned True; one after the other it returned False" in violation_of(other)
+    violation = violation_of(compared(*pair, like=[create_once, create_once]))
+    assert "process 2 returned True; one after the other it returned False" in violation
     with pytest.raises(CannotExplore, match="one function for each process"):
         compared(*pair, like=[create])
 
@@ -352,7 +342,7 @@ def test_results_are_compared_by_value(wrap: Callable[[int], object], violating:
 
     def reads() -> object:
         before = hits()
-        add_hit()
+        sql(ADD_HIT)
         return wrap(before)
 
     assert compared(reads, reads).violating == violating
@@ -379,7 +369,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 
 def test_the_part_of_a_result_that_chance_decides_is_not_compared() -> None:
     def counts() -> dict[str, object]:
-        add_hit()
+        sql(ADD_HIT)
         return {"token": random.random(), "hits": 1}
 
     found = compared(counts, counts)
@@ -404,9 +394,7 @@ def test_a_clock_may_stand_still_while_the_serial_orders_run() -> None:
     assert found.not_compared == ("what process 1 returns", "what process 2 returns")
 
 
-def test_what_is_not_compared_and_may_matter_is_a_limit(
-    tmp_path: Path, interleave: Interleave
-) -> None:
+def test_what_is_not_compared_is_a_limit(tmp_path: Path, interleave: Interleave) -> None:
     setup()
     mail.outbox = []
 

@@ -1,6 +1,8 @@
 """The steps of real code, and the timeline of a schedule that is replayed from its written form."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
@@ -87,15 +89,13 @@ def iterated_cursor() -> None:
         assert list(cursor) == [(1,), (2,)]
 
 
-def executemany() -> None:
-    with connection.cursor() as cursor:
-        cursor.executemany("UPDATE interleave_counter SET hits = %s", [(1,), (2,)])
+def with_cursor(*uses: Callable[[Any], object]) -> Process:
+    def process() -> None:
+        with connection.cursor() as cursor:
+            for use in uses:
+                use(cursor)
 
-
-def callproc() -> None:
-    with connection.cursor() as cursor:
-        cursor.callproc("abs", [-1])
-        assert cursor.fetchone() == (1,)
+    return process
 
 
 def left_open() -> None:
@@ -124,8 +124,11 @@ CODE = [
     (on_commit, "SELECT UPDATE COMMIT UPDATE COMMIT"),
     (server_side_cursor, "SELECT FETCH FETCH FETCH COMMIT"),
     (iterated_cursor, "SELECT FETCH FETCH SELECT"),
-    (executemany, "UPDATE"),
-    (callproc, "SELECT"),
+    (
+        with_cursor(lambda it: it.executemany("UPDATE interleave_counter SET hits = %s", [(1,)])),
+        "UPDATE",
+    ),
+    (with_cursor(lambda it: it.callproc("abs", [-1])), "SELECT"),
     (left_open, "UPDATE ROLLBACK"),
     (manual, "UPDATE COMMIT"),
     (together(), ""),
@@ -261,10 +264,8 @@ class Number(int):
 
 
 def test_the_parameters_are_drawn_as_they_are_sent() -> None:
-    def named() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT %(number)s, %(text)s", {"number": 3, "text": "it"})
-
+    statement = "SELECT %(number)s, %(text)s", {"number": 3, "text": "it"}
+    named = with_cursor(lambda cursor: cursor.execute(*statement))
     process = partial(sql, "SELECT %s, %s, %s, %s", Number(7), 0.5, "it", None)
     (step, other) = replayed("12", process, named).timeline
     assert step.statement() == "SELECT 7, 0.5, 'it', NULL"

@@ -51,7 +51,6 @@ class WithMixin(Checks, TransactionTestCase):
 
 class InTransaction(InterleaveMixin, TestCase):
     def test_it_is_told_what_to_do(self) -> None:
-        with pytest.raises(
-            CannotExplore, match="in an InterleaveTestCase or a TransactionTestCase"
-        ):
+        advice = "in an InterleaveTestCase or a TransactionTestCase"
+        with pytest.raises(CannotExplore, match=advice):
             self.assertNoRace(naive, invariant=anything)

@@ -72,25 +72,6 @@ def test_the_gap_is_named_only_if_it_matters(statement: str, processes: int, nam
     assert any(each.startswith(GAP) for each in found.limits) is named
 
 
-def test_the_order_of_two_commits_after_one_step_is_chance() -> None:
-    """Three processes insert one key, which is checked in the COMMIT: the order varies."""
-    sql(
-        "ALTER TABLE interleave_counter ADD CONSTRAINT once UNIQUE (hits) "
-        "DEFERRABLE INITIALLY DEFERRED"
-    )
-    insert = "INSERT INTO interleave_counter VALUES (%s, %s, 9)"
-    found = explored(
-        *[partial(sql, insert, number, f"own {number}") for number in (3, 4, 5)],
-        setup=partial(sql, "DELETE FROM interleave_counter"),
-        reduce=True,
-    )
-    assert "which COMMIT of processes 2 and 3 was first, as one step let both go on" in (
-        found.unexplored
-    )
-    with pytest.raises(AssertionError, match=r"Not proven: .* decides by chance"):
-        found.assert_safe()
-
-
 def test_a_safe_result_names_python_between_two_statements() -> None:
     line = "What Python does between two statements is not interleaved"
     assert line in str(explored(hits, hits))
