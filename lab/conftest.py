@@ -1,18 +1,45 @@
 """What tests of the lab share: the recordings, the pages and the command."""
 
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from io import StringIO
 
 import pytest
 from django.core.management import call_command
+from django.db import connection, connections
 from django.test import Client
 
 from lab.management.commands import race as command
 from lab.recordings.cells import find_cell
 from lab.recordings.recording import RecordedSchedule, Recording, read_recording
+from pginterleave import Outcome
 
+TIMEOUT = 60  # seconds that one thread waits for the others, far more than they take
 NAIVE = "/lab/races/lost_update/naive/2/"
 RIGHT = "/lab/races/lost_update/update_returning/2/"
+
+
+def run_in_threads(
+    functions: Sequence[Callable[[], object]], level: str = "read committed"
+) -> list[Outcome]:
+    """Run each function in a thread with a connection of its own; all begin at the same time."""
+    start = threading.Barrier(len(functions))
+
+    def run(function: Callable[[], object]) -> Outcome:
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET default_transaction_isolation = '{level}'")
+            start.wait(TIMEOUT)
+            return Outcome(returned=function())
+        except Exception as error:
+            return Outcome(raised=error)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(functions)) as pool:
+        return [*pool.map(run, functions)]
 
 
 def read_recorded(what: str) -> Recording:

@@ -1,97 +1,81 @@
 """The tests of lab/exercises/deliver.py."""
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from lab.exercises import deliver as exercise
 from lab.exercises.tests import checking
 from lab.models import Notification
+from pginterleave import Outcome
 from pginterleave.pytest_plugin import Interleave
 from shorturl.models import LinkEvent, Subscription
 
-RECEIVER = 1
 
-
-def make_events(keys: str) -> list[str]:
-    """Make an event for each letter, which is the key of its link; return their names."""
-    checking.delete_rows(LinkEvent, Notification, Subscription)
-    Subscription.objects.create(id=RECEIVER, url="https://receiver.example/", secret="secret")
-    names = [f"{key}{number}" for number, key in enumerate(keys)]
-    for name in names:
-        event = LinkEvent(subscription_id=RECEIVER, key=name[0], type="link.edited")
-        event.data = {"name": name}
-        event.save()
-    return names
+def make_events(keys: str) -> dict[int, str]:
+    """Make an event for each letter, which is the key of its link; return their ids and keys."""
+    for model in (LinkEvent, Notification, Subscription):
+        QuerySet(model).delete()
+    Subscription.objects.create(id=1, url="https://receiver.example/", secret="secret")
+    LinkEvent.objects.bulk_create(LinkEvent(subscription_id=1, key=key) for key in keys)
+    return dict(LinkEvent.objects.order_by("id").values_list("id", "key"))
 
 
 def send(event: LinkEvent) -> None:
-    Notification.objects.create(text=event.data["name"])
+    Notification.objects.create(text=str(event.pk))
 
 
 def send_and_look(event: LinkEvent) -> None:
     """Send an event, and fail if another session does not see it in the table."""
-    other = connection.copy("other")
-    with other.cursor() as cursor:
+    with closing(connection.copy("other")) as other, other.cursor() as cursor:
         cursor.execute("SELECT FROM shorturl_linkevent WHERE id = %s", [event.pk])
-        is_there = cursor.rowcount == 1
-    other.close()
-    text = "While the event is sent, it is not in the table. Right is: until it is sent."
-    checking.fail_unless(is_there, text)
+        mistake = "While the event is sent, it is not in the table. Right is: until it is sent."
+        checking.refuse("" if cursor.rowcount else mistake)
     send(event)
 
 
-def refuse(event: LinkEvent) -> None:
-    raise ValueError
-
-
-def call(send: Callable[[LinkEvent], None] = send, receiver: int = RECEIVER) -> Any:
+def call(send: Callable[[LinkEvent], object] = send, receiver: int = 1) -> Any:
     return checking.outcome_of(partial(exercise.deliver, receiver, send))
 
 
-def sent() -> list[str]:
-    return [*Notification.objects.order_by("id").values_list("text", flat=True)]
+def list_sent() -> list[int]:
+    return [
+        int(text) for text in Notification.objects.order_by("id").values_list("text", flat=True)
+    ]
 
 
-def describe_mistake(names: Sequence[str]) -> str:
-    """Return what is wrong with the events that were sent, or an empty text."""
-    left = [*LinkEvent.objects.values_list("data__name", flat=True)]
-    if sorted([*sent(), *left]) != sorted(names):
-        return f"Of {names} are sent: {sent()}, and left: {left}. Right is each of them once."
-    for key in {name[0] for name in names}:
-        of_link = [name for name in sent() if name[0] == key]
-        if of_link != [name for name in names if name in of_link]:
-            return f"{of_link} are sent in this order. Right is the order of a link's events."
-    return ""
-
-
-def describe_wrong_end(names: Sequence[str], outcomes: Sequence[Any]) -> str:
+def describe(events: dict[int, str], outcomes: Sequence[Outcome] = ()) -> str:
+    """Return what is wrong with the events that were sent, or with the outcomes of the calls."""
+    sent, left = list_sent(), [*LinkEvent.objects.values_list("id", flat=True)]
     returned = [outcome.returned for outcome in outcomes]
-    if not {*returned} <= {True, False} or returned.count(True) != len(sent()):
-        return f"The calls return {returned} and send {sent()}. Right is True for each sent."
-    return describe_mistake(names) or ("" if sent() else "No event is sent. Right is one.")
+    if sorted(sent + left) != sorted(events):
+        return f"Of {events} are sent: {sent}, and left: {left}. Right is each of them once."
+    if sorted(sent, key=events.__getitem__) != sorted(sent, key=lambda pk: (events[pk], pk)):
+        return f"Of {events} {sent} are sent. Right is the order of a link's events."
+    if outcomes and (not {*returned} <= {True, False} or returned.count(True) != len(sent)):
+        return f"The calls return {returned} and send {sent}. Right is True for each sent."
+    return "" if sent else "No event is sent. Right is one."
 
 
 def test_calls_one_after_another(interleave: Interleave) -> None:
-    names = make_events("aab")
-    end: Any = [call(send_and_look) for _ in range(4)], sent(), LinkEvent.objects.count()
-    checking.compare(end, ([True, True, True, False], names, 0), f"Four calls for {names}")
+    events = make_events("aab")
+    end: Any = [call(send_and_look) for _ in range(4)], list_sent(), LinkEvent.objects.count()
+    right: Any = [True, True, True, False], [*events], 0
+    checking.refuse("" if end == right else f"Four calls end with {end}. Right is {right}.")
     make_events("a")
-    end = call(refuse), LinkEvent.objects.count()
-    checking.compare(end, ("raises ValueError", 1), "A call whose send fails, and the events left")
-    checking.compare(call(receiver=RECEIVER + 1), False, "A call for a receiver without events")
+    end = call(lambda event: 1 / 0), LinkEvent.objects.count(), call(receiver=2)
+    right = "raises ZeroDivisionError", 1, False
+    text = f"With a send that fails, the events left, and without events it is {end}."
+    checking.refuse("" if end == right else f"{text} Right is {right}.")
 
 
-def test_two_and_three_processes(interleave: Interleave) -> None:
+def test_calls_at_once(interleave: Interleave) -> None:
     for keys, processes in (("a", 2), ("aa", 2), ("ab", 2), ("aab", 2), ("ab", 3)):
-        invariant = partial(describe_wrong_end, make_events(keys))
-        checking.explore(interleave, [call] * processes, invariant)
-
-
-def test_in_threads(interleave: Interleave) -> None:
-    names = make_events("abc" * 10)
-    checking.run_in_threads(call, times=40)
-    mistake = describe_mistake(names)
-    checking.fail_unless(not mistake, mistake)
+        checking.explore([call] * processes, partial(describe, make_events(keys)), interleave)
+    events = make_events("abc" * 10)
+    checking.repeat_in_threads(call, times=40)
+    checking.refuse(describe(events))

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from lab.exercises import resolve as exercise
 from lab.exercises.tests import checking
@@ -13,12 +14,8 @@ from shorturl.models import ShortUrl
 from shorturl.strategies.resolving import update_returning
 
 PAST = datetime(2022, 4, 29, tzinfo=UTC)
-ENDED: list[dict[str, Any]] = [{"deleted_at": PAST}, {"expires_at": PAST}, {"max_hits": 2}]
-EDITS: list[dict[str, Any]] = [
-    {"target_url": "https://new.example/"},
-    {"deleted_at": PAST},
-    {"max_hits": 2},
-]
+ENDED: list[Any] = [{"deleted_at": PAST}, {"expires_at": PAST}, {"max_hits": 2}]
+EDITS: list[Any] = [{"target_url": "https://new.example/"}, {"deleted_at": PAST}, {"max_hits": 2}]
 
 
 def run(resolve: Any, key: str) -> str:
@@ -26,18 +23,12 @@ def run(resolve: Any, key: str) -> str:
     return f"returns {link.key}" if isinstance(link, ShortUrl) else f"returns {link!r}"
 
 
-def pair(key: str) -> checking.Pair:
-    """Return a call of the exercise, and one of a right strategy that must end alike."""
+def pair(key: str = "a") -> checking.Pair:
     return partial(run, exercise.resolve, key), partial(run, update_returning.resolve, key)
 
 
-def edit(**fields: Any) -> int:
-    with transaction.atomic():
-        return ShortUrl.objects.filter(key="a").update(**fields)
-
-
 def make_links(**fields: Any) -> None:
-    checking.delete_rows(ShortUrl)
+    QuerySet(ShortUrl).delete()
     ShortUrl.objects.create(key="b", target_url="https://b.example/")
     ShortUrl.objects.create(key="a", **{"target_url": "https://a.example/", "hits": 2} | fields)
 
@@ -50,35 +41,25 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
     for fields in ({}, {"max_hits": 3}, *ENDED):
         make_links(**fields)
         for key in ("a", "a", "b", "A", "a%", ""):
-            text = f"resolve({key!r}) with {fields or 'a plain link'}"
-            checking.check([pair(key)], links, text)
+            checking.check([pair(key)], links, f"resolve({key!r}) with {fields or 'no limit'}")
+    make_links(max_hits=3)
+    text = "resolve in transactions with one use left: twice, then an unknown key"
+    pairs = [pair(), pair(), pair("unknown")]
+    checking.check(pairs, links, text, run=checking.run_in_transaction)
 
 
-def test_two_and_three_processes(interleave: Interleave) -> None:
+def test_calls_at_once(interleave: Interleave) -> None:
     for fields in ({}, {"max_hits": 3}):
         make_links(**fields)
-        text = f"resolve('a') twice with {fields}"
-        checking.check_at_once(interleave, [pair("a")] * 2, links, text)
+        checking.check([pair()] * 2, links, f"resolve('a') twice with {fields}", interleave)
         for changed in EDITS:
-            change = partial(edit, **changed)
+            edit = transaction.atomic(partial(ShortUrl.objects.filter(key="a").update, **changed))
             text = f"resolve('a') with {fields} and edit({changed})"
-            checking.check_at_once(interleave, [pair("a"), (change, change)], links, text)
+            checking.check([pair(), (edit, edit)], links, text, interleave)
     make_links(max_hits=4)
-    text = "three resolve('a') with two uses left"
-    checking.check_at_once(interleave, [pair("a")] * 3, links, text)
-
-
-def test_resolve_in_a_callers_transaction(interleave: Interleave) -> None:
-    make_links(max_hits=3)
-    for key in ("a", "a", "unknown"):
-        text = f"resolve({key!r}) in a transaction"
-        checking.check(checking.in_transactions([pair(key)]), links, text)
-
-
-def test_in_threads(interleave: Interleave) -> None:
+    checking.check([pair()] * 3, links, "three resolve('a') with two uses left", interleave)
     make_links(max_hits=100)
-    outcomes = checking.run_in_threads(partial(run, exercise.resolve, "a"), times=40)
-    counted = ShortUrl.objects.get(key="a").hits - 2
-    answered = outcomes.count("returns a")
-    text = f"98 uses were left: {answered} of 120 calls at once got the link, {counted} are counted"
-    checking.fail_unless(counted == answered <= 98, f"{text}. Right is 98.")
+    answers = checking.repeat_in_threads(partial(run, exercise.resolve, "a"), times=40)
+    counts = answers.count("returns a"), ShortUrl.objects.get(key="a").hits - 2
+    text = f"98 uses were left: of 120 calls at once {counts} got the link and are counted."
+    checking.refuse("" if counts[0] == counts[1] <= 98 else f"{text} Right is 98.")

@@ -4,43 +4,22 @@ The threads are unordered. A strategy that is recorded as safe must never violat
 another one must do so at least once.
 """
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
-from django.db import connection, connections
 
+from lab.conftest import run_in_threads
 from lab.races import EVERY_RACE
 from lab.races.race import Race
 from lab.recordings.cells import LEVELS, find_cell
 from lab.recordings.recording import read_recording
-from pginterleave import Outcome
 from shorturl.strategies.table import Strategy
 
 RUNS, MAX_RUNS = 50, 1_000  # of a safe strategy, and of one that has not violated yet
-TIMEOUT = 60  # seconds that one thread waits for the others, far more than they take
 
 
 def violates(race: Race, strategy: Strategy, level: str) -> bool:
     """Run each process of a race in a thread of its own, and check the invariant."""
     race.setup(strategy)
-    functions = race.make_functions(strategy, max(race.counts))
-    start = threading.Barrier(len(functions))
-
-    def run(function: Callable[[], object]) -> Outcome:
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET default_transaction_isolation = '{level}'")
-            start.wait(TIMEOUT)
-            return Outcome(returned=function())
-        except Exception as error:
-            return Outcome(raised=error)
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(functions)) as pool:
-        outcomes = [*pool.map(run, functions)]
+    outcomes = run_in_threads(race.make_functions(strategy, max(race.counts)), level)
     return any(outcome.raised for outcome in outcomes) or bool(race.check(outcomes))
 
 
