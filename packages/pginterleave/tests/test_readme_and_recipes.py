@@ -9,9 +9,8 @@ HERE = Path(__file__).parent
 def test_the_table_agrees_with_the_tests() -> None:
     page = (HERE.parent / "docs" / "recipes.md").read_text()
     rows = re.findall(r"^\| \[(.+)\]\(#.+\) \| (.+) \| (.+) \|$", page, re.MULTILINE)
-    shown = re.findall(
-        r"^## (.+)\n(?:.*\n)*?<!-- .*cat packages/pginterleave/(.+?)\".* -->$", page, re.MULTILINE
-    )
+    block = r"^## (.+)\n(?:.*\n)*?<!-- .*show_file\(\"packages/pginterleave/(.+?)\"\).* -->$"
+    shown = re.findall(block, page, re.MULTILINE)
     asserted = []
     for title, path in shown:
         text = (HERE.parent / path).read_text()
