@@ -16,6 +16,7 @@ from django.db import IntegrityError
 from django.utils import timezone
 from pytest_django import Settings
 
+from pginterleave import Outcome
 from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 from shorturl import operations
@@ -25,9 +26,10 @@ from shorturl.management.commands import demo
 from shorturl.management.commands.tidy import OLD_ROWS, remove_in_batches
 from shorturl.models import ApiToken, IdempotencyRecord, ShortUrl
 from shorturl.strategies.resolving import combined
-from shorturl.tests.callers import TARGET, bearer, run, user
+from shorturl.tests.callers import TARGET, bearer, create_link, run, user
 
 RECEIVER = "https://receiver.example/"
+TOKENS = "/admin/shorturl/apitoken/"
 
 
 @pytest.fixture(autouse=True)
@@ -45,42 +47,46 @@ def command(*arguments: str) -> Callable[[], None]:
     return process
 
 
-def admin(path: str, **fields: Any) -> Callable[[], int]:
-    """Return a process of a superuser's own, who posts a form of the admin."""
+def post(person: User, path: str, **fields: Any) -> Callable[[], int]:
+    """Return a process that posts a form in the person's browser."""
     client = Client()
-    client.force_login(User.objects.create_superuser(f"boss{User.objects.count()}"))
-    return lambda: int(client.post(f"/admin/{path}", fields).status_code)
+    client.force_login(person)
+    return lambda: int(client.post(path, fields).status_code)
+
+
+def admin(path: str, **fields: Any) -> Callable[[], int]:
+    boss = User.objects.create_superuser(f"boss{User.objects.count()}")
+    return post(boss, path, **fields)
+
+
+def is_refused(outcome: Outcome) -> bool:
+    return bool(outcome.returned == HTTPStatus.BAD_REQUEST)
+
+
+def create(owner_id: int | None = None) -> str:
+    return operations.create(TARGET, key="a", owner_id=owner_id).key
 
 
 remove_account = command("remove_account", "user0")
 
 
 def test_an_account_is_removed_beside_a_create(interleave: Interleave) -> None:
-    owner = user()
-    interleave(
-        remove_account,
-        lambda: operations.create(TARGET, key="a", owner_id=owner.pk).key,
-        expected=IntegrityError,
-    )
+    interleave(remove_account, partial(create, user().pk), expected=IntegrityError)
 
 
 @pytest.mark.exhaustive
 def test_an_account_is_removed_beside_a_handing_over(interleave: Interleave) -> None:
     """The account gets a link while it is removed, which stays without an owner or as it was."""
     heir = user()
-    operations.create(TARGET, key="a", owner_id=user().pk)
-    links = ShortUrl.objects.filter(key="a")
+    create_link(owner=user())
+    links = ShortUrl.objects.filter(key="known")
     interleave(remove_account, lambda: owners.hand_over(links, heir.pk), expected=IntegrityError)
 
 
 @pytest.mark.exhaustive
 def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interleave) -> None:
-    fields = {"name": "backup", "user": user().pk}
-    interleave(
-        remove_account,
-        admin("shorturl/apitoken/add/", **fields),
-        try_again=lambda outcome: outcome.returned == HTTPStatus.BAD_REQUEST,
-    )
+    add_token = admin(f"{TOKENS}add/", name="backup", user=user().pk)
+    interleave(remove_account, add_token, try_again=is_refused)
 
 
 def test_a_token_is_revoked_twice(interleave: Interleave) -> None:
@@ -89,52 +95,41 @@ def test_a_token_is_revoked_twice(interleave: Interleave) -> None:
 
 
 def test_a_token_is_changed_and_revoked_in_the_admin(interleave: Interleave) -> None:
-    bearer(name="backup")
+    bearer()
     token = ApiToken.objects.get()
     interleave(
-        admin(f"shorturl/apitoken/{token.pk}/change/", name="renamed"),
-        admin("shorturl/apitoken/", action="revoke", _selected_action=token.pk),
+        admin(f"{TOKENS}{token.pk}/change/", name="renamed"),
+        admin(TOKENS, action="revoke", _selected_action=token.pk),
     )
 
 
 def test_two_add_a_token_of_the_same_name_in_the_admin(interleave: Interleave) -> None:
-    interleave(
-        *(admin("shorturl/apitoken/add/", name="backup") for _ in range(2)),
-        try_again=lambda outcome: outcome.returned == HTTPStatus.BAD_REQUEST,
-    )
+    two = [admin(f"{TOKENS}add/", name="backup") for _ in range(2)]
+    interleave(*two, try_again=is_refused)
 
 
 @pytest.mark.parametrize("beside", ["delete", "follow"])
 def test_an_owner_deletes_several_links(beside: str, interleave: Interleave) -> None:
     owner = user()
     for key in "ab":
-        operations.create(TARGET, key=key, owner_id=owner.pk)
+        create_link(key, owner=owner)
+    delete = partial(post, owner, "/links/delete/selected")
 
-    def delete(*keys: str) -> Callable[[], int]:
-        client = Client()
-        client.force_login(owner)
-        return lambda: int(client.post("/links/delete/selected", {"key": keys}).status_code)
+    def follow() -> str:
+        return combined.resolve("b").target_url
 
-    others: dict[str, Callable[[], object]] = {
-        "delete": delete("b", "a"),
-        "follow": lambda: combined.resolve("b").target_url,
-    }
-    interleave(delete("a", "b"), others[beside])
+    interleave(delete(key=["a", "b"]), delete(key=["b", "a"]) if beside == "delete" else follow)
 
 
-@pytest.mark.parametrize("beside", ["subscribe", "unsubscribe", "create"])
-def test_a_receiver_is_added(beside: str, interleave: Interleave) -> None:
-    def add() -> None:
-        subscribe(RECEIVER)
+def add_receiver() -> None:
+    subscribe(RECEIVER)
 
-    others: dict[str, Callable[[], object]] = {
-        "subscribe": add,
-        "unsubscribe": partial(unsubscribe, RECEIVER),
-        "create": lambda: operations.create(TARGET, key="a").key,
-    }
+
+@pytest.mark.parametrize("beside", [add_receiver, partial(unsubscribe, RECEIVER), create])
+def test_a_receiver_is_added(beside: Callable[[], object], interleave: Interleave) -> None:
     try:
         # The rows are restored, and the triggers are not.
-        interleave(add, others[beside], setup=partial(unsubscribe, RECEIVER))
+        interleave(add_receiver, beside, setup=partial(unsubscribe, RECEIVER))
     finally:
         unsubscribe(RECEIVER)
 
