@@ -11,8 +11,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from shorturl.models import ApiToken, DailyVisits, HourlyVisits, RecentVisits, ShortUrl
-from shorturl.strategies.exhibits.models import erase
+from shorturl.models import ApiToken, ShortUrl
 from shorturl.strategies.table import Strategy
 
 TARGET, OTHER = "https://example.com/page", "https://example.org/other"
@@ -48,21 +47,6 @@ def user(*permissions: str, staff: bool = False) -> User:
     return person
 
 
-def logged_in(*permissions: str, staff: bool = False) -> Client:
-    """Return the browser of a new user."""
-    client = Client()
-    client.force_login(user(*permissions, staff=staff))
-    return client
-
-
-def only_link(key: str, **values: Any) -> ShortUrl:
-    """Erase all links and visits, and create this link."""
-    for model in (RecentVisits, HourlyVisits, DailyVisits):
-        model._base_manager.all().delete()
-    erase(ShortUrl.objects.all())
-    return create_link(key, **values)
-
-
 def create(client: Client, body: Any = None, **kwargs: Any) -> Any:
     """Create a link by the API, to TARGET unless the body says otherwise."""
     body = {"target_url": TARGET} if body is None else body
@@ -94,18 +78,12 @@ def text(response: Any) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
 
 
-def shown(response: Any) -> dict[str, str]:
+def form_values(response: Any) -> dict[str, str]:
     """Return what a browser sends of an edit form in which nothing was changed."""
     hidden = r'<input type="hidden" name="initial-(\w+)"(?: value="([^"]*)")?'
     values = dict(re.findall(hidden, response.content.decode()))
     assert values
     return values | {f"initial-{name}": value for name, value in values.items()}
-
-
-def with_cursor(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function whose last parameter is a cursor."""
-    with connection.cursor() as cursor:
-        return function(*arguments, cursor)
 
 
 def closing_connection(function: Callable[[], Any]) -> Any:

@@ -11,11 +11,11 @@ from django.test import Client
 from pytest_django import Settings
 
 from shorturl.strategies.resolving import in_memory
-from shorturl.tests.callers import bearer, with_token
+from shorturl.tests.callers import with_token
 
 
 @pytest.fixture(autouse=True)
-def written_when_asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep in_memory from starting a thread, which would outlive the test."""
     monkeypatch.setattr(in_memory, "Timer", lambda *_: Thread())
     yield
@@ -36,11 +36,6 @@ def private(settings: Settings) -> None:
 def api(db: None) -> Client:
     """A program with a token of no user, which may do everything."""
     return with_token()
-
-
-@pytest.fixture
-def headers(db: None) -> dict[str, str]:
-    return bearer()
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from shorturl import operations
 from shorturl.management.commands import demo
 from shorturl.models import RecentVisits, ShortUrl
 from shorturl.tests.browser.conftest import LogIn, NewPage, check_width, find_barriers
-from shorturl.tests.callers import bearer
+from shorturl.tests.callers import bearer, create_link
 from shorturl.visits.roll_up import roll_up_visits
 
 PATHS = ["/", "/account/login/", "/account/password_reset/", "/no/such/page"]
@@ -18,7 +17,7 @@ PATHS = ["/", "/account/login/", "/account/password_reset/", "/no/such/page"]
 
 @pytest.fixture(autouse=True)
 def short_url(service: None) -> ShortUrl:
-    return operations.create("https://example.com/" + "long" * 400, key="a-key-of-20-letters-")
+    return create_link("a-key-of-20-letters-", target_url="https://example.com/" + "long" * 400)
 
 
 def brightness(page: Page) -> int:

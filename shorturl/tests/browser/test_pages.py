@@ -1,16 +1,18 @@
 """What only a browser shows: focus, clipboard, time zones, and pages without JavaScript."""
 
+import json
 import re
 from datetime import UTC, datetime
 
+import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
-from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.tests.browser.conftest import LogIn, NewPage
+from shorturl.tests.callers import TARGET, create_link, user
 from shorturl.tests.links.test_validators import HOSTS
 from shorturl.tests.pages.test_redirect import LOCATIONS
 
@@ -67,7 +69,7 @@ def test_an_error_is_at_its_field_and_a_text_that_cannot_be_copied_is_selected(
         delete Navigator.prototype.clipboard;
         document.execCommand = () => false;
     """)
-    operations.create("https://example.com/", key="spring")
+    create_link("spring")
     shorten(page, target_url, "spring")
     key = page.get_by_label("Custom key")
     expect(key).to_be_focused()
@@ -110,31 +112,29 @@ def test_an_expiry_in_the_readers_time_zone(new_page: NewPage, target_url: str) 
 
 def test_an_expiry_in_an_hour_that_comes_twice(new_page: NewPage, log_in: LogIn) -> None:
     """Clocks in Berlin show 02:30 at 00:30Z and at 01:30Z: an expiry that is untouched stays."""
-    owner, expiry = User.objects.create_user("somebody"), datetime(2027, 10, 31, 1, 30, tzinfo=UTC)
-    operations.create("https://example.com/", key="a", owner_id=owner.pk, expires_at=expiry)
+    owner, expiry = user(), datetime(2027, 10, 31, 1, 30, tzinfo=UTC)
+    create_link("a", owner=owner, expires_at=expiry)
     page = new_page(timezone_id="Europe/Berlin")
     log_in(owner, page)
-    page.goto("/links/a")
-    expect(page.get_by_label("Time", exact=True)).to_have_value("2027-10-31T02:30")
-    page.get_by_label("Title").fill("Changed")
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("/a is changed.")).to_be_visible()
-    link = ShortUrl.objects.get()
-    assert (link.title, link.expires_at) == ("Changed", expiry)
-    page.goto("/links/a")
-    page.get_by_label("Time", exact=True).fill("2027-11-01T02:30")
-    page.get_by_role("button", name="Save").click()
-    expect(page.get_by_text("/a is changed.")).to_be_visible()
-    assert ShortUrl.objects.get().expires_at == datetime(2027, 11, 1, 1, 30, tzinfo=UTC)
+    later = datetime(2027, 11, 1, 1, 30, tzinfo=UTC)
+    for field, value, expected in [
+        ("title", "Changed", ("Changed", expiry)),
+        ("expires_at", "2027-11-01T02:30", ("Changed", later)),
+    ]:
+        page.goto("/links/a")
+        expect(page.get_by_label("Time", exact=True)).to_have_value("2027-10-31T02:30")
+        page.locator(f"#id_{field}").fill(value)
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("/a is changed.")).to_be_visible()
+        assert ShortUrl.objects.values_list("title", "expires_at").get() == expected
 
 
 def test_ten_links_fit_on_one_screen(page: Page, log_in: LogIn) -> None:
-    owner = User.objects.create_user("somebody")
+    owner = user()
     values = {"title": "A title " * 20, "tags": ["catalogue", "spring"], "max_hits": 10_000}
     for number in range(12):
         target_url = "https://example.com/" + "long" * 40
-        key = f"a-key-of-20-letter{number:02}"
-        operations.create(target_url, key=key, owner_id=owner.pk, **values)  # type: ignore[arg-type]
+        create_link(f"a-key-of-20-letter{number:02}", target_url=target_url, owner=owner, **values)
     log_in(owner)
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto("/links")
@@ -173,14 +173,14 @@ def test_the_service_encodes_a_url_as_a_browser_does(page: Page, client: Client)
     # Target and Location are the same URL for the browser.
     href = "url => new URL(url).href"
     for number, target_url in enumerate(LOCATIONS):
-        operations.create(target_url, key=str(number))
+        create_link(str(number), target_url=target_url)
         location = client.get(f"/{number}")["Location"]
         assert page.evaluate(href, target_url) == page.evaluate(href, location)
 
 
 def test_the_bar_for_several_links_is_there_on_selection(page: Page, log_in: LogIn) -> None:
-    owner = User.objects.create_user("somebody")
-    operations.create("https://example.com/", key="one", owner_id=owner.pk)
+    owner = user()
+    create_link("one", owner=owner)
     log_in(owner)
     page.goto("/links")
     delete = page.get_by_role("button", name="Delete the selected links")
@@ -191,7 +191,7 @@ def test_the_bar_for_several_links_is_there_on_selection(page: Page, log_in: Log
 
 
 def test_the_header_is_at_the_same_position_on_all_pages(page: Page, log_in: LogIn) -> None:
-    log_in(User.objects.create_user("somebody"))
+    log_in(user())
     page.set_viewport_size({"width": 1500, "height": 800})
     boxes = set()
     for path in ("/", "/links", "/account", "/no/such/page", "/api/docs", "/lab/museum/"):
@@ -200,3 +200,58 @@ def test_the_header_is_at_the_same_position_on_all_pages(page: Page, log_in: Log
         assert box
         boxes.add((box["x"], box["width"]))
     assert len(boxes) == 1
+
+
+ADMIN_PAGES = (
+    *("", "shorturl/", "shorturl/apitoken/add/", "shorturl/shorturl/1/change/"),
+    *("shorturl/shorturl/1/history/", "shorturl/shorturl/1/delete/", "auth/user/"),
+    *("auth/user/add/", "auth/group/add/", "password_change/"),
+)
+
+
+@pytest.mark.exhaustive
+def test_the_admin_works_under_the_policy(page: Page, log_in: LogIn) -> None:
+    """The fixtures make an error of each problem that the browser reports."""
+    log_in(User.objects.create_superuser("operator"))
+    for number, key in enumerate(("one", "two", "three"), start=1):
+        create_link(key, pk=number)
+    for path in ADMIN_PAGES:
+        response = page.goto(f"/admin/{path}")
+        assert response
+        assert response.status == 200
+    page.goto("/admin/shorturl/shorturl/")
+    for key in ("one", "two"):
+        page.get_by_role("row", name=key).get_by_role("checkbox").check()
+    page.get_by_label("Action:").select_option("Delete selected short URLs")
+    page.get_by_role("button", name="Go").click()
+    page.get_by_role("button", name="Yes, I’m sure").click()
+    states = page.locator("[data-filter-title='deleted at']")
+    states.get_by_role("link", name="Empty", exact=True).click()
+    expect(page.locator("th.field-key")).to_have_text(["three"])
+
+
+def test_a_long_target_is_not_cut_beside_the_filters(page: Page, log_in: LogIn) -> None:
+    target_url = "https://example.com/" + "long/" * 50
+    create_link("a-key-of-20-letters-", target_url=target_url, owner=user())
+    log_in(User.objects.create_superuser("boss"))
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.goto("/admin/shorturl/shorturl/")
+    overflow = "it => it.scrollWidth - it.clientWidth"
+    assert page.locator(".results").evaluate(overflow) == 0
+
+
+def test_the_docs_of_the_api_have_the_header_and_send_calls(page: Page, log_in: LogIn) -> None:
+    log_in(user())
+    page.goto("/api/docs")
+    expect(page.get_by_role("banner").get_by_role("link", name="My links")).to_be_visible()
+    expect(page.locator(".opblock-summary")).to_have_count(7)
+    create = page.locator("#operations-links-create_link")
+    create.locator(".opblock-summary-control").click()
+    create.get_by_role("button", name="Try it out").click()
+    create.locator("textarea").fill(json.dumps({"target_url": TARGET, "key": "mine"}))
+    create.get_by_role("button", name="Execute").click()
+    expect(create.locator(".live-responses-table .response")).to_contain_text('"key": "mine"')
+    assert ShortUrl.objects.get().target_url == TARGET
+    for scheme, colour in (("dark", "rgb(16, 22, 21)"), ("light", "rgb(246, 247, 246)")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        expect(page.locator("body")).to_have_css("background-color", colour)

@@ -25,87 +25,90 @@ from shorturl.events.delivering import Deliverer, deliver_next, postpone, write_
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
 from shorturl.strategies.delivering import update_skip_locked
-from shorturl.tests.callers import closing_connection, run
+from shorturl.tests.callers import OTHER, closing_connection, create_link, run
 
 URL = "https://receiver.example/hook"
-TARGET = "https://example.com/"
 HOUR = timedelta(hours=1)
 TIMEOUT = 30  # seconds
 
 pytestmark = pytest.mark.django_db
 
 
+def change(**values: Any) -> None:
+    operations.change(ShortUrl.objects.filter(key="a"), **values)
+
+
+def follow(key: str = "a") -> None:
+    following.follow(key, Visit(is_bot=False))
+
+
+def deliver_all(subscription: Subscription) -> None:
+    while deliver_next(subscription):
+        pass
+
+
 def types_of(key: str = "a") -> list[str]:
-    return list(LinkEvent.objects.filter(key=key).order_by("id").values_list("type", flat=True))
+    events = LinkEvent.objects.filter(key=key).order_by("id").values_list("type", flat=True)
+    return [event.removeprefix("link.") for event in events]
 
 
-PERSON = Visit(is_bot=False)
-
-
-def links() -> Any:
-    return ShortUrl.objects.filter(key="a")
-
-
-def triggers() -> int:
+def events_and_triggers() -> tuple[int, int]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgfoid = 'shorturl_tell'::regproc")
-        return int(cursor.fetchone()[0])
+        return LinkEvent.objects.count(), cursor.fetchone()[0]
 
 
 def test_each_change_writes_its_event_while_there_is_a_subscription() -> None:
-    operations.create(TARGET, key="before", max_hits=1)
-    following.follow("before", PERSON)
-    assert (LinkEvent.objects.count(), triggers()) == (0, 0)
+    create_link("before", max_hits=1)
+    follow("before")
+    assert events_and_triggers() == (0, 0)
     subscribe(URL)
-    operations.create(TARGET, key="a", max_hits=2)
-    operations.change(links(), target_url=f"{TARGET}new")
-    operations.change(links(), target_url=f"{TARGET}new")  # changes nothing
-    edited, used_up = "link.edited", "link.used_up"
-    following.follow("a", PERSON)
+    create_link("a", max_hits=2)
+    change(target_url=OTHER)
+    change(target_url=OTHER)  # which is no change
+    follow()
     with transaction.atomic():  # an edit can use a link up, and a rollback leaves no event
-        operations.change(links(), max_hits=1)
-        assert types_of() == ["link.created", edited, edited, used_up]
+        change(max_hits=1)
+        assert types_of() == ["created", "edited", "edited", "used_up"]
         transaction.set_rollback(True)
-    following.follow("a", PERSON)
-    operations.change(links(), max_hits=3)
-    following.follow("a", PERSON)
-    links().delete()
-    assert types_of() == ["link.created", edited, used_up, edited, used_up, "link.deleted"]
-    assert LinkEvent.objects.filter(type=used_up).latest("id").data["max_hits"] == 3
-    assert triggers() == len(TRIGGERS)
+    follow()
+    change(max_hits=3)
+    follow()
+    ShortUrl.objects.filter(key="a").delete()
+    assert types_of() == ["created", "edited", "used_up", "edited", "used_up", "deleted"]
+    assert LinkEvent.objects.filter(type="link.used_up").latest("id").data["max_hits"] == 3
+    assert events_and_triggers() == (6, len(TRIGGERS))
     assert unsubscribe(URL)
-    assert (LinkEvent.objects.count(), triggers()) == (0, 0)
+    assert events_and_triggers() == (0, 0)
 
 
-def test_each_expiry_has_one_event() -> None:
-    """An expiry before the subscription has none."""
+def test_each_expiry_after_the_subscription_has_one_event() -> None:
     now = timezone.now()
-    operations.create(TARGET, key="old", expires_at=now - HOUR)
+    create_link("old", expires_at=now - HOUR)
     subscribe(URL)
     Subscription.objects.update(created_at=now - HOUR / 2)
-    operations.create(TARGET, key="a", expires_at=now)
-    operations.create(TARGET, key="later", expires_at=now + HOUR)
+    create_link("a", expires_at=now)
+    create_link("later", expires_at=now + HOUR)
     assert [write_expired_events(), write_expired_events()] == [2, 0]
-    operations.change(links(), expires_at=now - timedelta(minutes=1))
+    change(expires_at=now - timedelta(minutes=1))
     assert write_expired_events() == 1
-    assert types_of() == ["link.created", "link.expired", "link.edited", "link.expired"]
-    assert types_of("old") == []
-    assert types_of("later") == ["link.created"]
+    assert types_of() == ["created", "expired", "edited", "expired"]
+    assert (types_of("old"), types_of("later")) == ([], ["created"])
 
 
 def test_expiries_are_found_by_the_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
-        expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=timezone.now())
-        assert "shorturl_shorturl_expiry_ix" in expired.order_by("expires_at").explain()
+    expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=timezone.now())
+    assert "shorturl_shorturl_expiry_ix" in expired.order_by("expires_at").explain()
 
 
 class Receiver(ThreadingHTTPServer):
     """Stores what it gets, and answers with the status for the link's key, or 204."""
 
     def __init__(self) -> None:
-        self.got: list[tuple[Any, bytes]] = []
+        self.requests: list[tuple[Any, bytes]] = []
         self.noted = Event()
         self.statuses: dict[str, int] = {}
         super().__init__(("127.0.0.1", 0), Noting)
@@ -115,7 +118,8 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/hook?from=us"
 
     def types(self) -> list[str]:
-        return [f"{(got := json.loads(body))['type']} {got['data']['key']}" for _, body in self.got]
+        events = [json.loads(body) for _, body in self.requests]
+        return [f"{event['type']} {event['data']['key']}" for event in events]
 
 
 class Noting(BaseHTTPRequestHandler):
@@ -123,7 +127,7 @@ class Noting(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.got.append(({**self.headers, "path": self.path}, body))
+        self.server.requests.append(({**self.headers, "path": self.path}, body))
         self.server.noted.set()
         self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
         self.send_header("Location", "/elsewhere")
@@ -143,19 +147,18 @@ def receiver() -> Iterator[Receiver]:
 
 def test_a_receiver_gets_signed_events_in_the_order_of_each_link(receiver: Receiver) -> None:
     subscription = subscribe(receiver.url)
-    operations.create(TARGET, key="a")
-    operations.create(TARGET, key="b")
-    operations.change(links(), max_hits=7)
-    while deliver_next(subscription):
-        pass
+    for key in "ab":
+        create_link(key)
+    change(max_hits=7)
+    deliver_all(subscription)
     assert receiver.types() == ["link.created a", "link.created b", "link.edited a"]
     assert not LinkEvent.objects.exists()
-    headers, body = receiver.got[-1]
+    headers, body = receiver.requests[-1]
     assert headers["path"] == "/hook?from=us"
     assert json.loads(body)["data"]["max_hits"] == 7
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
-    key = base64.b64decode(subscription.secret.removeprefix("whsec_"))
-    due = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+    secret = base64.b64decode(subscription.secret.removeprefix("whsec_"))
+    due = base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
     assert headers["webhook-signature"] == f"v1,{due}"
 
 
@@ -164,19 +167,17 @@ def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
     receiver: Receiver, status: int
 ) -> None:
     subscription = subscribe(receiver.url)
-    operations.create(TARGET, key="a")
-    operations.change(links(), max_hits=7)
-    operations.create(TARGET, key="b")
+    create_link("a")
+    change(max_hits=7)
+    create_link("b")
     receiver.statuses["a"] = status
-    while deliver_next(subscription):
-        pass
+    deliver_all(subscription)
     assert receiver.types() == ["link.created a", "link.created b"]
     receiver.statuses.clear()
     LinkEvent.objects.update(not_before=None)  # as a second later
-    while deliver_next(subscription):
-        pass
+    deliver_all(subscription)
     assert receiver.types()[2:] == ["link.created a", "link.edited a"]
-    first, again = (receiver.got[n][0]["webhook-id"] for n in (0, 2))
+    first, again = (receiver.requests[n][0]["webhook-id"] for n in (0, 2))
     assert first == again
 
 
@@ -194,9 +195,10 @@ def test_the_pauses_double_up_to_an_hour() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None:
-    subscribe("http://127.0.0.1:9/nobody")
-    subscribe(receiver.url)
-    operations.create(TARGET, key="a")
+    down = "http://127.0.0.1:9/nobody"
+    for url in (down, receiver.url):
+        subscribe(url)
+    create_link("a")
     deliverer = Deliverer(deliver_next)
     with ThreadPoolExecutor(2) as pool:
         deliverer.start_deliveries(pool)
@@ -207,8 +209,8 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
             pool.submit(closing_connection, partial(both.wait, TIMEOUT))
     left = LinkEvent.objects.get()
     assert receiver.types() == ["link.created a"]
-    assert (left.subscription.url, left.attempts) == ("http://127.0.0.1:9/nobody", 1)
-    for url in (receiver.url, left.subscription.url):
+    assert (left.subscription.url, left.attempts) == (down, 1)
+    for url in (down, receiver.url):
         unsubscribe(url)
 
 
@@ -227,27 +229,27 @@ def full(silent: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "receiver", "url"),
+    ("timeout", "receiver", "scheme"),
     [
-        ("WAIT_TIMEOUT", "full", "http://127.0.0.1:{}/"),
-        ("WAIT_TIMEOUT", "silent", "https://127.0.0.1:{}/"),
-        ("WAIT_TIMEOUT", "silent", "http://127.0.0.1:{}/"),
-        ("REQUEST_TIMEOUT", "silent", "http://127.0.0.1:{}/"),
+        pytest.param("WAIT_TIMEOUT", "full", "http", id="connecting"),
+        pytest.param("WAIT_TIMEOUT", "silent", "https", id="TLS"),
+        pytest.param("WAIT_TIMEOUT", "silent", "http", id="answer"),
+        pytest.param("REQUEST_TIMEOUT", "silent", "http", id="request"),
     ],
-    ids=["connecting", "TLS", "answer", "request"],
 )
 def test_a_request_ends_wherever_the_receiver_stalls(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
     timeout: str,
     receiver: str,
-    url: str,
+    scheme: str,
 ) -> None:
     """Each wait ends, and there may be many, so the request ends, too."""
     for name in ("WAIT_TIMEOUT", "REQUEST_TIMEOUT"):
         monkeypatch.setattr(delivering, name, 0.2 if name == timeout else TIMEOUT)
-    subscription = subscribe(url.format(request.getfixturevalue(receiver)))
-    operations.create(TARGET, key="a")
+    port = request.getfixturevalue(receiver)
+    subscription = subscribe(f"{scheme}://127.0.0.1:{port}/")
+    create_link("a")
     before = time.monotonic()
     assert deliver_next(subscription)
     assert time.monotonic() - before < TIMEOUT / 2
@@ -257,21 +259,20 @@ def test_a_request_ends_wherever_the_receiver_stalls(
 def test_a_claim_is_longer_than_a_request() -> None:
     claimed: list[LinkEvent] = []
     subscription = subscribe(URL)
-    operations.create(TARGET, key="a")
+    create_link("a")
     update_skip_locked.deliver(subscription.pk, claimed.append)
-    (ends,) = (event.not_before for event in claimed)
+    ends = claimed[0].not_before
     assert ends
     assert ends - timezone.now() > timedelta(seconds=2 * delivering.REQUEST_TIMEOUT)
 
 
-def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_adds_lists_and_removes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("webhook", "add", URL)[0] == f"{Subscription.objects.get().secret}\n"
-    operations.create(TARGET, key="a")
+    create_link("a")
     assert run("webhook", "list")[0] == f"{URL}  1 event waiting\n"
-    with pytest.raises(CommandError, match="is a receiver already"):
-        run("webhook", "add", URL)
-    with pytest.raises(CommandError, match="write it like https://"):
-        run("webhook", "add", "ftp://example.com")
+    for url, says in [(URL, "is a receiver already"), ("ftp://a.example", "like https://")]:
+        with pytest.raises(CommandError, match=says):
+            run("webhook", "add", url)
     monkeypatch.setattr(subscribing, "MAX_RECEIVERS", 1)
     with pytest.raises(CommandError, match="remove one first"):
         run("webhook", "add", f"{URL}/2")

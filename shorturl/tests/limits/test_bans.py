@@ -13,7 +13,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from shorturl import bans
 from shorturl.models import BannedDomain, ShortUrl
 from shorturl.tests.callers import TARGET, bulk, change, create, create_link, fields, run, user
-from shorturl.tests.transfer.test_link_files import transferred
+from shorturl.tests.transfer.test_link_files import transfer
 
 BANNED = "https://www.banned.example/secret"
 REFUSED = f"'{BANNED}' leads to banned.example, which is banned here: use another target"
@@ -87,7 +87,7 @@ def test_a_banned_target_is_refused_everywhere(client: Client, api: Client, tmp_
         assertContains(page, "which is banned here: use another target.", status_code=422)
     links = tmp_path / "links.csv"
     links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")
-    assert transferred("import_links", links)[2].startswith(f"Line 2, old: {REFUSED}.\n")
+    assert transfer("import_links", links)[2].startswith(f"Line 2, old: {REFUSED}.\n")
     targets = dict(ShortUrl.objects.values_list("key", "target_url"))
     assert targets == dict.fromkeys(("mine", "new"), TARGET)
 

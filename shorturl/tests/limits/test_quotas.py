@@ -3,24 +3,20 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db import OperationalError, transaction
 from django.db.backends.utils import CursorWrapper
-from django.db.models.functions import Now
 from django.test import Client, RequestFactory
 from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from shorturl.exceptions import KeyTaken
 from shorturl.limits import quotas
-from shorturl.limits.quotas import DAY
-from shorturl.management.commands import tidy
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, bulk, create, fields, run, user, with_token
+from shorturl.tests.callers import OTHER, TARGET, bulk, create, fields, user, with_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -179,12 +175,3 @@ def test_addresses_of_one_network_spend_together(
     assert len(name) <= 100
     settings.SECRET_KEY = "another"
     assert spender(address) != name
-
-
-def test_counters_are_kept_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    for hours in (23, 25, 26, 9_600):
-        since = Now() - timedelta(hours=hours)
-        QuotaUsage.objects.create(spender=str(hours), period=DAY, since=since)
-    monkeypatch.setattr(tidy, "BATCH", 2)
-    assert "3 counters removed.\n" in run("tidy")[0]
-    assert QuotaUsage.objects.get().spender == "23"

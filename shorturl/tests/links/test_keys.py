@@ -1,30 +1,54 @@
-"""Candidate keys and custom keys."""
+"""Keys of links: those that are drawn, custom ones, and what the database does with them."""
+
+import re
 
 import pytest
 from django.core.exceptions import ValidationError
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import URLPattern, URLResolver, get_resolver
 from pytest_django import Settings
 
-from shorturl import operations
+from shorturl import following, operations
 from shorturl.events.subscribing import subscribe, unsubscribe
-from shorturl.exceptions import KeySpaceExhausted
+from shorturl.exceptions import KeySpaceExhausted, KeyTaken
 from shorturl.links import keys
 from shorturl.links.validators import shortened
-from shorturl.models import DailyVisits, LinkEvent, ShortUrl
-from shorturl.tests.callers import TARGET
+from shorturl.models import DailyVisits, LinkEvent, ShortUrl, Visit
+from shorturl.tests.callers import TARGET, create_link
 
 RECEIVER = "https://receiver.example/"
+PERSON = Visit(is_bot=False)
 
 
-def test_candidates_are_a_bounded_number_at_each_length_and_then_longer(
-    settings: Settings,
-) -> None:
+def first_segments(patterns: list[URLPattern | URLResolver], prefix: str = "") -> set[str]:
+    """Return the first segments of all paths below `prefix`."""
+    segments = set()
+    for pattern in patterns:
+        route = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver) and "/" not in route:
+            segments |= first_segments(pattern.url_patterns, route)
+        else:
+            segments.add(re.split(r"[/$]", route.removeprefix("^"))[0])
+    return segments
+
+
+def test_no_path_of_the_service_can_be_a_key() -> None:
+    segments = first_segments(get_resolver().url_patterns)
+    assert {"admin", "api", "lab", "login", "links"} <= segments
+    assert [segment for segment in segments if keys.key_of(f"/{segment}")] == []
+
+
+def test_candidates_are_a_bounded_number_at_each_length_and_then_longer(settings: Settings) -> None:
     settings.SHORTURL_KEY_LENGTH = 5
     lengths = [len(key) for key in keys.candidates()]
     assert lengths == [5] * 10 + [6] * 10 + [7] * 10 + [8] * 10
     assert {len(key) for key in keys.candidates(63)} == {63, 64}  # no key can be longer
+    # Counted without drawing them again.
+    assert KeySpaceExhausted(keys.candidates(5)).attempts == {5: 10, 6: 10, 7: 10, 8: 10}
+    assert str(KeySpaceExhausted(iter(()))) == "Every candidate key was taken."
 
 
 def test_candidates_are_random_letters_and_digits_and_never_reserved(
@@ -38,32 +62,46 @@ def test_candidates_are_random_letters_and_digits_and_never_reserved(
     assert keys.draw(3) == "x7Q"
 
 
-def test_exhausted_candidates_are_counted_without_drawing_them_again() -> None:
-    assert KeySpaceExhausted(keys.candidates(5)).attempts == {5: 10, 6: 10, 7: 10, 8: 10}
-    assert str(KeySpaceExhausted(iter(()))) == "Every candidate key was taken."
+@pytest.mark.parametrize("key", ["a", "A-b_9", "x" * 64, "-", "stats"])
+def test_a_custom_key_is_valid(key: str) -> None:
+    keys.validate_custom_key(key)
 
 
-def test_a_custom_key() -> None:
-    for key in ("a", "A-b_9", "x" * 64, "-", "stats"):
+@pytest.mark.parametrize("key", ["", "x" * 65, "a b", "a/b", "é", "a\n", "a\x00", "٣"])
+def test_a_malformed_custom_key_is_refused(key: str) -> None:
+    with pytest.raises(ValidationError) as raised:
         keys.validate_custom_key(key)
-    for key in ("", "x" * 65, "a b", "a/b", "é", "a\n", "a\x00", "٣"):
-        with pytest.raises(ValidationError) as raised:
-            keys.validate_custom_key(key)
-        message = (
-            f"{shortened(key)!r} is not a valid key: use 1 to 64 letters, digits, '-' and '_'."
-        )
-        assert raised.value.messages == [message]
-    for key in ("admin", "API", "bulk"):
-        with pytest.raises(ValidationError, match="is reserved") as raised:
-            keys.validate_custom_key(key)
-        assert raised.value.code == "reserved"
+    message = f"{shortened(key)!r} is not a valid key: use 1 to 64 letters, digits, '-' and '_'."
+    assert raised.value.messages == [message]
+
+
+@pytest.mark.parametrize("key", ["admin", "API", "bulk"])
+def test_a_reserved_custom_key_is_refused(key: str) -> None:
+    with pytest.raises(ValidationError, match="is reserved") as raised:
+        keys.validate_custom_key(key)
+    assert raised.value.code == "reserved"
+
+
+@pytest.mark.django_db
+def test_create_and_follow_are_one_statement_each_after_a_check(settings: Settings) -> None:
+    settings.SHORTURL_KEY_LENGTH = 9
+    with CaptureQueriesContext(connection) as sent:
+        link = operations.create(TARGET)
+        assert following.follow(link.key, PERSON).hits == 1
+    assert [query["sql"].split()[0] for query in sent] == ["SELECT", "INSERT", "WITH"]
+    assert (len(link.key), link.target_url, link.hits) == (9, TARGET, 0)
+    with pytest.raises(ValidationError, match="start it with http"):
+        operations.create("javascript:alert(1)")
+    with pytest.raises(ValidationError, match="is reserved"):
+        operations.create(TARGET, key="admin")
+    assert ShortUrl.objects.get() == link
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_longest_key_is_followed_rolled_up_and_in_an_event(client: Client) -> None:
     key = "x" * keys.MAX_LENGTH
     subscribe(RECEIVER)
-    operations.create(TARGET, key=key)
+    create_link(key)
     assert LinkEvent.objects.get().key == key
     unsubscribe(RECEIVER)
     assert client.get(f"/{key}")["Location"] == TARGET
@@ -75,7 +113,7 @@ def test_the_longest_key_is_followed_rolled_up_and_in_an_event(client: Client) -
 def test_keys_are_compared_bytewise_and_distinguish_upper_case() -> None:
     """So the order in the unique index does not depend on the C library."""
     for key in ("b", "B", "a"):
-        operations.create(TARGET, key=key)
+        create_link(key)
     assert list(ShortUrl.objects.order_by("key").values_list("key", flat=True)) == ["B", "a", "b"]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -83,6 +121,26 @@ def test_keys_are_compared_bytewise_and_distinguish_upper_case() -> None:
             " = 'key' AND table_name IN ('shorturl_shorturl', 'shorturl_recentvisits')"
         )
         assert cursor.fetchall() == [("C",)]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("change", ["hits = -1", "key = 'known'", "target_url = NULL"])
+def test_the_table_has_constraints(change: str) -> None:
+    create_link()
+    create_link("other")
+    with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"UPDATE shorturl_shorturl SET {change} WHERE key = 'other'")
+
+
+@pytest.mark.django_db
+def test_deleting_many_keeps_their_keys_too() -> None:
+    create_link("one")
+    create_link("two").delete()
+    assert ShortUrl.objects.all().delete() == (1, {"shorturl.ShortUrl": 1})
+    with pytest.raises(KeyTaken, match="The key 'one' is taken: it was deleted"):
+        operations.create(TARGET, key="one")
+    assert ShortUrl.objects.all().erase() == 2
+    assert operations.create(TARGET, key="one").key == "one"
 
 
 @pytest.mark.django_db
@@ -95,15 +153,37 @@ def test_keys_are_compared_bytewise_and_distinguish_upper_case() -> None:
         (f"of_{keys.KEY_CONSTRAINT}", False),
     ],
 )
-def test_a_collision_on_another_node(name: str, is_ours: bool) -> None:
+def test_a_collision_on_another_node_is_known_by_its_message(name: str, is_ours: bool) -> None:
     """Citus forwards the message without the fields for the table and the constraint."""
     for message in (
         f'duplicate key value violates unique constraint "{name}"',
         f"doppelter Schlüsselwert verletzt Unique-Constraint »{name}«",
     ):
+        statement = f"DO $$ BEGIN RAISE unique_violation USING MESSAGE = '{message}'; END $$"
         with pytest.raises(IntegrityError) as raised, transaction.atomic():
-            connection.cursor().execute(
-                f"DO $$ BEGIN RAISE unique_violation USING MESSAGE = '{message}'; END $$"
-            )
+            connection.cursor().execute(statement)
         assert keys.is_collision(raised.value) is is_ours
     assert not keys.is_collision(IntegrityError(keys.KEY_CONSTRAINT))  # an error without a cause
+
+
+@pytest.mark.django_db(transaction=True)
+def test_hits_are_counted_in_place() -> None:
+    """The fill factor leaves room for HOT updates of `hits`, which touch no index.
+
+    The pages are new and each row is updated once, so that no other snapshot keeps old versions.
+    """
+    statistics = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = %s"
+    target_url = TARGET + "x" * 1_900
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE shorturl_shorturl CASCADE")
+        for number in range(50):
+            create_link(f"k{number}", target_url=target_url, title="A", tags=["b"])
+        counts = []
+        for numbers in (range(0), range(50)):
+            for number in numbers:
+                following.follow(f"k{number}", PERSON)
+            cursor.execute("SELECT pg_stat_force_next_flush()")
+            cursor.execute(statistics, ["shorturl_shorturl"])
+            counts.append(cursor.fetchone())
+    (all_before, in_place_before), (all_after, in_place_after) = counts
+    assert (all_after - all_before, in_place_after - in_place_before) == (50, 50)

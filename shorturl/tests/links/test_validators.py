@@ -1,4 +1,4 @@
-"""Valid and invalid target URLs. test_bad_input.py has the answers of the form."""
+"""Valid and invalid target URLs. test_index.py has the answers of the form."""
 
 import pytest
 from django.core.exceptions import ValidationError

@@ -12,10 +12,9 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
-from shorturl import operations
 from shorturl.models import ShortUrl
 from shorturl.pages import my_links
-from shorturl.tests.callers import OTHER, TARGET, shown, text, user
+from shorturl.tests.callers import OTHER, TARGET, create_link, form_values, text, user
 
 pytestmark = pytest.mark.django_db
 
@@ -24,14 +23,15 @@ EXPIRY = datetime(2090, 1, 1, 12, 0, 30, tzinfo=UTC)  # the form shows no second
 
 @pytest.fixture
 def owner(client: Client) -> User:
+    """Log in the owner of the link `known`."""
     owner = user()
     client.force_login(owner)
-    operations.create(TARGET, key="known", owner_id=owner.pk)
+    create_link(owner=owner)
     return owner
 
 
-def stored() -> ShortUrl:
-    return ShortUrl.objects.get(key="known")
+def stored(*names: str) -> Any:
+    return ShortUrl.objects.values_list(*names, flat=len(names) == 1).get(key="known")
 
 
 def keys(response: Any) -> list[str]:
@@ -45,18 +45,18 @@ def test_a_visitor_logs_in_first(client: Client) -> None:
     assert not ShortUrl.objects.exists()
 
 
-def test_lists_the_users_links_newest_first(client: Client, owner: User) -> None:
-    operations.create(OTHER, key="newer", owner_id=owner.pk, expires_at=timezone.now())
-    operations.create(TARGET, key="theirs", owner_id=user().pk)
-    operations.create(TARGET, key="nobodys")
-    operations.create(TARGET, key="gone", owner_id=owner.pk).delete()
+def test_the_list_has_the_users_links_newest_first(client: Client, owner: User) -> None:
+    create_link("newer", owner=owner, expires_at=timezone.now())
+    create_link("theirs", owner=user())
+    create_link("nobodys")
+    create_link("gone", owner=owner).delete()
     ShortUrl.objects.filter(key="known").update(hits=2, max_hits=2)
     with CaptureQueriesContext(connection) as sent:
-        response = client.get("/links")
+        page = client.get("/links")
     assert len(sent) == 5  # the session, the user, the tags, how many, and the page
-    assert keys(response) == ["newer", "known"]
-    assert " 2 of 2 hits used up Edit " in text(response)
-    assert " 0 hits expired Edit " in text(response)
+    assert keys(page) == ["newer", "known"]
+    assert " 2 of 2 hits used up Edit " in text(page)
+    assert " 0 hits expired Edit " in text(page)
     client.force_login(user(staff=True))
     page = client.get("/links")
     assertContains(page, "You have no links yet. Enter a long address above")
@@ -64,16 +64,16 @@ def test_lists_the_users_links_newest_first(client: Client, owner: User) -> None
     assertNotContains(page, 'role="search"')
 
 
-def test_creates_on_the_page_of_the_list(client: Client, owner: User, settings: Settings) -> None:
+def test_a_link_is_created_above_the_list(client: Client, owner: User, settings: Settings) -> None:
     settings.SHORTURL_LINKS_PER_DAY = 1
-    response = client.post("/links?tags=spring", {"target_url": OTHER, "key": "new"}, follow=True)
-    assert response.redirect_chain == [("/links", 303)]
-    assertContains(response, "Your short URL is ready:")
-    assert keys(response) == ["new", "known"]
-    assertContains(response, 'value="http://testserver/new" data-copy')
-    response = client.post("/links", {"target_url": OTHER})
-    assertContains(response, "The quota of 1 link a day is used up.", status_code=429)
-    assert int(response["Retry-After"]) > 0
+    page = client.post("/links?tags=spring", {"target_url": OTHER, "key": "new"}, follow=True)
+    assert page.redirect_chain == [("/links", 303)]
+    assertContains(page, "Your short URL is ready:")
+    assert keys(page) == ["new", "known"]
+    assertContains(page, 'value="http://testserver/new" data-copy')
+    page = client.post("/links", {"target_url": OTHER})
+    assertContains(page, "The quota of 1 link a day is used up.", status_code=429)
+    assert int(page["Retry-After"]) > 0
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_creates_on_the_page_of_the_list(client: Client, owner: User, settings: 
         ({"target_url": "javascript:alert(1)"}, 422, "start it with http"),
         ({"target_url": OTHER, "key": "known"}, 409, "is taken. Choose another key"),
         ({"target_url": OTHER, "expires": "at"}, 422, "Enter a date and a time."),
+        ({"target_url": OTHER, "max_hits": "0"}, 422, "greater than or equal to 1"),
     ],
 )
 def test_a_refused_link_stays_in_the_form_above_the_list(
     client: Client, owner: User, fields: dict[str, str], status: int, message: str
 ) -> None:
-    response = client.post("/links", fields)
-    assertContains(response, message, status_code=status)
-    assertContains(response, f'value="{fields["target_url"]}"', status_code=status)
-    assertContains(response, "<title>Error: My links · shorturl</title>", status_code=status)
-    assertContains(response, "/known/stats", status_code=status)
+    page = client.post("/links", fields)
+    title = "<title>Error: My links · shorturl</title>"
+    for part in (message, f'value="{fields["target_url"]}"', title, "/known/stats"):
+        assertContains(page, part, status_code=status)
     assert ShortUrl.objects.count() == 1
 
 
@@ -117,19 +117,17 @@ def test_a_refused_link_stays_in_the_form_above_the_list(
         ("tags=spring&order=least", "late used"),
     ],
 )
-def test_finds_by_text_tags_and_state(
+def test_links_are_found_by_text_tags_and_state(
     client: Client, owner: User, query: str, expected: str
 ) -> None:
     values: Any = {"title": "Catalogue", "tags": ["spring", "news"]}
-    operations.create(TARGET, key="used", owner_id=owner.pk, **values)
-    operations.create(OTHER, key="late", owner_id=owner.pk, tags=["spring"])
-    ShortUrl.objects.filter(key="used").update(hits=1, max_hits=1)
-    ShortUrl.objects.filter(key="late").update(expires_at=timezone.now())
-    operations.create(TARGET, key="theirs", owner_id=user().pk, **values)
-    response = client.get(f"/links?{query}")
-    assert keys(response) == expected.split()
-    assert response.context["used_tags"] == ["spring", "news"]
-    assert ("None of your links matches." in text(response)) is not bool(expected)
+    create_link("used", owner=owner, hits=1, max_hits=1, **values)
+    create_link("late", owner=owner, target_url=OTHER, tags=["spring"], expires_at=timezone.now())
+    create_link("theirs", owner=user(), **values)
+    page = client.get(f"/links?{query}")
+    assert keys(page) == expected.split()
+    assert page.context["used_tags"] == ["spring", "news"]
+    assert ("None of your links matches." in text(page)) is not bool(expected)
 
 
 @pytest.mark.parametrize(
@@ -141,32 +139,27 @@ def test_finds_by_text_tags_and_state(
         ("order=nothing", "Choose oldest, key, most or least."),
     ],
 )
-def test_an_invalid_filter(client: Client, owner: User, query: str, says: str) -> None:
-    response = client.get(f"/links?{query}")
-    assertContains(response, says, status_code=422)
-    assertNotContains(response, "/known", status_code=422)
+def test_an_invalid_filter_is_named(client: Client, owner: User, query: str, says: str) -> None:
+    page = client.get(f"/links?{query}")
+    assertContains(page, says, status_code=422)
+    assertNotContains(page, "/known", status_code=422)
 
 
-def test_turns_pages(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_has_pages(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(my_links, "PER_PAGE", 2)
     for number in range(4):
-        operations.create(TARGET, key=f"key{number}", owner_id=owner.pk)
-    response = client.get("/links?q=k&page=2")
-    assertContains(response, '<a rel="prev" href="?q=k&amp;page=1">Previous</a>')
-    assertContains(response, '<a rel="next" href="?q=k&amp;page=3">Next</a>')
-    for page, number in [("9" * 5000, 1), ("99", 3), ("-1", 3), ("x", 1), ("\0", 1)]:
-        assertContains(client.get("/links", {"page": page}), f"Page {number} of 3")
+        create_link(f"key{number}", owner=owner)
+    page = client.get("/links?q=k&page=2")
+    assertContains(page, '<a rel="prev" href="?q=k&amp;page=1">Previous</a>')
+    assertContains(page, '<a rel="next" href="?q=k&amp;page=3">Next</a>')
+    for wanted, number in {"9" * 5000: 1, "99": 3, "-1": 3, "x": 1, "\0": 1}.items():
+        assertContains(client.get("/links", {"page": wanted}), f"Page {number} of 3")
 
 
-def test_edits_title_tags_and_the_forwarded_query(client: Client, owner: User) -> None:
-    fields = {
-        "target_url": "Example.com/x",
-        "title": " Spring \n 2026",
-        "tags": "B, a|b,, , A ",
-        "forward_query": "on",
-    }
-    assert client.post("/links/known", fields).status_code == 303
-    edited = ShortUrl.objects.values_list("target_url", "title", "tags", "forward_query").get()
+def test_title_tags_and_the_forwarded_query_are_edited(client: Client, owner: User) -> None:
+    fields = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, , A "}
+    assert client.post("/links/known", {**fields, "forward_query": "on"}).status_code == 303
+    edited = stored("target_url", "title", "tags", "forward_query")
     assert edited == ("https://Example.com/x", "Spring 2026", ["b", "a"], True)
     page = client.get("/links/known")
     assertContains(page, 'name="tags" value="b, a"')
@@ -175,9 +168,9 @@ def test_edits_title_tags_and_the_forwarded_query(client: Client, owner: User) -
     assert client.post("/links/known", fields | longest).status_code == 303
     # A concurrent change is kept, unless the form changes the same field.
     ShortUrl.objects.update(title="Summer", tags=["b", "a"])
-    fields = {**shown(page), "title": "Spring 2026", "tags": "", "forward_query": ""}
+    fields = {**form_values(page), "title": "Spring 2026", "tags": "", "forward_query": ""}
     client.post("/links/known", fields)
-    assert (stored().title, stored().tags, stored().forward_query) == ("Summer", None, False)
+    assert stored("title", "tags", "forward_query") == ("Summer", None, False)
 
 
 @pytest.mark.parametrize(
@@ -200,33 +193,21 @@ def test_an_edit_that_is_refused_changes_nothing(
     client: Client, owner: User, fields: dict[str, str], message: str
 ) -> None:
     ShortUrl.objects.update(hits=2)
-    response = client.post("/links/known", {"target_url": TARGET, **fields})
-    assertContains(response, message, status_code=422)
-    assertContains(response, "<title>Error: Edit known · shorturl</title>", status_code=422)
-    link = stored()
-    assert (link.target_url, link.title, link.tags) == (TARGET, "", None)
-    assert (link.max_hits, link.expires_at) == (None, None)
+    page = client.post("/links/known", {"target_url": TARGET, **fields})
+    assertContains(page, message, status_code=422)
+    assertContains(page, "<title>Error: Edit known · shorturl</title>", status_code=422)
+    values = stored("target_url", "title", "tags", "max_hits", "expires_at")
+    assert values == (TARGET, "", None, None, None)
 
 
-def test_edits_the_target(client: Client, owner: User) -> None:
+def test_the_statement_that_changes_a_link_checks_its_owner(client: Client, owner: User) -> None:
     with CaptureQueriesContext(connection) as sent:
         response = client.post("/links/known", {"target_url": OTHER, "key": "x", "hits": "9"})
     assert (response.status_code, response["Location"]) == (303, "/links")
-    # The statement that changes the link checks its owner.
     (update,) = [query["sql"] for query in sent if query["sql"].startswith("UPDATE")]
     assert f'"owner_id" = {owner.pk}' in update
-    assert (stored().target_url, stored().hits) == (OTHER, 0)
+    assert stored("target_url", "hits") == (OTHER, 0)
     assertContains(client.get("/links"), "/known is changed.")
-
-
-def test_deletes_after_asking(client: Client, owner: User) -> None:
-    assertContains(client.get("/links/known/delete"), "Delete /known?")
-    assert client.get("/known").status_code == 302
-    response = client.post("/links/known/delete", follow=True)
-    assert response.redirect_chain == [("/links", 303)]
-    assertContains(response, "/known is deleted.")
-    assert client.get("/known").status_code == 404
-    assert client.post("/links/known/delete").status_code == 404
 
 
 def test_another_site_changes_nothing(owner: User) -> None:
@@ -235,41 +216,49 @@ def test_another_site_changes_nothing(owner: User) -> None:
     for path in ("/links", "/links/known", "/links/known/delete"):
         assert browser.post(path, {"target_url": OTHER}).status_code == 403
         assert browser.put(path).status_code == 405
-    assert (stored().target_url, stored().deleted_at) == (TARGET, None)
+    assert stored("target_url", "deleted_at") == (TARGET, None)
     assert ShortUrl.objects.count() == 1
 
 
-def test_deletes_the_selected_own_links_together(client: Client, owner: User) -> None:
+def test_a_link_is_deleted_after_a_question(client: Client, owner: User) -> None:
+    assertContains(client.get("/links/known/delete"), "Delete /known?")
+    assert client.get("/known").status_code == 302
+    page = client.post("/links/known/delete", follow=True)
+    assert page.redirect_chain == [("/links", 303)]
+    assertContains(page, "/known is deleted.")
+    assert client.get("/known").status_code == 404
+    assert client.post("/links/known/delete").status_code == 404
+
+
+def test_the_selected_own_links_are_deleted_together(client: Client, owner: User) -> None:
     for key in ("second", "third"):
-        operations.create(TARGET, key=key, owner_id=owner.pk)
-    operations.create(TARGET, key="theirs", owner_id=user().pk)
+        create_link(key, owner=owner)
+    create_link("theirs", owner=user())
     assertContains(client.get("/links"), 'name="key" value="second"')
-    selected = {"key": ["theirs", "second", "known"]}
-    page = client.get("/links/delete/selected", selected)
+    path, selected = "/links/delete/selected", {"key": ["theirs", "second", "known"]}
+    page = client.get(path, selected)
     assertContains(page, "Delete 2 links?")
     assertNotContains(page, "theirs")
     with CaptureQueriesContext(connection) as sent:
-        response = client.post("/links/delete/selected", selected, follow=True)
-    assertContains(response, "2 links are deleted.")
+        assertContains(client.post(path, selected, follow=True), "2 links are deleted.")
     left = ShortUrl.objects.filter(deleted_at=None).order_by("key")
     assert [link.key for link in left] == ["theirs", "third"]
     updates = [query["sql"] for query in sent if query["sql"].startswith("UPDATE")]
     for key, update in zip(sorted(selected["key"]), updates, strict=True):
         assert key in update  # the rows are locked in the order of the keys
-    assert client.post("/links/delete/selected", selected).status_code == 404
-    page = client.get("/links/delete/selected", follow=True)
-    assertContains(page, "Select the links to delete first.")
+    assert client.post(path, selected).status_code == 404
+    assertContains(client.get(path, follow=True), "Select the links to delete first.")
     many = {"key": [str(number) for number in range(my_links.MAX_SELECTED + 1)]}
-    assert client.post("/links/delete/selected", many).status_code == 400
+    assert client.post(path, many).status_code == 400
 
 
-def test_an_expiry_in_some_days(client: Client, owner: User) -> None:
+def test_an_expiry_in_some_days_is_counted_from_now(client: Client, owner: User) -> None:
     before = timezone.now()
     client.post("/", {"target_url": TARGET, "key": "new", "expires": "7"})
     client.post("/links/known", {"target_url": TARGET, "expires": "7"})
-    for link in ShortUrl.objects.all():
-        assert link.expires_at
-        assert before <= link.expires_at - timedelta(days=7) <= timezone.now()
+    for expires_at in ShortUrl.objects.values_list("expires_at", flat=True):
+        assert expires_at
+        assert before <= expires_at - timedelta(days=7) <= timezone.now()
 
 
 @pytest.mark.parametrize(
@@ -286,5 +275,5 @@ def test_an_expiry_that_is_not_touched_stays(
     ShortUrl.objects.update(expires_at=EXPIRY)
     page = client.get("/links/known")
     assertContains(page, 'value="2090-01-01T12:00"')
-    assert client.post("/links/known", {**shown(page), **fields}).status_code == 303
-    assert (stored().title, stored().expires_at) == (fields.get("title", ""), expected)
+    assert client.post("/links/known", {**form_values(page), **fields}).status_code == 303
+    assert stored("title", "expires_at") == (fields.get("title", ""), expected)

@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django.asserts import assertContains
 
-from shorturl import following, operations
+from shorturl import following
 from shorturl.models import CLOCK, RecentVisits, ShortUrl
+from shorturl.tests.callers import create_link, user
 
 TARGET_URL = "https://example.com/a/long/page?q=1#part"
 
@@ -30,41 +30,36 @@ LOCATIONS = {
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def short_url() -> ShortUrl:
-    return operations.create(TARGET_URL, key="spring")
-
-
-def test_redirects_and_counts(client: Client, short_url: ShortUrl) -> None:
+def test_a_get_redirects_and_counts_and_a_head_only_redirects(client: Client) -> None:
     """No session is read and no user looked up, so the answer does not depend on cookies."""
-    client.force_login(User.objects.create_user("somebody"))
+    create_link(target_url=TARGET_URL)
+    client.force_login(user())
     assert "sessionid" in client.cookies
     for hits in (1, 2):
         with CaptureQueriesContext(connection) as sent:
-            response = client.get("/spring")
+            response = client.get("/known")
         assert (response.status_code, response["Location"]) == (302, TARGET_URL)
         assert len(sent) == 1
         assert 'UPDATE "shorturl_shorturl" SET hits = hits + 1' in sent[0]["sql"]
-        short_url.refresh_from_db()
-        assert short_url.hits == hits
-        assert RecentVisits.objects.count() == hits
+        assert ShortUrl.objects.get().hits == RecentVisits.objects.count() == hits
     assert (response.content, response["Content-Length"]) == (b"", "0")
     assert not response.cookies
     assert response["Cache-Control"] == "private, no-store"
     assert not {"Vary", "Expires"} & response.headers.keys()
     with CaptureQueriesContext(connection) as sent:
-        head = client.head("/spring")
+        head = client.head("/known")
     assert (head.status_code, head.headers, len(sent)) == (302, response.headers, 1)
     assert ShortUrl.objects.get().hits == 2
 
 
-def test_unknown(client: Client, short_url: ShortUrl) -> None:
-    client.force_login(User.objects.create_user("somebody"))
-    for path in ("/SPRING", "/spring/", "/spring%0A", "/spr%C3%AFng"):
-        with CaptureQueriesContext(connection) as sent:
-            assertContains(client.get(path), "Page not found", status_code=404)
-        assert len(sent) <= 2  # the second finds out why nothing was counted; none reads the user
-        assert client.head(path).status_code == 404
+@pytest.mark.parametrize("path", ["/KNOWN", "/known/", "/known%0A", "/kn%C3%B6wn"])
+def test_an_unknown_key_is_a_404(client: Client, path: str) -> None:
+    create_link()
+    client.force_login(user())
+    with CaptureQueriesContext(connection) as sent:
+        assertContains(client.get(path), "Page not found", status_code=404)
+    assert len(sent) <= 2  # the second finds out why nothing was counted; none reads the user
+    assert client.head(path).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -76,28 +71,31 @@ def test_unknown(client: Client, short_url: ShortUrl) -> None:
         ({"expires_at": CLOCK, "hits": 1, "max_hits": 1}, "expired", "has expired"),
     ],
 )
-def test_gone(client: Client, values: dict[str, Any], state: str, reason: str) -> None:
-    ShortUrl.objects.create(key="past", target_url=TARGET_URL, **values)
-    hits = values.get("hits", 0)
+def test_the_end_of_a_link_is_a_410(
+    client: Client, values: dict[str, Any], state: str, reason: str
+) -> None:
+    create_link("past", **values)
     assertContains(client.get("/past"), f"This short URL {reason}", status_code=410)
     response = client.get("/past", headers={"accept": "application/json"})
     assert (response.status_code, response.json()["state"]) == (410, state)
     assert f"'past' {reason}" in response.json()["detail"]
-    assert ShortUrl.objects.get().hits == hits
+    assert ShortUrl.objects.get().hits == values.get("hits", 0)
 
 
-def test_a_link_that_is_live_again_by_the_second_query(
+def test_a_link_that_is_live_again_by_the_second_query_is_a_503(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No hit was counted, so the answer is no redirect, and the link is not gone either."""
-    live = ShortUrl.objects.create(key="live", target_url=TARGET_URL, hits=1, max_hits=2)
-    ShortUrl.objects.create(key="once", target_url=TARGET_URL, hits=1, max_hits=1)
+    live = create_link("live", hits=1, max_hits=2)
+    create_link("once", hits=1, max_hits=1)
     monkeypatch.setattr(following, "look_up", lambda key: live)
     assert client.get("/once").status_code == 503
 
 
-def test_location_is_encoded_as_in_a_browser(client: Client) -> None:
-    for number, (target_url, location) in enumerate(LOCATIONS.items()):
-        operations.create(target_url, key=f"idn{number}")
-        assert client.get(f"/idn{number}")["Location"] == location
-        assert ShortUrl.objects.get(key=f"idn{number}").target_url == target_url
+@pytest.mark.parametrize(("target_url", "location"), LOCATIONS.items())
+def test_the_location_is_encoded_as_in_a_browser(
+    client: Client, target_url: str, location: str
+) -> None:
+    create_link(target_url=target_url)
+    assert client.get("/known")["Location"] == location
+    assert ShortUrl.objects.get().target_url == target_url

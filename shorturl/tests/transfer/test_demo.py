@@ -9,12 +9,11 @@ from django.core.management import CommandError
 from django.test import Client
 from pytest_django import Settings
 
-from pginterleave import Outcome, explore
-from shorturl import operations
+from pginterleave.pytest_plugin import Interleave
 from shorturl.management.commands import demo
-from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
+from shorturl.models import DailyVisits, ShortUrl, Visit
 from shorturl.strategies.recording_visits import combined
-from shorturl.tests.callers import only_link, run
+from shorturl.tests.callers import create_link, run
 
 pytestmark = pytest.mark.django_db
 
@@ -26,25 +25,26 @@ def few_links(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
     settings.LOCAL = True
 
 
-def test_makes_links_with_as_many_visits_as_hits_once(client: Client) -> None:
-    operations.create("https://example.com/mine", key="demo-card")
+def test_the_demo_makes_links_with_as_many_visits_as_hits_once(client: Client) -> None:
+    mine = create_link("demo-card")
     owner = User.objects.create_superuser("boss")
+    links = ShortUrl.objects.filter(owner=owner).values_list("key", "hits")
     assert run("demo")[0] == "There are 4 demo links: see /demo-winter/stats.\n"
-    hits = dict(ShortUrl.objects.filter(owner=owner).values_list("key", "hits"))
+    hits = dict(links)
     assert hits["demo-draft"] == hits["demo-poster"] == 0
     assert hits["demo-winter"] > hits["demo-terms"] > 365
     page = client.get("/demo-terms/stats?from=2000-01-01&by=month")
     statistics = page.context["statistics"]
     assert statistics.people + statistics.bots == statistics.hits == hits["demo-terms"]
     run("demo")
-    assert dict(ShortUrl.objects.filter(owner=owner).values_list("key", "hits")) == hits
+    assert dict(links.all()) == hits
     assert run("demo", "--remove")[0] == "4 demo links removed.\n"
-    assert ShortUrl.objects.get().target_url == "https://example.com/mine"
+    assert ShortUrl.objects.get() == mine
     assert not DailyVisits.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_concurrent_visit_is_removed_with_its_link() -> None:
+def test_a_concurrent_visit_is_removed_with_its_link(interleave: Interleave) -> None:
     """Otherwise the next demo link of the same key would show it or could not be created."""
     link = demo.DEMO["links"][0]
 
@@ -52,21 +52,13 @@ def test_a_concurrent_visit_is_removed_with_its_link() -> None:
         with suppress(ShortUrl.DoesNotExist):
             combined.record(link["key"], Visit())
 
-    def nothing_is_left(outcomes: list[Outcome]) -> None:
-        assert [outcome.raised for outcome in outcomes] == [None] * 2
-        for model in (ShortUrl, RecentVisits, HourlyVisits, DailyVisits):
-            assert not model._base_manager.exists()
-
-    explore(
-        [partial(run, "demo", "--remove"), follow],
-        setup=partial(only_link, link["key"], target_url=link["target_url"]),
-        invariant=nothing_is_left,
-    ).assert_safe()
+    create_link(link["key"], target_url=link["target_url"])
+    interleave(partial(run, "demo", "--remove"), follow)
 
 
-def test_is_refused_in_production(settings: Settings) -> None:
+@pytest.mark.parametrize("arguments", [[], ["--remove"]])
+def test_the_demo_is_refused_in_production(settings: Settings, arguments: list[str]) -> None:
     settings.LOCAL = False
-    for arguments in ([], ["--remove"]):
-        with pytest.raises(CommandError, match="This is a production"):
-            run("demo", *arguments)
+    with pytest.raises(CommandError, match="This is a production"):
+        run("demo", *arguments)
     assert not ShortUrl.objects.exists()

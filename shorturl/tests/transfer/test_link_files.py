@@ -25,7 +25,7 @@ TARGET, OTHER = "https://example.com/ü?a=1,2&b=\"'", "https://example.org/"
 WHEN = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
 
 
-def transferred(command: str, *arguments: object) -> tuple[int, str, str]:
+def transfer(command: str, *arguments: object) -> tuple[int, str, str]:
     """Return the exit code of a command, its output and its errors."""
     out, err = StringIO(), StringIO()
     try:
@@ -59,21 +59,21 @@ def test_export_and_import(kind: str, tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(export_links, "PAGE_SIZE", 7)
     links_of_all_kinds()
     before, path = stored(), tmp_path / f"links.{kind}"
-    assert transferred("export_links", path) == (0, "", "21 links exported.\n")
-    assert transferred("export_links", "-", "--format", kind)[1] == path.read_text()
+    assert transfer("export_links", path) == (0, "", "21 links exported.\n")
+    assert transfer("export_links", "-", "--format", kind)[1] == path.read_text()
     # A spreadsheet would evaluate a cell that begins with a hyphen.
     assert kind == "jsonl" or f"\n'-2-3,{OTHER}," in path.read_text()
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     ShortUrl.objects.all().erase()
     imported = "21 links imported, 0 existed already, 0 not imported.\n"
-    assert transferred("import_links", path) == (0, imported, "")
+    assert transfer("import_links", path) == (0, imported, "")
     assert stored() == before
     assert (before["k4"]["hits"], before["k3"]["deleted_at"] is None) == (4, False)
 
     following.follow("k5", Visit(is_bot=False))
     after = stored()
     again = "0 links imported, 21 existed already, 0 not imported.\n"
-    assert transferred("import_links", path) == (0, again, "")
+    assert transfer("import_links", path) == (0, again, "")
     assert stored() == after
 
 
@@ -94,7 +94,7 @@ def test_an_export_is_one_snapshot(
 
     with monkeypatch.context() as patch:
         patch.setattr(export_links, "columns", meanwhile)
-        assert transferred("export_links", path)[0] == 0
+        assert transfer("export_links", path)[0] == 0
     written = [json.loads(line) for line in path.read_text().splitlines()]
     assert {link["key"]: link for link in written} == before
     assert len(stored()) == 22
@@ -153,7 +153,7 @@ def test_files_of_other_services(name: str, text: str, tmp_path: Path) -> None:
     User.objects.create_user("ann")
     path = tmp_path / name
     path.write_text(text, newline="")
-    code, output, _ = transferred("import_links", path, "--owner", "ann")
+    code, output, _ = transfer("import_links", path, "--owner", "ann")
     assert (code, output[:16]) == (0, "1 link imported,")
     link = ShortUrl.objects.select_related("owner").get()
     assert (link.key, link.target_url, str(link.owner)) == ("abc", OTHER, "ann")
@@ -171,7 +171,7 @@ def test_kutts_pages_and_expiries(tmp_path: Path) -> None:
         for page, time in enumerate(("2123-05-06T05:08:09.000Z", "2123-05-06 05:08:09")):
             link = {**KUTT_LINK, "address": f"k{page}", "description": None, "expire_in": time}
             json.dump({**KUTT, "data": [link]}, file)
-    assert transferred("import_links", path)[0] == 0
+    assert transfer("import_links", path)[0] == 0
     links = ShortUrl.objects.filter(key__in=["k0", "k1"])
     assert [(link.title, link.expires_at) for link in links] == [
         ("", datetime(2123, 5, 6, 5, 8, 9, tzinfo=UTC))
@@ -194,13 +194,13 @@ def test_an_interrupted_import_can_be_repeated(
 
     with monkeypatch.context() as patch:
         patch.setattr(bulk, "insert", insert_or_fail)
-        code, _, errors = transferred("import_links", path)
+        code, _, errors = transfer("import_links", path)
     summary = "The database: server closed the connection. 2,000 links imported, 0 existed already"
     assert (code, errors.startswith(summary)) == (2, True)
     following.follow("k00000", Visit(is_bot=False))
     assert ShortUrl.objects.count() == 2 * MAX_LINKS
     again = "1,500 links imported, 2,000 existed already, 0 not imported.\n"
-    assert transferred("import_links", path) == (0, again, "")
+    assert transfer("import_links", path) == (0, again, "")
     links = ShortUrl.objects.order_by("key")
     assert list(links.values_list("key", "target_url", "hits")) == [
         (f"k{number:05}", f"https://example.com/{number}", number or 1) for number in range(count)

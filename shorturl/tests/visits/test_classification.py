@@ -19,15 +19,12 @@ IPHONE = (
     "(KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1"
 )
 IPAD = IPHONE.replace("iPhone; CPU iPhone OS", "iPad; CPU OS")
-TABLET = (
-    "Mozilla/5.0 (Linux; Android 13; SM-X906C) AppleWebKit/537.36 (KHTML, like Gecko) "
-    "Chrome/112.0.0.0 Safari/537.36"
-)
+TABLET = WINDOWS.replace("Windows NT 10.0; Win64; x64", "Linux; Android 13; SM-X906C")
 FIREFOX_OS = "Mozilla/5.0 (Tablet; rv:26.0) Gecko/26.0 Firefox/26.0"
 TELEVISION = "Mozilla/5.0 (SMART-TV; Linux; Tizen 6.0) AppleWebKit/538.1 Version/6.0 TV Safari"
 UC_MINI = "UCWEB/2.0 (Java; U; MIDP-2.0; en-US; nokia5130c-2) U2/1.0.0 UCBrowser/8.9.0.251"
 COMPATIBLE, OTHER_BOT = "Mozilla/5.0 (compatible; {})", ("Other", "Other", "Other", True)
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+GOOGLEBOT = COMPATIBLE.format("Googlebot/2.1; +http://www.google.com/bot.html")
 
 
 @pytest.mark.parametrize(
@@ -56,9 +53,7 @@ GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.
         ("", ("", "", "", True)),
     ],
 )
-def test_the_families_of_a_user_agent(
-    user_agent: str, families: tuple[str, str, str, bool]
-) -> None:
+def test_a_user_agent_has_families(user_agent: str, families: tuple[str, str, str, bool]) -> None:
     assert classify_user_agent(user_agent) == families
 
 
@@ -105,8 +100,17 @@ COUNTRIES = (
 )
 
 
-def country_of(address: str) -> str:
-    return classify_visit({"REMOTE_ADDR": address}, with_country=True).country
+@pytest.fixture
+def database(tmp_path: Path, settings: Settings) -> Path:
+    path = tmp_path / "countries.mmdb"
+    path.write_bytes(COUNTRIES)
+    settings.SHORTURL_GEOIP = str(path)
+    return path
+
+
+def country_of(address: str, forwarded_for: str = "") -> str:
+    environ = {"REMOTE_ADDR": address, "HTTP_X_FORWARDED_FOR": forwarded_for}
+    return classify_visit(environ, with_country=True).country
 
 
 @pytest.mark.parametrize(
@@ -117,37 +121,26 @@ def country_of(address: str) -> str:
         (b"GeoLite2-ASN-2.0", "its type is GeoLite2-ASN-2.0"),
     ],
 )
-def test_a_database_without_countries_is_refused(
-    kind: bytes, problem: str, tmp_path: Path, settings: Settings
-) -> None:
-    settings.SHORTURL_GEOIP = str(tmp_path / "countries.mmdb")
-    Path(settings.SHORTURL_GEOIP).write_bytes(COUNTRIES.replace(b"GeoLite2-Country", kind))
+def test_a_database_without_countries_is_refused(kind: bytes, problem: str, database: Path) -> None:
+    database.write_bytes(COUNTRIES.replace(b"GeoLite2-Country", kind))
     assert geoip.problem() == problem
 
 
-def test_the_country_of_an_address(tmp_path: Path, settings: Settings) -> None:
-    settings.SHORTURL_GEOIP = str(tmp_path / "countries.mmdb")
-    Path(settings.SHORTURL_GEOIP).write_bytes(COUNTRIES)
+def test_an_address_has_a_country(database: Path, settings: Settings) -> None:
     addresses = {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}
     assert {address: country_of(address) for address in addresses} == addresses
     settings.BEHIND_PROXY = True
-    environ = {"REMOTE_ADDR": "200.1.1.1", "HTTP_X_FORWARDED_FOR": "200.1.1.1, 1.2.3.4"}
-    assert classify_visit(environ, with_country=True).country == "DE"
+    assert country_of("200.1.1.1", "200.1.1.1, 1.2.3.4") == "DE"
 
 
 @pytest.mark.parametrize("country", [b"B**", b"BD*", b"AD\0", b"B\xc3\x84"])
-def test_an_invalid_country_is_unknown(country: bytes, tmp_path: Path, settings: Settings) -> None:
-    settings.SHORTURL_GEOIP = str(tmp_path / "countries.mmdb")
-    Path(settings.SHORTURL_GEOIP).write_bytes(COUNTRIES.replace(b"BDE", country))
+def test_an_invalid_country_is_unknown(country: bytes, database: Path) -> None:
+    database.write_bytes(COUNTRIES.replace(b"BDE", country))
     assert country_of("1.2.3.4") == ""
 
 
-def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(
-    tmp_path: Path, settings: Settings
-) -> None:
-    broken = tmp_path / "broken.mmdb"
-    broken.write_text("nothing")
-    for path in (broken, tmp_path / "missing.mmdb"):
-        settings.SHORTURL_GEOIP = str(path)
+def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(database: Path) -> None:
+    for damage in (lambda: database.write_text("nothing"), database.unlink):
+        damage()
         assert [error.id for error in run_checks()] == ["shorturl.E004"]
         assert country_of("1.2.3.4") == ""

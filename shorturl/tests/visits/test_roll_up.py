@@ -16,7 +16,7 @@ from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, 
 from shorturl.models.visits import daily_since, hourly_since
 from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.rolling_up import batches
-from shorturl.tests.callers import create_link, run, with_cursor
+from shorturl.tests.callers import create_link, run
 from shorturl.tests.visits.recent import BOT, NEWS, PERSON, TODAY, add_recent
 from shorturl.visits.roll_up import roll_up_visits
 
@@ -154,19 +154,12 @@ def test_any_text_is_stored_unchanged() -> None:
     """Visits are sent as JSON."""
     create_link()
     odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
-    with_cursor(combined.count_one, "known", [odd, BOT, odd])
+    with connection.cursor() as cursor:
+        combined.count_one("known", [odd, BOT, odd], cursor)
     assert [Visit(*visit) for visit in RecentVisits.objects.get().kinds] == [odd, BOT, odd]
     roll_up_visits()
     for dimension in Dimension:
         assert (TODAY, getattr(odd, dimension), 2, 0) in values(dimension)
-
-
-def test_each_key_of_a_statement_has_its_own_visits() -> None:
-    for key in "ab":
-        create_link(key)
-    with_cursor(combined.count, {"b": [BOT], "none": [BOT], "a": [NEWS, BOT, NEWS]})
-    roll_up_visits()
-    assert [visits[2:] for visits in hours("a") + hours("b")] == [(2, 1), (0, 1)]
 
 
 @pytest.mark.django_db(transaction=True)

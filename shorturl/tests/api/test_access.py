@@ -7,7 +7,16 @@ import pytest
 from django.test import Client
 
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import JSON, OTHER, TARGET, bearer, create, user
+from shorturl.tests.callers import (
+    JSON,
+    OTHER,
+    TARGET,
+    bearer,
+    create,
+    create_link,
+    user,
+    with_token,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +38,7 @@ every_call = pytest.mark.parametrize("call", CALLS)
 
 @pytest.fixture(autouse=True)
 def _known(private: None) -> None:
-    ShortUrl.objects.create(key="known", target_url=TARGET)
+    create_link()
 
 
 @pytest.fixture
@@ -53,8 +62,15 @@ def csrf(client: Client) -> dict[str, str]:
     return {"X-CSRFToken": "a" * 32}
 
 
+def scopes(*names: str) -> dict[str, bool]:
+    """Return the fields of a token with these scopes alone."""
+    return {f"can_{name}": name in names for name in ApiToken.SCOPES}
+
+
 @every_call
-def test_with_a_login_and_without(browser: Client, call: str, settings: Any) -> None:
+def test_a_login_reaches_own_links_and_public_access_some_calls(
+    browser: Client, call: str, settings: Any
+) -> None:
     assert status(browser, call) == 401
     person = user()
     browser.force_login(person)
@@ -66,16 +82,16 @@ def test_with_a_login_and_without(browser: Client, call: str, settings: Any) -> 
 
 
 @every_call
-def test_with_an_invalid_token(browser: Client, call: str, settings: Any) -> None:
-    """Neither a login nor public access makes up for it."""
-    revoked = bearer()["Authorization"]
-    ApiToken.objects.update(revoked_at="2001-01-01T00:00Z")
+def test_neither_a_login_nor_public_access_makes_up_for_an_invalid_token(
+    browser: Client, call: str, settings: Any
+) -> None:
+    revoked = bearer(revoked_at="2001-01-01T00:00Z")["Authorization"]
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
     browser.force_login(user(*PERMISSIONS.values(), staff=True))
     no_scheme = bearer()["Authorization"].removeprefix("Bearer ")
-    for header in ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0", revoked):
+    invalid = ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0")
+    for header in (*invalid, revoked, no_scheme):
         assert status(browser, call, **csrf(browser), Authorization=header) == 401, header
-    assert status(browser, call, **csrf(browser), Authorization=no_scheme) == 401
     # A valid token needs no CSRF token, even with a login, and counts instead of the login.
     browser.force_login(user())
     assert status(browser, call, Authorization=f"bearer   {no_scheme}") == DONE[call]
@@ -93,22 +109,21 @@ def test_staff_have_the_permissions_of_the_admin(browser: Client, call: str, sta
 @every_call
 def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> None:
     for scope in ApiToken.SCOPES:
-        scopes = {f"can_{name}": name == scope for name in ApiToken.SCOPES}
-        headers = bearer(**scopes)
         expected = DONE[call] if scope == SCOPES[call] else 403
-        assert status(browser, call, **headers) == expected
-    response = browser.generic(*CALLS[call][:2], headers=headers)
-    if call != "delete":
-        assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."
+        assert status(browser, call, **bearer(**scopes(scope))) == expected
+    response = with_token(**scopes()).generic(*CALLS[call][:2])
+    assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."
 
 
-def test_reuse_shows_a_link_and_so_needs_the_scope_read_too(client: Client) -> None:
+def test_reuse_shows_a_link_and_so_needs_the_scope_read_too() -> None:
     ShortUrl.objects.update(owner=(owner := user()), hits=7)
-    for scopes, status in {"create": 403, "read": 403, "create read": 200}.items():
-        may = {f"can_{scope}": scope in scopes.split() for scope in ApiToken.SCOPES}
-        response = create(client, {**NEW, "reuse": True}, headers=bearer(user=owner, **may))
-        assert response.status_code == status
-        assert response.json().get("hits") == (7 if status == 200 else None)
+    for names, code, hits in [
+        (["create"], 403, None),
+        (["read"], 403, None),
+        (["create", "read"], 200, 7),
+    ]:
+        response = create(with_token(user=owner, **scopes(*names)), {**NEW, "reuse": True})
+        assert (response.status_code, response.json().get("hits")) == (code, hits)
 
 
 @pytest.mark.parametrize("call", ["create", "change", "delete"])
