@@ -54,18 +54,18 @@ def links(interleave: Interleave) -> None:
         create_link(key)
 
 
-def change(**values: object) -> int:
+def change_link(**values: object) -> int:
     """Change the link `a`, and return its hits."""
     operations.change(ShortUrl.objects.filter(key="a"), **values)
     return ShortUrl.objects.get(key="a").hits
 
 
 def edit() -> None:
-    change(target_url=OTHER, max_hits=10)
+    change_link(target_url=OTHER, max_hits=10)
 
 
 def expire() -> int:
-    return change(expires_at=EXPIRED)
+    return change_link(expires_at=EXPIRED)
 
 
 def delete() -> int:

@@ -45,7 +45,7 @@ def set_next_id(number: int) -> None:
 
 
 @pytest.fixture
-def take_first_key(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> str:
+def taken_key(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> str:
     """Create a link to OTHER with the key that `strategy` will try first; return the key."""
     monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
     set_next_id(1)
@@ -73,12 +73,10 @@ def test_the_insert_has_all_values(strategy: Strategy, is_limited: bool) -> None
 
 @every_create
 @pytest.mark.parametrize("is_deleted", [False, True])
-def test_a_taken_key_keeps_its_target(
-    strategy: Strategy, take_first_key: str, is_deleted: bool
-) -> None:
+def test_a_taken_key_keeps_its_target(strategy: Strategy, taken_key: str, is_deleted: bool) -> None:
     if is_deleted:
         ShortUrl.objects.get().delete()
-    create = partial(strategy.function, TARGET, keys=[take_first_key, "free"])
+    create = partial(strategy.function, TARGET, keys=[taken_key, "free"])
     if strategy.name in ("naive", "timestamp_key"):
         with pytest.raises(IntegrityError) as raised:
             create()
@@ -86,8 +84,8 @@ def test_a_taken_key_keeps_its_target(
     else:
         link = create()
         is_stolen = strategy.name == "get_or_create"
-        assert (link.key == take_first_key, link.target_url == OTHER) == (is_stolen, is_stolen)
-    assert ShortUrl.objects.get(key=take_first_key).target_url == OTHER
+        assert (link.key == taken_key, link.target_url == OTHER) == (is_stolen, is_stolen)
+    assert ShortUrl.objects.get(key=taken_key).target_url == OTHER
 
 
 @for_strategies(strategy for name, strategy in CREATING.items() if name not in TRY_ONE_KEY)
