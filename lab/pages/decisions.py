@@ -84,10 +84,7 @@ def make_choice_context(chosen: Chosen, taken: str) -> dict[str, Any]:
 
 
 def find_current_lines(schedule: RecordedSchedule, taken: str) -> dict[int, str]:
-    """Return the lines of the source at which processes are after the steps `taken`.
-
-    A line has the names of its processes, such as "P1 P2".
-    """
+    """Return the processes at each line of the source after the steps `taken`, as "P1 P2"."""
     steps = schedule.steps[: len(split_steps(taken))]
     line_of = {step["process"]: step["line"] for step in steps if step["line"]}
     lines: dict[int, str] = {}

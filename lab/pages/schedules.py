@@ -103,10 +103,7 @@ def count_fitting(orders: list[str], lines: int) -> int:
 
 
 def make_schedule_context(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
-    """Return the context of a schedule's page: the pictures, and the rows of a table.
-
-    The steps after number `hidden_after` are hidden; None hides no step.
-    """
+    """Return the pictures and the table of a schedule, up to step `hidden_after` if it is set."""
     schedule = chosen.schedule
     taken = len(schedule.steps) if hidden_after is None else hidden_after
     hidden = "".join(str(step["process"]) for step in schedule.steps[taken:])

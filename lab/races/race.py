@@ -140,11 +140,7 @@ def run_unrecorded(_number: int, function: Function) -> Outcome:
 
 @contextmanager
 def without_chance() -> Iterator[None]:
-    """Let the worst case of the strategies that rely on chance happen within the block.
-
-    All processes read the same time and draw the same slot. No timer fires, so what a process has
-    in its memory is lost.
-    """
+    """Let all processes in the block read the same time and draw the same slot; no timer fires."""
     with (
         patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),
         patch.object(in_memory, "Timer", lambda *_: Thread()),  # a thread that does nothing

@@ -45,10 +45,7 @@ EMPTY_TABLES = f"TRUNCATE {', '.join(model._meta.db_table for model in TABLES)} 
 
 
 def record_cell(cell: Cell, *, is_counted: bool = True) -> Recording:
-    """Explore a cell in the default database, and return its recording.
-
-    With `is_counted` a first exploration counts the schedules. The second one records them.
-    """
+    """Explore a cell twice, if `is_counted` to count its schedules, and then to record them."""
     counted = None
     if is_counted:
         limits: dict[str, Any] = {"isolation_level": cell.level, "max_schedules": MAX_COUNTED}

@@ -15,8 +15,6 @@ from lab.races.museum import (
 )
 from lab.races.museum.exhibit import Exhibit
 
-__all__ = ["MUSEUM", "Exhibit"]
-
 MUSEUM: dict[str, Exhibit] = {
     case.EXHIBIT.name: case.EXHIBIT
     for case in (
