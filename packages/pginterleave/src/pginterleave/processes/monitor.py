@@ -93,7 +93,8 @@ class Monitor:
             self._wait(runner)
         since = [process.blocked_since for process in self.processes if process.blockers]
         left = max(since, default=0.0) + self.check_time - time.monotonic()
-        time.sleep(max(0.0, left))
+        if left > 0:  # a sleep of 0 seconds takes time, too
+            time.sleep(left)
         return bool(unblocked)
 
     def _in_state(self, *states: str) -> list[Process]:
