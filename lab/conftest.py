@@ -71,7 +71,7 @@ def find_first_schedule(
 
 
 def list_statements(schedule: RecordedSchedule) -> str:
-    """Return the statements of a schedule in the form of first_with()."""
+    """Return the statements of a schedule in the form of find_first_schedule()."""
     return " ".join(
         f"{step['process']}{step['kind'][0]}"
         for step in schedule.steps

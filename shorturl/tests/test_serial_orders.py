@@ -67,10 +67,11 @@ def create(owner_id: int | None = None) -> str:
     return operations.create(TARGET, key="a", owner_id=owner_id).key
 
 
-remove_account = command("remove_account", "user0")
+remove_account = command("remove_account", "user0")  # the account that the first user() makes
 
 
 def test_an_account_is_removed_beside_a_create(interleave: Interleave) -> None:
+    """The create has an IntegrityError if the account is gone."""
     interleave(remove_account, partial(create, user().pk), expected=IntegrityError)
 
 

@@ -127,7 +127,7 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due() ->
     assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
 
 
-def test_a_process_with_an_error_is_refused() -> None:
+def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> None:
     kept = read_recorded("toctou/check_first")
     schedule = find_first_schedule(kept, "1S 2S 1I 2I")
     drawing = draw(make_sheet(kept, schedule, len(schedule.steps)), WIDE)

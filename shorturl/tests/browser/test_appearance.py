@@ -65,13 +65,15 @@ def test_the_pages_of_a_user(page: Page, log_in: LogIn, short_url: ShortUrl) -> 
 def visited(service: None) -> None:
     demo.make_link("spring", 4, "steady", target_url="https://example.com/")
     recent = RecentVisits.objects.latest("id")
-    recent.kinds[0][0] = f"{'long' * 15}.example"
+    recent.kinds[0][0] = f"{'long' * 15}.example"  # the referrer, which must not widen the page
     recent.save()
     roll_up_visits()
 
 
 @pytest.mark.usefixtures("visited")
-def test_the_labels_of_the_chart_do_not_overlap(new_page: NewPage) -> None:
+def test_the_page_of_visits_fits_and_the_labels_of_its_chart_do_not_overlap(
+    new_page: NewPage,
+) -> None:
     page = new_page(reduced_motion="reduce")
     look_at(page, ["/spring/stats"])
     for preset in ("2 days", "30 days", "90 days"):

@@ -103,16 +103,21 @@ def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
     assert listed(client) == ["mine"]
 
 
+def test_a_token_works_while_its_account_is_active() -> None:
+    owner = user()
+    create_link(owner=owner)
+    token = with_token(user=owner)
+    for is_active, status in ((True, 200), (False, 401)):
+        User.objects.filter(pk=owner.pk).update(is_active=is_active)
+        assert token.get("/api/links/known").status_code == status
+
+
 def test_links_survive_their_account_and_tokens_do_not(
     client: Client, admin_client: Client
 ) -> None:
     owner = user()
     create_link(owner=owner)
     token = with_token(user=owner)
-    for is_active, status in ((True, 200), (False, 401)):
-        User.objects.update(is_active=is_active)
-        assert token.get("/api/links/known").status_code == status
-    User.objects.update(is_active=True)
     removed = admin_client.post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
     assert removed.status_code == 302
     assert not User.objects.filter(pk=owner.pk).exists()

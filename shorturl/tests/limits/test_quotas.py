@@ -123,7 +123,8 @@ def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
 
 def test_the_quota_bounds_the_answers_that_are_kept(own: Client) -> None:
     """An answer that reuses a link costs one link, because it is kept. Repeating it is free."""
-    statuses = [reuse(own, headers={"Idempotency-Key": key}) for key in "abccde"]
+    keys = ["a", "b", "c", "c", "d", "e"]  # the second c gets the answer that was kept
+    statuses = [reuse(own, headers={"Idempotency-Key": key}) for key in keys]
     assert statuses == [201, 200, 200, 200, 429, 429]
     assert spent() == [3] == [IdempotencyRecord.objects.count()]
     assert ShortUrl.objects.count() == 1
