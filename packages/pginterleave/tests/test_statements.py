@@ -10,7 +10,7 @@ from pginterleave.sql import catalogue_queries, statements
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claim, Effect, find_claim, find_effect
 from pginterleave.sql.pg_catalog import Catalogue
 from pginterleave.sql.single_row import find_shape
-from pginterleave.sql.statements import kind
+from pginterleave.sql.statements import find_kind
 
 SEPARATE = [
     "GRANT SELECT ON t TO PUBLIC",
@@ -47,26 +47,26 @@ NEITHER = [
 
 @pytest.mark.parametrize("sql", [*SEPARATE, *UNSEEN, *NEITHER])
 def test_whether_the_commit_of_a_statement_is_a_separate_step(sql: str) -> None:
-    assert statements.commits_separately(sql) == (sql in SEPARATE)
-    assert statements.commits_unseen(sql) == (sql in UNSEEN)
+    assert statements.has_separate_commit(sql) == (sql in SEPARATE)
+    assert statements.has_unseen_commit(sql) == (sql in UNSEEN)
 
 
 def test_an_operator_that_calls_a_function() -> None:
     special = frozenset({"+!"})
-    assert not statements.only_reads("SELECT a +! 1 FROM t", special)
-    assert statements.commits_separately("SELECT a +! 1 FROM t", special)
-    assert statements.only_reads("SELECT a + 1, '+!' FROM t", special)
+    assert not statements.is_plain_select("SELECT a +! 1 FROM t", special)
+    assert statements.has_separate_commit("SELECT a +! 1 FROM t", special)
+    assert statements.is_plain_select("SELECT a + 1, '+!' FROM t", special)
 
 
 def test_an_apostrophe_in_a_name_begins_no_string() -> None:
     called = """SELECT hits AS "link's hits", add_once(7) AS "owner's turn" FROM link"""
-    assert statements.calls(called) == {"add_once"}
-    assert statements.commits_separately(called)
+    assert statements.find_called_names(called) == {"add_once"}
+    assert statements.has_separate_commit(called)
     locking = """SELECT "it's" FROM t WHERE id = 1 FOR UPDATE -- it's"""
-    assert not statements.only_reads(locking)
-    assert statements.commits_separately(locking)
-    assert statements.locked_tables(locking) == {"t"}
-    assert statements.only_reads("""SELECT "it's", 'add_once(7)' FROM t""")
+    assert not statements.is_plain_select(locking)
+    assert statements.has_separate_commit(locking)
+    assert statements.find_locked_tables(locking) == {"t"}
+    assert statements.is_plain_select("""SELECT "it's", 'add_once(7)' FROM t""")
 
 
 CALLS = [
@@ -88,10 +88,10 @@ NO_CALLS = [
 @pytest.mark.parametrize("sql", [*CALLS, *NO_CALLS])
 def test_a_call_in_a_string_or_a_comment_is_none(sql: str) -> None:
     """What only seems to be in a string or a comment is a call."""
-    assert statements.kind(sql) == "SELECT"
-    assert statements.calls(sql) == ({"add_once"} if sql in CALLS else set())
-    assert sql in NO_CALLS or not statements.only_reads(sql)
-    assert sql in NO_CALLS or statements.commits_separately(sql)
+    assert statements.find_kind(sql) == "SELECT"
+    assert statements.find_called_names(sql) == ({"add_once"} if sql in CALLS else set())
+    assert sql in NO_CALLS or not statements.is_plain_select(sql)
+    assert sql in NO_CALLS or statements.has_separate_commit(sql)
 
 
 READS_OF_THE_CLOCK = [
@@ -124,7 +124,7 @@ PLAIN_READS = [
 
 @pytest.mark.parametrize("sql", [*READS_OF_THE_CLOCK, *PLAIN_READS])
 def test_a_comparison_with_the_clock_is_a_plain_read_and_any_other_use_is_none(sql: str) -> None:
-    assert statements.only_reads(sql) == (sql in PLAIN_READS)
+    assert statements.is_plain_select(sql) == (sql in PLAIN_READS)
 
 
 @pytest.mark.parametrize("text", ["now", " today", "\tnow", "\x0bnow", "\nyesterday 9:00"])
@@ -137,8 +137,8 @@ def test_a_name_of_several_words() -> None:
     names = {catalogue_queries.SPECIAL_NAMES: [("old orders", "relation", "")]}
     catalogue = Catalogue()
     catalogue.learn(lambda sql: names.get(sql, []))
-    assert not statements.only_reads('SELECT 1 FROM "old orders"', catalogue.special)
-    assert statements.only_reads("SELECT 1 FROM t", catalogue.special)
+    assert not statements.is_plain_select('SELECT 1 FROM "old orders"', catalogue.special)
+    assert statements.is_plain_select("SELECT 1 FROM t", catalogue.special)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_name_of_several_words() -> None:
 )
 def test_what_a_rollback_undoes(earlier: list[str], sql: str, expected: Effect) -> None:
     taken, (step,) = (
-        [SimpleNamespace(kind=kind(each), sql=each, params=None) for each in statements]
+        [SimpleNamespace(kind=find_kind(each), sql=each, params=None) for each in statements]
         for statements in (earlier, [sql])
     )
     options: dict[str, Any] = {"serializable": False, "commits": False, "tables": None}

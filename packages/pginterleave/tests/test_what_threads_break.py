@@ -13,7 +13,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from pginterleave import Outcome
-from pginterleave.sql.timeouts import timeouts_set
+from pginterleave.sql.timeouts import find_timeouts_set
 
 from . import counter
 from .counter import explored, hits, parameters, sql, together
@@ -138,7 +138,7 @@ def test_a_timeout_that_the_code_sets_is_named(name: str) -> None:
     ],
 )
 def test_which_statements_set_a_timeout(text: str, names: tuple[str, ...]) -> None:
-    assert timeouts_set(text) == names
+    assert find_timeouts_set(text) == names
 
 
 DICTIONARY: dict[str, int] = {}

@@ -180,10 +180,10 @@ class PsycopgConnection(psycopg.Connection[Any]):
         """Take BEGIN, COMMIT, ROLLBACK and the statements of `transaction()`."""
         self.check()
         sql = command.decode() if isinstance(command, bytes) else str(command)
-        if statements.only_begins(sql):
+        if statements.is_begin_alone(sql):
             with self.session.begins(sql):
                 return (yield from super()._exec_command(command, *args))
-        with self.session.step(statements.kind(sql), sql):
+        with self.session.step(statements.find_kind(sql), sql):
             return (yield from super()._exec_command(command, *args))
 
 
@@ -204,7 +204,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
     ) -> Any:
         session = self._check_session()
         sql = self._text(query)
-        if statements.only_begins(sql):
+        if statements.is_begin_alone(sql):
             with session.begins(sql):
                 return send(query, params, **options)
         with session.statement(sql, params, may_split=may_split) as self._step:

@@ -84,7 +84,7 @@ class SteppingCursor(CursorWrapper):
             params = list(params)  # it may be an iterator
         rows = params if many and not _is_constant(params) else [params]
         text = "; ".join(self._text(sql, row) for row in rows)
-        if session.connecting or statements.only_begins(text):
+        if session.connecting or statements.is_begin_alone(text):
             with session.begins(text):
                 return send(sql, params)
         self.db.validate_no_broken_transaction()  # it raises before anything is sent

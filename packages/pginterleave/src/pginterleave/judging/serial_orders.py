@@ -18,8 +18,8 @@ from pginterleave.judging.judge import (
 from pginterleave.judging.values import list_leaves, outcome_value
 from pginterleave.processes.control import Database
 from pginterleave.processes.verdict import Function, Judge, Verdict
-from pginterleave.sql.id_orders import asks_for_order, uses_sequence_value
-from pginterleave.sql.statements import words
+from pginterleave.sql.id_orders import does_ask_for_order, has_sequence_value
+from pginterleave.sql.statements import find_words
 from pginterleave.steps import Outcome
 
 MAX_PROCESSES = 4  # which have 24 orders
@@ -235,7 +235,7 @@ class SerialJudge(Judge):
 
     def _hint(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
         """Return how to say that a process has found a row busy, if one may have; or ""."""
-        busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(words(step.sql))}
+        busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(find_words(step.sql))}
         for number in sorted(busy):
             outcome = outcomes[number - 1]
             if outcome.raised and not isinstance(outcome.raised, self.expected):
@@ -258,9 +258,9 @@ class SerialJudge(Judge):
                 continue
             self._seen.add(text)
             for table, column in self.states.structure.generated:
-                if asks_for_order(step.sql, _bare(table), column):
+                if does_ask_for_order(step.sql, _bare(table), column):
                     self._ordered.add(table)
-            if uses_sequence_value(step.sql):
+            if has_sequence_value(step.sql):
                 names = self.states.sequence_names()
                 self.comparison.sequences |= {name for name in names if _bare(name) in text}
                 self._forms.clear()

@@ -122,7 +122,7 @@ class Sent:
     def note(self, sql: str, frame: FrameType | None) -> None:
         if recorder is None:
             return
-        self.words |= statements.words(sql)
+        self.words |= statements.find_words(sql)
         if line := recorder.note(sql, frame):
             self.lines[line] = self.lines.get(line, frozenset()) | find_written_tables(sql)
 
@@ -130,7 +130,7 @@ class Sent:
 def find_written_tables(sql: str) -> frozenset[str]:
     """Return the tables that SQL writes or locks, without names of a WITH and of functions."""
     others = {name.lower() for names in NO_TABLE.findall(sql) for name in names}
-    return statements.locked_tables(sql) - others
+    return statements.find_locked_tables(sql) - others
 
 
 def split_line(line: str) -> tuple[str, int]:

@@ -95,12 +95,12 @@ class Session(abc.ABC):
         later = self.has_begun() and (catalogue.reduced or self._says_begin)
         catalogue.note(sql, params, alone=alone, later=later)
         commits = alone and self.current() is not None and self.split_autocommit
-        separately = statements.commits_separately(sql, catalogue.special)
+        separately = statements.has_separate_commit(sql, catalogue.special)
         split = self.commit_is_a_step = commits and may_split and separately
         if commits and not split:
             catalogue.note_commit(sql, single=may_split)
         transaction = self._uncommitted() if split else contextlib.nullcontext()
-        with self.step(statements.kind(sql), sql, params) as step, transaction:
+        with self.step(statements.find_kind(sql), sql, params) as step, transaction:
             yield step
         if split:
             with self.step("COMMIT", "COMMIT"):

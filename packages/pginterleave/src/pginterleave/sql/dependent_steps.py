@@ -14,7 +14,7 @@ from collections.abc import Sequence, Set
 from typing import Any, Final, Literal, NamedTuple
 
 from pginterleave.sql import statements
-from pginterleave.sql.rows_touched import EVERYWHERE, UNKNOWN, RowSet, RowSets, Tables, overlap
+from pginterleave.sql.rows_touched import EVERYWHERE, UNKNOWN, RowSet, RowSets, Tables, do_overlap
 from pginterleave.sql.single_row import find_shape
 
 ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "ABORT", "CLOSE"})  # of a transaction
@@ -35,7 +35,7 @@ class Effect(NamedTuple):
 
 LOCAL: Final = Effect("local")
 GLOBAL: Final = Effect("global")
-TakenStep = tuple[Any, Effect]
+TakenStep = tuple[Any, Effect]  # a step with its effect
 
 
 @functools.lru_cache(maxsize=2**14)
@@ -48,8 +48,9 @@ def are_dependent(effect: Effect, other: Effect) -> bool:
     if "global" in kinds:
         return True
     if first.kind == "end":
-        return overlap(first.writes, (*second.reads, *second.writes))
-    return kinds == ("write", "write") and overlap(first.writes, second.writes)
+        return do_overlap(first.writes, (*second.reads, *second.writes))
+    # A read sees no write of an open transaction, and two reads do not affect each other.
+    return kinds == ("write", "write") and do_overlap(first.writes, second.writes)
 
 
 def find_effect(
@@ -77,49 +78,53 @@ def find_effect(
     """
     kind = step.kind
     sql = step.sql
-    if statements.may_be_several(sql):
+    # Every step that is not known to affect others less is global.
+    if statements.may_have_several_statements(sql):
         return GLOBAL
     texts = [f"{other.sql} {other.params}".upper() for other, _ in earlier]
     # Which transactions PostgreSQL aborts to keep them serializable depends on the order of reads.
     serializable = serializable or any("SERIALIZABLE" in text for text in texts)
     if any("ISOLATION" in text or "REPEATABLE" in text for text in texts):
         tables = None
-    footprint = tables.footprint(sql, step.params) if tables else UNKNOWN
-    if statements.only_reads(sql, special) and not statements.has_clock_text(f"{step.params}"):
+    footprint = tables.find_footprint(sql, step.params) if tables else UNKNOWN
+    if statements.is_plain_select(sql, special) and not statements.has_clock_text(f"{step.params}"):
         return GLOBAL if serializable else Effect("read", footprint.reads)
-    parsed = find_shape(sql) if tables else None
-    selects_and_locks = parsed and parsed.kind == "SELECT" and parsed.locks
-    if kind in ("INSERT", "UPDATE", "DELETE") or (selects_and_locks and statements.locks_only(sql)):
-        names = special | special_writes
-        plain = statements.calls_only_pure(sql) and not statements.uses(sql, names)
-        return Effect("write", *footprint) if plain and not (commits or serializable) else GLOBAL
+    shape = find_shape(sql) if tables else None
+    is_locking_select = bool(shape and shape.kind == "SELECT" and shape.locks)
+    is_locking_select = is_locking_select and statements.is_plain_locking_select(sql)
+    if kind in ("INSERT", "UPDATE", "DELETE") or is_locking_select:
+        if commits or serializable or not statements.has_only_pure_calls(sql):
+            return GLOBAL
+        if statements.has_any_name(sql, special | special_writes):
+            return GLOBAL
+        return Effect("write", footprint.reads, footprint.writes)
     if statements.SETS_ISOLATION.fullmatch(sql):
         return LOCAL  # the snapshot is taken by the first query, not here
     if kind in ("SAVEPOINT", "RELEASE"):
         return LOCAL  # a wait for a subtransaction goes on until the whole transaction ends
-    if failed and _error_has_undone_all(kind, sql, [other for other, _ in earlier]):
+    if failed and _has_error_undone_all(kind, sql, [other for other, _ in earlier]):
         return LOCAL
-    ends = kind in ENDS and sql.strip(" ;\n").upper() == kind != "CLOSE"
-    effects = [effect for _, effect in steps_of_open_transaction(earlier)]
-    if ends and tables and not serializable and GLOBAL not in effects:
-        writes = {rows for effect in effects for rows in effect.writes}
-        return Effect("end", (), tuple(sorted(writes)))
+    is_plain_end = kind in ENDS - {"CLOSE"} and sql.strip(" ;\n").upper() == kind
+    effects = [effect for _, effect in list_steps_of_open_transaction(earlier)]
+    if is_plain_end and tables and not serializable and GLOBAL not in effects:
+        writes = set().union(*(effect.writes for effect in effects))
+        return Effect("end", writes=tuple(sorted(writes)))
     return GLOBAL
 
 
-def _error_has_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
+def _has_error_undone_all(kind: str, sql: str, earlier: Sequence[Any]) -> bool:
     """Whether a rollback has nothing left to undo, because an error has already undone it."""
-    with_savepoints = [other for other in earlier if "SAVEPOINT" in other.sql.upper()]
-    if any(statements.may_be_several(other.sql) for other in with_savepoints):
+    about_savepoints = [other for other in earlier if "SAVEPOINT" in other.sql.upper()]
+    if any(statements.may_have_several_statements(other.sql) for other in about_savepoints):
         return False  # the savepoints are not known
-    set_by = [other.sql for other in with_savepoints if other.kind == "SAVEPOINT"]
-    savepoints = [*map(statements.savepoint_name, set_by)]
+    setting = [other.sql for other in about_savepoints if other.kind == "SAVEPOINT"]
+    savepoints = [statements.find_savepoint_name(text) for text in setting]
     if not savepoints:
         return sql == "ROLLBACK"
     if kind != "ROLLBACK TO":
         return False
     # The error has undone everything since the last savepoint, if no other has the same name.
-    name = statements.savepoint_name(sql)
+    name = statements.find_savepoint_name(sql)
     return savepoints[-1] == name and savepoints.count(name) == 1
 
 
@@ -148,10 +153,13 @@ def waits_for(claims: Claims, number: int) -> int:
 
     The result is negative if the wait may end differently from a wait that begins later.
     """
-    if not claims or (claim := claims[number - 1]).wants is None:
+    claim = claims[number - 1] if claims else Claim()
+    if claim.wants is None:
         return 0
     for other, other_claim in enumerate(claims, start=1):
-        for hold in other_claim.holds if other != number else ():
+        if other == number:
+            continue
+        for hold in other_claim.holds:
             if hold.row == claim.wants and (claim.exact or claim.text == hold.text):
                 return other if hold.harmless else -other
     return 0
@@ -161,43 +169,46 @@ def find_claim(step: Any, effect: Effect, earlier: Sequence[TakenStep], tables: 
     """Return the claim of a process at a step, after its earlier steps."""
     holds = _find_holds(earlier, tables)
     # After an error PostgreSQL refuses every statement of the transaction, and none of them waits.
-    failed = any(getattr(step, "error", "") for step, _ in steps_of_open_transaction(earlier))
+    failed = any(getattr(step, "error", "") for step, _ in list_steps_of_open_transaction(earlier))
     # Above READ COMMITTED, the rows are not known: a statement may fail at once, and not wait.
     if effect.kind == "write" and not failed and effect.writes != EVERYWHERE:
-        parsed, row = tables.row(step.sql, step.params)
-        if parsed and row and parsed.locks and parsed.strong and parsed.waits:
-            return Claim(row, parsed.exact, f"{step.sql} {step.params!r}", holds)
+        shape, row = tables.find_shape_and_row(step.sql, step.params)
+        if shape and row and shape.locks and shape.strong and shape.waits:
+            return Claim(row, shape.exact, f"{step.sql} {step.params!r}", holds)
     return Claim(holds=holds)
 
 
-def steps_of_open_transaction(steps: Sequence[TakenStep]) -> Sequence[TakenStep]:
-    for index in range(len(steps), 0, -1):
-        if steps[index - 1][0].kind in ENDS:
-            return steps[index:]
-    return steps
+def list_steps_of_open_transaction(steps: Sequence[TakenStep]) -> Sequence[TakenStep]:
+    begin = 0
+    for number, (step, _) in enumerate(steps, start=1):
+        if step.kind in ENDS:
+            begin = number
+    return steps[begin:]
 
 
 def _find_holds(earlier: Sequence[TakenStep], tables: Tables) -> tuple[Hold, ...]:
-    taken = steps_of_open_transaction(earlier)
-    if any(
-        effect == GLOBAL or step.kind == "ROLLBACK TO" or getattr(step, "error", "")
-        for step, effect in taken
-    ):
-        return ()
-    writes = [(step, effect.writes) for step, effect in taken if effect.kind == "write"]
+    """Return the single rows that the open transaction has locked; none if that is not known."""
+    taken = list_steps_of_open_transaction(earlier)
+    for step, effect in taken:
+        if effect == GLOBAL or step.kind == "ROLLBACK TO" or getattr(step, "error", ""):
+            return ()
+    writing = [(step, effect.writes) for step, effect in taken if effect.kind == "write"]
     holds = []
-    for number, (step, _) in enumerate(writes):
-        parsed, row = tables.row(step.sql, step.params)
-        if not (parsed and row and parsed.locks and parsed.strong):
+    for step, _ in writing:
+        shape, row = tables.find_shape_and_row(step.sql, step.params)
+        if not (shape and row and shape.locks and shape.strong):
             continue
         if getattr(step, "rowcount", -1) != 1:
             continue
         table = (RowSet(row.table),)
-        first = not any(overlap(rows, table) for _, rows in writes[:number])
-        about = [other for other, rows in writes if overlap(rows, table)]
-        harmless = all(tables.keeps(other.sql, other.params, row) for other in about)
-        deletes = any(other.kind == "DELETE" for other in about)
-        assigns = any(tables.assigns(other.sql, row) for other in about)
-        text = f"{step.sql} {step.params!r}" if first else ""
+        same_table = [other for other, writes in writing if do_overlap(writes, table)]
+        # A row with this value must not appear, nor be deleted and inserted again.
+        harmless = all(
+            tables.does_keep_unique_value(other.sql, other.params, row) for other in same_table
+        )
+        deletes = any(other.kind == "DELETE" for other in same_table)
+        assigns = any(tables.does_assign_unique_column(other.sql, row) for other in same_table)
+        # Sent again, the statement waits if the transaction has not changed the table before.
+        text = f"{step.sql} {step.params!r}" if same_table[0] is step else ""
         holds.append(Hold(row, text, harmless and not (deletes and assigns)))
     return tuple(holds)

@@ -4,29 +4,31 @@ import functools
 import re
 
 from pginterleave.sql import statements
-from pginterleave.sql.quoting import without_constants
+from pginterleave.sql.quoting import remove_constants
 
 _EQUAL = re.compile(r"\bwhere\b.*(?<![<>!=])=", re.DOTALL)
 _SEQUENCE_VALUE = re.compile(r"\b(?:setval|last_value)\b", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=1024)
-def asks_for_order(sql: str, table: str, column: str) -> bool:
+def does_ask_for_order(sql: str, table: str, column: str) -> bool:
     """Whether a statement compares, sorts or aggregates the ids of all rows of a table.
 
     A statement with an equality, such as `WHERE parent = 7`, asks for the order in a group. A
     statement that sorts rows and has no LIMIT does not single out a row.
     """
-    text = without_constants(sql).lower()
-    if table not in statements.read_tables(sql) or _EQUAL.search(text):
+    text = remove_constants(sql).lower()
+    if table not in statements.find_read_tables(sql) or _EQUAL.search(text):
         return False
     name = rf'(?:"?\w+"?\.)?"?{re.escape(column)}"?'
-    sorts = rf"\border\s+by\s+{name}(?!\w)" if "limit" in statements.words(sql) else r"(?!)"
     aggregates = rf"\b(?:max|min)\(\s*{name}\s*\)"
     compares = rf"(?<![\w.\"]){name}\s*[<>]|[<>]=?\s*{name}(?![\w.\"])"
-    return bool(re.search(f"{sorts}|{aggregates}|{compares}", text))
+    patterns = [aggregates, compares]
+    if "limit" in statements.find_words(sql):
+        patterns.append(rf"\border\s+by\s+{name}(?!\w)")
+    return any(re.search(pattern, text) for pattern in patterns)
 
 
-def uses_sequence_value(sql: str) -> bool:
+def has_sequence_value(sql: str) -> bool:
     """Whether a statement reads or sets the value of a sequence, which INSERTs only count up."""
-    return bool(_SEQUENCE_VALUE.search(without_constants(sql)))
+    return bool(_SEQUENCE_VALUE.search(remove_constants(sql)))

@@ -9,12 +9,19 @@ from pginterleave.sql import catalogue_queries, statements
 from pginterleave.sql.dependent_steps import ENDS
 from pginterleave.sql.lock_orders import LockOrders
 from pginterleave.sql.rows_touched import Tables
-from pginterleave.sql.timeouts import timeouts_set
+from pginterleave.sql.timeouts import find_timeouts_set
 from pginterleave.steps import Step
 
-Steps = list[tuple[int, str, str]]  # the process, the kind and the SQL of each
 # Not every order of the times at which transactions began is explored.
 CLOCK_LIMIT = "which transaction began first, as their clocks tell"
+
+
+class Transaction(NamedTuple):
+    """A transaction of a schedule."""
+
+    process: int
+    last_step: int
+    locked: frozenset[str]  # tables
 
 
 class HiddenCall(NamedTuple):
@@ -37,14 +44,14 @@ class Catalogue:
         self.unobserved: dict[str, None] = {}  # the senders of statements that were not observed
         self.unseen_commits: dict[str, None] = {}  # statements that commit within their step
         self.tables = Tables()
-        self._functions: dict[str, frozenset[str]] = {}  # the words of each name
+        self._functions: dict[str, frozenset[str]] = {}  # names, each with its words
         self._event_triggers: list[str] = []
         self._hidden: list[HiddenCall] = []
         self.reduced = False  # whether only one of several equivalent orders runs
         self._known = False
-        self._seen: set[tuple[str, bool, bool]] = set()
+        self._seen: set[tuple[str, bool, bool]] = set()  # what `note` has noted
         self._orders = LockOrders(self.tables)
-        self._gaps: set[str] = set()  # the statements that note_schedule() has noted
+        self._separable: set[str] = set()  # statements that others' commits separate from locks
         self.unexplored: dict[str, None] = {}  # the orders that PostgreSQL decides by chance
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
@@ -52,15 +59,15 @@ class Catalogue:
         if self._known:
             return
         self.tables.learn(ask)
-        rows = list(ask(catalogue_queries.SPECIAL_NAMES))
-        functions = sorted(name for name, kind, _ in rows if kind == "function")
+        special_names = list(ask(catalogue_queries.SPECIAL_NAMES))
+        functions = sorted(name for name, kind, _ in special_names if kind == "function")
         self._functions = {name: _split_name(name) for name in functions}
-        self._event_triggers = [name for _, kind, name in rows if kind == "event trigger"]
+        self._event_triggers = [name for _, kind, name in special_names if kind == "event trigger"]
         hidden = ask(catalogue_queries.HIDDEN_CALLS)
         self._hidden = [HiddenCall(_split_name(row[0]), *row) for row in hidden]
         # A step that reads the clock, such as a write with a default, depends on every step that
         # reads the clock. TRUNCATE depends on every step. So neither makes a name special.
-        special = [_split_name(name) for name, *_ in rows]
+        special = [_split_name(name) for name, *_ in special_names]
         special_writes = []
         for call in self._hidden:
             if call.kind == "trigger of TRUNCATE" or (call.kind == "clock" and call.by_writing):
@@ -78,7 +85,7 @@ class Catalogue:
         `alone` says that no transaction is open. `later` says that a transaction is open and that
         not every order in which transactions begin is explored.
         """
-        for name in timeouts_set(f"{sql} {params or ''}"):
+        for name in find_timeouts_set(f"{sql} {params or ''}"):
             self.note_limit(f"when {name} ends a statement or a session, which the code sets")
         if later and statements.has_clock_text(f"{params}"):
             self.note_limit(CLOCK_LIMIT)
@@ -86,13 +93,13 @@ class Catalogue:
             return
         self._seen.add((sql, alone, later))
         for name, name_words in self._functions.items():
-            if statements.uses(sql, name_words):
+            if statements.has_any_name(sql, name_words):
                 self.note_limit(f"the statements in the function {name} are one step")
         self._note_hidden(sql, later)
-        if self.reduced and statements.compares_with_clock(sql):
+        if self.reduced and statements.has_clock_comparison(sql):
             self.note_limit("that a time passes with which a statement compares the clock")
-        kind = statements.kind(sql)
-        words = statements.words(sql)
+        kind = statements.find_kind(sql)
+        words = statements.find_words(sql)
         if kind in statements.DEFINITIONS or (kind in ("SELECT", "WITH") and "into" in words):
             for name in self._event_triggers:
                 self.note_limit(f"the event trigger {name} is part of the step that fires it")
@@ -103,28 +110,28 @@ class Catalogue:
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if alone else ""
             self.note_limit(f"the statements in {kind} are one step{commits}")
-        kinds = map(statements.kind, statements.parts(sql))
-        if sum(kind not in statements.CONTROL for kind in kinds) > 1:
+        kinds = map(statements.find_kind, statements.split_statements(sql))
+        if len([kind for kind in kinds if kind not in statements.CONTROL]) > 1:
             self.note_limit(f"several statements in one execute() are one step: {_shorten(sql)}")
 
     def _note_hidden(self, sql: str, later: bool) -> None:
         """Note the calls that a statement does not name: by an operator, a view, a trigger, …"""
-        writes = statements.writes(sql)
-        clock = later and statements.reads_transaction_clock(sql)
+        may_write = statements.may_write(sql)
+        has_clock = statements.has_transaction_clock(sql)
         for call in self._hidden:
-            if (call.by_writing and not writes) or not statements.uses(sql, call.words):
+            if (call.by_writing and not may_write) or not statements.has_any_name(sql, call.words):
                 continue
             if call.kind == "clock":
-                clock = clock or later
+                has_clock = True
             elif call.kind.startswith("trigger"):
                 # Only TRUNCATE … CASCADE also truncates the tables that refer to these.
-                cascades = {"truncate", "cascade"} <= statements.words(sql)
+                cascades = {"truncate", "cascade"} <= statements.find_words(sql)
                 if cascades or call.kind == "trigger":
                     self.note_limit(f"the trigger {call.called} is part of the step that fires it")
             else:
                 what = f"the {call.kind} {call.called} is part of the step that uses {call.name}"
                 self.note_limit(what)
-        if clock:
+        if later and has_clock:
             self.note_limit(CLOCK_LIMIT)
 
     def note_commit(self, sql: str, *, single: bool) -> None:
@@ -132,11 +139,11 @@ class Catalogue:
 
         `single` says that it is sent once, and not for several rows of parameters.
         """
-        if statements.commits_unseen(sql, self.special, single=single):
+        if statements.has_unseen_commit(sql, self.special, single=single):
             self.unseen_commits[_shorten(sql)] = None
 
     def note_rows(self, sql: str, rows: int, process: int) -> None:
-        self.limits |= dict.fromkeys(self._orders.note(sql, rows, process))
+        self.limits |= dict.fromkeys(self._orders.note_statement(sql, rows, process))
 
     def note_schedule(
         self, timeline: Sequence[Step], *, read_committed: bool, snapshots: bool
@@ -147,13 +154,12 @@ class Catalogue:
         the first one of its transaction (`snapshots`).
         """
         self.limits |= dict.fromkeys(self._orders.note_schedule(timeline))
-        steps = [(step.process, step.kind, step.sql) for step in timeline]
         if read_committed:
-            self._note_gaps(steps)
-        if snapshots or any("isolation" in statements.words(sql) for *_, sql in steps):
-            self._note_refusals(steps)
+            self._note_separable(timeline)
+        if snapshots or any("isolation" in statements.find_words(step.sql) for step in timeline):
+            self._note_refusals(timeline)
 
-    def _note_gaps(self, steps: Steps) -> None:
+    def _note_separable(self, steps: Sequence[Step]) -> None:
         """Note the statements that two commits of others can separate from their locks.
 
         Both commits come between the snapshot of the statement and its locks. One such commit is
@@ -161,33 +167,38 @@ class Catalogue:
         statement then waits for it.
         """
         transactions = _list_transactions(steps)
-        for process, _, sql in steps:
-            if sql in self._gaps:
+        for step in steps:
+            if step.sql in self._separable:
                 continue
-            read, locked = self.tables.reads_before_it_locks(sql)
-            others = [other for other in transactions if other[0] != process]
+            read, locked = self.tables.find_read_before_locked(step.sql)
+            others = [other for other in transactions if other.process != step.process]
             for first, second in permutations(others, 2):
-                in_order = first[0] != second[0] or first[1] < second[1]
-                if in_order and first[2] & read and second[2] & locked:
-                    self._gaps.add(sql)
+                # A process commits its transactions in one order, two processes in both.
+                same_process = first.process == second.process
+                if same_process and first.last_step > second.last_step:
+                    continue
+                if first.locked & read and second.locked & locked:
+                    self._separable.add(step.sql)
                     self.note_limit(
                         "what others commit between the snapshot of one statement and its locks: "
-                        + _shorten(sql)
+                        + _shorten(step.sql)
                     )
 
-    def _note_refusals(self, steps: Steps) -> None:
+    def _note_refusals(self, steps: Sequence[Step]) -> None:
         """Note the statements that choose unlocked rows, where one snapshot serves a transaction.
 
         Another process may commit between the snapshot and the locks of the statement. PostgreSQL
         then refuses to lock a row. A statement that waits is refused in a schedule.
         """
-        locked = [(process, statements.locked_tables(sql)) for process, _, sql in steps]
-        for (process, tables), (*_, sql) in zip(locked, steps, strict=True):
-            shared = any(tables & others for other, others in locked if other != process)
-            if shared and statements.passes_locked_rows(sql):
+        for step in steps:
+            if not statements.does_pass_locked_rows(step.sql):
+                continue
+            tables = statements.find_locked_tables(step.sql)
+            others = [other for other in steps if other.process != step.process]
+            if any(tables & statements.find_locked_tables(other.sql) for other in others):
                 self.note_limit(
                     "a serialization failure, if another process commits between the snapshot and "
-                    f"the locks of one statement: {_shorten(sql)}"
+                    f"the locks of one statement: {_shorten(step.sql)}"
                 )
 
     def note_limit(self, what: str) -> None:
@@ -198,15 +209,15 @@ class Catalogue:
         self.unobserved[what] = None
 
 
-def _list_transactions(steps: Steps) -> list[tuple[int, int, frozenset[str]]]:
-    """Return the process, the last step and the locked tables of each transaction."""
+def _list_transactions(steps: Sequence[Step]) -> list[Transaction]:
     transactions = []
-    tables: dict[int, frozenset[str]] = defaultdict(frozenset)  # by process
-    for number, (process, kind, sql) in enumerate(steps):
-        tables[process] |= statements.locked_tables(sql)
-        if kind in ENDS:
-            transactions.append((process, number, tables.pop(process)))
-    return transactions + [(process, len(steps), locked) for process, locked in tables.items()]
+    locked: dict[int, frozenset[str]] = defaultdict(frozenset)  # by process, in its transaction
+    for number, step in enumerate(steps):
+        locked[step.process] |= statements.find_locked_tables(step.sql)
+        if step.kind in ENDS:
+            transactions.append(Transaction(step.process, number, locked.pop(step.process)))
+    open_ones = [Transaction(process, len(steps), tables) for process, tables in locked.items()]
+    return transactions + open_ones
 
 
 def _shorten(sql: str) -> str:
@@ -216,4 +227,4 @@ def _shorten(sql: str) -> str:
 
 def _split_name(name: str) -> frozenset[str]:
     """Return the words of a name: "old orders" has two, as in statements."""
-    return statements.words(name) or frozenset([name] if name else [])
+    return statements.find_words(name) or frozenset([name] if name else [])

@@ -9,15 +9,15 @@ _QUOTED = re.compile(rf"""{_STRINGS}|{_DOLLARS}|--[^\n\r]*|/\*|"[^"]*\"""", re.D
 _COMMENT_MARK = re.compile(r"/\*|\*/")
 
 
-def without_comments(sql: str) -> str:
-    """Return SQL with a space for each closed comment, which may hold other comments."""
+def remove_comments(sql: str) -> str:
+    """Return SQL with a space for each /* comment */, which may hold other comments."""
     kept = ""
     position = 0
-    while opened := next((m for m in _QUOTED.finditer(sql, position) if m[0] == "/*"), None):
-        kept += sql[position : opened.start()] + " "
-        position = len(sql)
+    while opening := next((m for m in _QUOTED.finditer(sql, position) if m[0] == "/*"), None):
+        kept += sql[position : opening.start()] + " "
+        position = len(sql)  # if the comment is never closed
         depth = 1
-        for mark in _COMMENT_MARK.finditer(sql, opened.end()):
+        for mark in _COMMENT_MARK.finditer(sql, opening.end()):
             depth += 1 if mark[0] == "/*" else -1
             if not depth:
                 position = mark.end()
@@ -26,13 +26,14 @@ def without_comments(sql: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def without_constants(sql: str) -> str:
-    """Return SQL without strings and comments, and with quoted names."""
+def remove_constants(sql: str) -> str:
+    """Return SQL with a space for each string and comment. Quoted names stay."""
     return _QUOTED.sub(
-        lambda match: match[0] if match[0].startswith('"') else " ", without_comments(sql)
+        lambda match: match[0] if match[0].startswith('"') else " ", remove_comments(sql)
     )
 
 
 @functools.lru_cache(maxsize=1024)
-def without_quoted(sql: str) -> str:
-    return _QUOTED.sub(" ", without_comments(sql))
+def remove_quoted(sql: str) -> str:
+    """Return SQL with a space for each string, comment and quoted name."""
+    return _QUOTED.sub(" ", remove_comments(sql))

@@ -8,6 +8,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from pginterleave.sql import statements
@@ -22,7 +23,7 @@ class RowSet(NamedTuple):
     column: str = ""
     value: str = ""
 
-    def overlaps(self, other: "RowSet") -> bool:
+    def does_overlap(self, other: "RowSet") -> bool:
         """Whether the two may have a row in common."""
         if "*" in (self.table, other.table):
             return True
@@ -34,9 +35,9 @@ RowSets = tuple[RowSet, ...]
 EVERYWHERE: Final[RowSets] = (RowSet("*"),)
 
 
-def overlap(row_sets: RowSets, others: RowSets) -> bool:
+def do_overlap(row_sets: RowSets, others: RowSets) -> bool:
     """Whether the two may have a row in common."""
-    return any(rows.overlaps(other) for rows in row_sets for other in others)
+    return any(rows.does_overlap(other) for rows, other in product(row_sets, others))
 
 
 class Footprint(NamedTuple):
@@ -109,7 +110,7 @@ class KnownTable:
 
     name: str
     words: frozenset[str]  # of the name
-    plain: bool = False  # whether a write has an effect on its rows alone
+    plain: bool = False  # whether a write has no effect through a rule, trigger or partition
     unique: dict[str, str] = field(default_factory=dict)  # columns, with their types
     keys: set[str] = field(default_factory=set)
     linked: Set[str] = frozenset()  # the tables that a write may touch, with this one
@@ -126,92 +127,100 @@ class Tables:
         self._parts: dict[str, set[str]] = {}  # of views, and of tables with partitions
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
+        """Read the catalogue, with a function that returns the rows of a query."""
         by_oid: dict[int, KnownTable] = {}
         for oid, name, plain, checked_late in ask(TABLES):
-            twice = name in self._tables  # in two schemas
-            table = self._tables.setdefault(name, KnownTable(name, statements.words(name)))
-            table.plain = plain and not twice
+            is_in_two_schemas = name in self._tables
+            table = self._tables.setdefault(name, KnownTable(name, statements.find_words(name)))
+            table.plain = plain and not is_in_two_schemas
             table.checked_late |= checked_late
             by_oid[oid] = table
-        unknown = KnownTable("", frozenset())  # of another kind, such as temporary
-        for oid, column, kind in ask(UNIQUE_COLUMNS):
-            by_oid.get(oid, unknown).unique[column] = kind
+        ignored = KnownTable("", frozenset())  # of another kind, such as temporary
+        for oid, column, type_name in ask(UNIQUE_COLUMNS):
+            by_oid.get(oid, ignored).unique[column] = type_name
         for oid, definition in ask(KEY_COLUMNS):
-            by_oid.get(oid, unknown).keys |= statements.words(definition)
-        for oid, other, deletes, updates in ask(CASCADES):
-            if other in by_oid:
-                table = by_oid.get(oid, unknown)
-                table.cascades |= {by_oid[other].name} if deletes else set()
-                table.follows |= {by_oid[other].name} if updates else set()
+            by_oid.get(oid, ignored).keys |= statements.find_words(definition)
+        for oid, referring_oid, deletes, updates in ask(CASCADES):
+            table = by_oid.get(oid, ignored)
+            referring = by_oid.get(referring_oid, ignored)
+            if deletes and referring.name:
+                table.cascades.add(referring.name)
+            if updates and referring.name:
+                table.follows.add(referring.name)
         for name, part in ask(PARTS):
             self._parts.setdefault(name, set()).add(part)
-        groups: dict[object, set[Any]] = {}
-        for pair in ask(LINKS):
-            nodes = [by_oid[oid].name if oid in by_oid else oid for oid in pair]
-            joined = set().union(*(groups.get(node, {node}) for node in nodes))
+        groups: dict[object, set[Any]] = {}  # the linked tables of each: names, or unknown oids
+        for oids in ask(LINKS):
+            joined = set()
+            for oid in oids:
+                table_or_oid = by_oid[oid].name if oid in by_oid else oid
+                joined |= groups.get(table_or_oid, {table_or_oid})
             groups.update(dict.fromkeys(joined, joined))
         for table in self._tables.values():
             names = groups.get(table.name, {table.name}) & self._tables.keys()
             table.linked = frozenset(names)
 
-    def row(self, sql: str, params: Any) -> tuple[Shape | None, RowSet | None]:
+    def find_shape_and_row(self, sql: str, params: Any) -> tuple[Shape | None, RowSet | None]:
         """Return the shape of a statement and its only row; None for each that is not known."""
-        parsed = find_shape(sql)
-        table = self._tables.get(parsed.table) if parsed else None
-        if parsed is None or table is None or not table.plain:
+        shape = find_shape(sql)
+        table = self._tables.get(shape.table) if shape else None
+        if shape is None or table is None or not table.plain:
             return None, None
-        for column, constant in parsed.equal:
+        for column, constant in shape.equal:
             value = _normalize(constant.value(params), table.unique.get(column, ""))
             if value is not None:
-                return parsed, RowSet(table.name, column, value)
-        return parsed, None
+                return shape, RowSet(table.name, column, value)
+        return shape, None
 
-    def named(self, sql: str) -> list[KnownTable] | None:
-        """Return the tables that a statement names; None if not all of them are known."""
-        words = statements.words(sql)
+    def _find_named_tables(self, sql: str) -> list[KnownTable]:
+        """Return the tables that a statement names; none if not all of them are known."""
+        words = statements.find_words(sql)
         tables = [table for table in self._tables.values() if table.words <= words]
-        names = {name for table in tables for name in (table.name, *table.words)}
-        return tables if tables and statements.table_words(sql) <= names else None
+        known = set().union(*({table.name, *table.words} for table in tables))
+        return tables if statements.find_table_words(sql) <= known else []
 
-    def footprint(self, sql: str, params: Any) -> Footprint:
+    def find_footprint(self, sql: str, params: Any) -> Footprint:
         """Return what a single statement reads and writes, if it calls pure functions only."""
-        named = self.named(sql)
-        if named is None:
+        tables = self._find_named_tables(sql)
+        if not tables:
             return UNKNOWN
-        parsed, row = self.row(sql, params)
-        all_rows = tuple(sorted(RowSet(table.name) for table in named))
-        reads: RowSets = (row,) if row else all_rows
-        if parsed and not parsed.locks:
+        shape, row = self.find_shape_and_row(sql, params)
+        reads: RowSets = (row,) if row else tuple(sorted(RowSet(table.name) for table in tables))
+        if shape and not shape.locks:
             return Footprint(reads, ())
-        if not all(table.plain for table in named):
+        if not all(table.plain for table in tables):
             return Footprint(reads, EVERYWHERE)
-        if parsed and parsed.kind != "DELETE":
-            assigned = {column for column, _ in parsed.assigned}
-            if assigned.isdisjoint(self._tables[parsed.table].keys):
-                return Footprint(reads, (row,) if row else (RowSet(parsed.table),))
-        linked = {name for table in named for name in table.linked}
+        # A row lock, or an UPDATE of no key, affects rows of its own table only. Another statement
+        # also locks or changes rows of the tables that refer to this one, or that it refers to.
+        if shape and shape.kind != "DELETE":
+            assigned = {column for column, _ in shape.assigned}
+            if assigned.isdisjoint(self._tables[shape.table].keys):
+                return Footprint(reads, (row,) if row else (RowSet(shape.table),))
+        linked = set().union(*(table.linked for table in tables))
         return Footprint(reads, tuple(sorted(map(RowSet, linked))))
 
-    def reads_before_it_locks(self, sql: str) -> tuple[Set[str], Set[str]]:
+    def find_read_before_locked(self, sql: str) -> tuple[Set[str], Set[str]]:
         """Return the tables that a statement reads before it locks rows, and those it locks."""
-        locked = statements.locked_tables(sql) & self._tables.keys()
-        outer, inner = statements.without_subqueries(sql)
-        parsed = find_shape(outer)
-        if parsed and parsed.table in locked:
-            unique = self._tables[parsed.table].unique
-            if any(column in unique for column, _ in parsed.equal):
-                return statements.read_tables(inner) & self._tables.keys(), locked
-        kind = statements.kind(sql)
-        upserts = {"conflict", "update"} <= statements.words(sql)
-        if (parsed and parsed.table not in locked) or (kind == "INSERT" and not upserts):
+        locked = statements.find_locked_tables(sql) & self._tables.keys()
+        outer, subqueries = statements.split_off_subqueries(sql)
+        shape = find_shape(outer)
+        if shape and shape.table in locked:
+            unique = self._tables[shape.table].unique
+            if any(column in unique for column, _ in shape.equal):
+                return statements.find_read_tables(subqueries) & self._tables.keys(), locked
+        kind = statements.find_kind(sql)
+        is_upsert = {"conflict", "update"} <= statements.find_words(sql)
+        if (shape and shape.table not in locked) or (kind == "INSERT" and not is_upsert):
             return frozenset(), frozenset()
-        read = statements.read_tables(sql) | (locked if kind == "UPDATE" else set())
+        read = statements.find_read_tables(sql)
+        if kind == "UPDATE":
+            read |= locked
         return read & self._tables.keys(), locked
 
-    def locked_together(self, sql: str, rows: int) -> dict[str, bool]:
+    def find_locked_tables(self, sql: str, rows: int) -> dict[str, bool]:
         """Return the tables whose rows a statement locks, and whether it locks several of each."""
-        words = statements.words(sql)
-        locked = self._with_parts(sql, rows) & self._tables.keys()
+        words = statements.find_words(sql)
+        locked = self._find_locked_parts(sql, rows) & self._tables.keys()
         several = dict.fromkeys(sorted(locked), rows > 1)
         further = [*locked]
         while further:
@@ -227,9 +236,12 @@ class Tables:
             several |= dict.fromkeys(cascades, True)
         return several
 
-    def locked_rows(self, step: Step, table: str) -> set[RowSet]:
-        """Return the rows of a table that a step has locked; one with its SQL if not known."""
-        _, row = self.row(step.sql, step.params)
+    def find_locked_rows(self, step: Step, table: str) -> set[RowSet]:
+        """Return the rows of a table that a step has locked.
+
+        Where they are not known, the statement stands for a row, in the place of a value.
+        """
+        _, row = self.find_shape_and_row(step.sql, step.params)
         if row and row.table == table:
             return {row}
         unique = self._tables[table].unique
@@ -239,44 +251,49 @@ class Tables:
                 return {RowSet(table, column, value or "") for value in values}
         return {RowSet(table, "", step.sql)}
 
-    def _with_parts(self, sql: str, rows: int) -> Set[str]:
-        """Return the tables and views whose rows a statement locks, with those that they have."""
-        locked: dict[str, None] = dict.fromkeys(sorted(statements.locked_tables(sql)))
-        several = rows > 1 or statements.whole_tables(sql)
-        for name in (names := [*locked]):
+    def _find_locked_parts(self, sql: str, rows: int) -> Set[str]:
+        """Return the tables and views that a statement locks, with their partitions and tables."""
+        locked = {*statements.find_locked_tables(sql)}
+        locks_several = rows > 1 or statements.list_whole_locked_tables(sql)
+        further = [*locked]
+        while further:
+            name = further.pop()
             # A row of a table is in one of its partitions; of a view it may be in several tables.
-            if several or name not in self._tables:
-                names += self._parts.get(name, set()) - locked.keys()
-                locked |= dict.fromkeys(names)
-        return locked.keys()
+            if locks_several or name not in self._tables:
+                parts = self._parts.get(name, set()) - locked
+                further += parts
+                locked |= parts
+        return locked
 
-    def checked_late(self) -> Set[str]:
+    def find_checked_late(self) -> Set[str]:
+        """Return the tables with a constraint that is checked after a row is written."""
         return {table.name for table in self._tables.values() if table.checked_late}
 
-    def keeps(self, sql: str, params: Any, row: RowSet) -> bool:
-        """Whether a statement gives the value of a row's unique column to no other row."""
-        parsed = find_shape(sql)
-        if parsed is None or parsed.table != row.table:
+    def does_keep_unique_value(self, sql: str, params: Any, row: RowSet) -> bool:
+        """Whether a statement sets the unique column of a row not at all, or to the same value."""
+        shape = find_shape(sql)
+        if shape is None or shape.table != row.table:
             return False
-        kind = self._tables[row.table].unique[row.column]
-        assigned = [constant for column, constant in parsed.assigned if column == row.column]
-        return all(new and _normalize(new.value(params), kind) == row.value for new in assigned)
+        type_name = self._tables[row.table].unique[row.column]
+        constants = [constant for column, constant in shape.assigned if column == row.column]
+        values = [_normalize(new.value(params), type_name) if new else None for new in constants]
+        return all(value == row.value for value in values)
 
-    def assigns(self, sql: str, row: RowSet) -> bool:
-        """Whether a statement sets the unique column of a row."""
-        parsed = find_shape(sql)
-        return parsed is None or any(column == row.column for column, _ in parsed.assigned)
+    def does_assign_unique_column(self, sql: str, row: RowSet) -> bool:
+        """Whether a statement sets the unique column of a row, or may do so."""
+        shape = find_shape(sql)
+        return shape is None or any(column == row.column for column, _ in shape.assigned)
 
 
-def _normalize(value: Any, kind: str) -> str | None:
+def _normalize(value: Any, type_name: str) -> str | None:
     """Return a text that is the same for equal values of a column; None if that is not known."""
-    if kind in ("int2", "int4", "int8"):
-        number = isinstance(value, int) and not isinstance(value, bool)  # psycopg's Int4 is one
-        if number or (type(value) is str and re.fullmatch(r"-?\d{1,18}", value)):
+    if type_name in ("int2", "int4", "int8"):
+        is_number = isinstance(value, int) and not isinstance(value, bool)  # also psycopg's Int4
+        if is_number or (type(value) is str and re.fullmatch(r"-?\d{1,18}", value)):
             return str(int(value))
-    elif kind in ("text", "varchar") and type(value) is str:
+    elif type_name in ("text", "varchar") and type(value) is str:
         return value
-    elif kind == "uuid" and type(value) in (str, uuid.UUID):
+    elif type_name == "uuid" and type(value) in (str, uuid.UUID):
         with contextlib.suppress(ValueError):
             return str(uuid.UUID(str(value)))
     return None

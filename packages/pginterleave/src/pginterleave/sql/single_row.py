@@ -109,45 +109,56 @@ def _tokenize(sql: str) -> Iterator[_Token]:
 
 def _parse(tokens: Tokens) -> Shape:
     words = [token.text for token in tokens if token.kind == "word"]
-    if not words or words.count("select") > (words[0] == "select") or not _JOINS.isdisjoint(words):
+    if not words or "select" in words[1:] or not _JOINS.isdisjoint(words):
         raise _NotSimple
     if words[0] == "update":
         table, rest = _split_table(tokens[1:])
-        alias, rest = _split(rest, {"set"})
-        changes, rest = _split(rest[1:], {"where", "returning", "from"})
-        return Shape("UPDATE", table, *_find_equal(table, alias, rest), _find_assigned(changes))
+        alias, rest = _split_before({"set"}, rest)
+        changes, rest = _split_before({"where", "returning", "from"}, rest[1:])
+        equal, exact = _find_conditions(table, alias, rest)
+        return Shape("UPDATE", table, equal, exact, _find_assigned(changes))
     if words[:2] == ["delete", "from"]:
         table, rest = _split_table(tokens[2:])
-        alias, rest = _split(rest, {"where", "returning"})
-        return Shape("DELETE", table, *_find_equal(table, alias, rest))
+        alias, rest = _split_before({"where", "returning"}, rest)
+        equal, exact = _find_conditions(table, alias, rest)
+        return Shape("DELETE", table, equal, exact)
     if words[0] == "select":
-        _, rest = _split(tokens[1:], {"from"})
-        table, rest = _split_table(rest[1:])
-        alias, rest = _split(rest, {"where", *_AFTER_CONDITIONS})
-        equal, exact = _find_equal(table, alias, rest)
-        locking = [token.text for token in _split(rest, {"for"})[1] if token.kind == "word"]
-        strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
-        waits = "nowait" not in locking and "skip" not in locking
-        # There is no LIMIT, or a literal one greater than zero.
-        limit = _split(rest, {"limit"})[1][:2]
-        has_rows = not limit or (limit[-1].kind == "number" and limit[-1].text.strip("0") != "")
-        exact = exact and {"offset", "fetch"}.isdisjoint(words) and has_rows
-        return Shape("SELECT", table, equal, exact, (), bool(locking), strong, waits)
+        return _parse_select(tokens, words)
     raise _NotSimple
 
 
-def _outside(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
+def _parse_select(tokens: Tokens, words: list[str]) -> Shape:
+    _, rest = _split_before({"from"}, tokens[1:])
+    table, rest = _split_table(rest[1:])
+    alias, rest = _split_before({"where", *_AFTER_CONDITIONS}, rest)
+    equal, exact = _find_conditions(table, alias, rest)
+    _, lock_clause = _split_before({"for"}, rest)
+    locking = [token.text for token in lock_clause if token.kind == "word"]
+    strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
+    waits = "nowait" not in locking and "skip" not in locking
+    _, limit = _split_before({"limit"}, rest)
+    if limit:  # a literal LIMIT greater than zero is no further condition
+        exact = exact and len(limit) > 1 and limit[1].kind == "number"
+        exact = exact and limit[1].text.strip("0") != ""
+    exact = exact and {"offset", "fetch"}.isdisjoint(words)
+    return Shape("SELECT", table, equal, exact, (), bool(locking), strong, waits)
+
+
+def _list_outside_parentheses(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
     """Yield the tokens outside parentheses, and closing ones, with their places."""
     depth = 0
     for index, token in enumerate(tokens):
-        depth += (token.text == "(") - (token.text == ")") if token.kind == "other" else 0
+        if token.kind == "other" and token.text == "(":
+            depth += 1
+        elif token.kind == "other" and token.text == ")":
+            depth -= 1
         if not depth:
             yield index, token
 
 
-def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
+def _split_before(words: set[str], tokens: Tokens) -> tuple[Tokens, Tokens]:
     """Split before the first of these words outside parentheses."""
-    for index, token in _outside(tokens):
+    for index, token in _list_outside_parentheses(tokens):
         if token.kind == "word" and token.text in words:
             return tokens[:index], tokens[index:]
     return tokens, ()
@@ -155,14 +166,15 @@ def _split(tokens: Tokens, words: set[str]) -> tuple[Tokens, Tokens]:
 
 def _split_table(tokens: Tokens) -> tuple[str, Tokens]:
     """Return the name of a table without its schema, and the tokens after the name."""
-    end = 3 if [token.text for token in tokens[1:2]] == ["."] else 1
+    has_schema = len(tokens) > 1 and tokens[1].text == "."
+    end = 3 if has_schema else 1
     if len(tokens) < end or not tokens[end - 1].is_name():
         raise _NotSimple
     return tokens[end - 1].text, tokens[end:]
 
 
-def _find_equal(table: str, alias: Tokens, rest: Tokens) -> tuple[Equal, bool]:
-    """Return the columns that WHERE compares with a constant, and whether there is only one."""
+def _find_conditions(table: str, alias: Tokens, rest: Tokens) -> tuple[Equal, bool]:
+    """Return the columns that must equal a constant, and whether that is the only condition."""
     names = [token.text for token in alias if token.text != "as"] or [table]
     if len(names) > 1 or not all(token.is_name() for token in alias):
         raise _NotSimple  # a list of tables
@@ -170,33 +182,38 @@ def _find_equal(table: str, alias: Tokens, rest: Tokens) -> tuple[Equal, bool]:
         raise _NotSimple
     terms = []
     if rest and rest[0].text == "where":
-        terms = _split_terms(_split(rest[1:], _AFTER_CONDITIONS)[0])
+        conditions, _ = _split_before(_AFTER_CONDITIONS, rest[1:])
+        terms = _split_terms(conditions)
     equal = []
     for term in terms:
         if [token.text for token in term[:2]] == [*names, "."]:
-            term = term[2:]
+            term = term[2:]  # the column without its table
         if len(term) == 3 and term[0].is_name() and term[1].text == "=" and term[2].constant:
             equal.append((term[0].text, term[2].constant))
-    return tuple(equal), len(terms) == len(equal) == 1
+    exact = len(terms) == len(equal) == 1
+    return tuple(equal), exact
 
 
 def _split_terms(tokens: Tokens) -> list[Tokens]:
-    """Return the conditions that are joined by AND."""
+    """Return the conditions that are joined by AND; an empty one for what has other operators."""
     while tokens and tokens[0].text == "(":
-        closes = next((index for index, _ in _outside(tokens)), None)
-        if closes is None:
+        closing = next((index for index, _ in _list_outside_parentheses(tokens)), None)
+        if closing is None:
             raise _NotSimple
-        if closes < len(tokens) - 1:
+        if closing < len(tokens) - 1:
             break
         tokens = tokens[1:-1]
-    if _split(tokens, {"or", "between", "case"})[1]:
+    _, other_operator = _split_before({"or", "between", "case"}, tokens)
+    if other_operator:
         return [()]
-    first, rest = _split(tokens, {"and"})
+    first, rest = _split_before({"and"}, tokens)
     return [*_split_terms(first), *_split_terms(rest[1:])] if rest else [first]
 
 
 def _find_assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
-    commas = [index for index, token in _outside(tokens) if token == ("other", ",", None)]
+    """Return the columns that SET sets, with the value if that is a constant."""
+    outside = _list_outside_parentheses(tokens)
+    commas = [index for index, token in outside if token == _Token("other", ",")]
     assigned = []
     for begin, end in pairwise([-1, *commas, len(tokens)]):
         assignment = tokens[begin + 1 : end]

@@ -4,41 +4,36 @@ import functools
 import re
 from collections.abc import Set
 
-from pginterleave.sql.quoting import without_comments, without_constants, without_quoted
+from pginterleave.sql.quoting import remove_comments, remove_constants, remove_quoted
 
 
-def _names(text: str) -> frozenset[str]:
+def _split_words(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text))
 
 
-SYSTEM_COLUMNS = _names("xmin xmax cmin cmax ctid tableoid")
+SYSTEM_COLUMNS = _split_words("xmin xmax cmin cmax ctid tableoid")
 # The results of these depend on which process reads the clock first.
-CLOCKS = _names("current_timestamp current_time current_date localtime localtimestamp")
+CLOCKS = _split_words("current_timestamp current_time current_date localtime localtimestamp")
 # The time at which the transaction began.
 TRANSACTION_CLOCKS = CLOCKS | {"now", "transaction_timestamp"}
 # Words before a parenthesis that are not the name of a function.
-KEYWORDS = _names(
-    """
+KEYWORDS = _split_words("""
     and or not in exists any all some case when then else as on where having select from join
     by limit offset union except intersect using lateral values set returning with distinct
     over filter group order between like ilike is array row conflict key materialized
-    """
-)
+    """)
 # Statements by their first words: queries; statements whose COMMIT need not be a separate step;
 # definitions; transaction control.
-QUERIES = _names("SELECT WITH VALUES TABLE EXPLAIN")
-WITHOUT_COMMIT = {"", "ROLLBACK TO"} | _names(
-    """
+QUERIES = _split_words("SELECT WITH VALUES TABLE EXPLAIN")
+WITHOUT_COMMIT = {"", "ROLLBACK TO"} | _split_words("""
     ABORT BEGIN CHECKPOINT CLOSE COMMIT DEALLOCATE DISCARD END FETCH LISTEN LOAD LOCK MOVE NOTIFY
     PREPARE RELEASE RESET ROLLBACK SAVEPOINT SET SHOW START UNLISTEN
-    """
-)
-DEFINITIONS = _names("CREATE ALTER DROP GRANT REVOKE COMMENT SECURITY IMPORT REFRESH REINDEX")
-CONTROL = _names("BEGIN START COMMIT END ROLLBACK SAVEPOINT RELEASE SET")
-WRITES = _names("insert update delete merge copy truncate execute into")
+    """)
+DEFINITIONS = _split_words("CREATE ALTER DROP GRANT REVOKE COMMENT SECURITY IMPORT REFRESH REINDEX")
+CONTROL = _split_words("BEGIN START COMMIT END ROLLBACK SAVEPOINT RELEASE SET")
+WRITES = _split_words("insert update delete merge copy truncate execute into")
 # Functions of PostgreSQL that read nothing but their arguments.
-PURE = _names(
-    """
+PURE = _split_words("""
     count sum avg min max coalesce nullif greatest least lower upper length char_length
     substring substr trim btrim ltrim rtrim left right replace concat concat_ws abs round ceil
     ceiling floor mod power sqrt sign extract date_trunc date_part to_char to_date
@@ -47,22 +42,19 @@ PURE = _names(
     last_value json_build_object jsonb_build_object to_json to_jsonb row_to_json unnest
     array_length jsonb_array_length cardinality md5 int integer bigint numeric varchar char text
     date timestamp interval
-    """
-)
+    """)
 # Functions with effects that do not wait for a COMMIT: it makes none visible, and releases none.
-NOT_TRANSACTIONAL = _names(
-    """
+NOT_TRANSACTIONAL = _split_words("""
     nextval currval lastval setval pg_get_serial_sequence pg_advisory_lock pg_advisory_unlock
     pg_advisory_lock_shared pg_advisory_unlock_shared pg_advisory_unlock_all
     pg_try_advisory_lock pg_try_advisory_lock_shared set_config current_setting pg_sleep
     pg_backend_pid random version pg_cancel_backend pg_terminate_backend pg_blocking_pids
     generate_series gen_random_uuid clock_timestamp statement_timestamp transaction_timestamp
     now age hashtext hashtextextended pg_typeof pg_notify current_database current_schema
-    """
-)
+    """)
 
 
-_ONLY_BEGIN = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
+_BEGIN_ALONE = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(r"(?is)(?:--[^\n\r]*[\n\r]|[\s(;])*(rollback\s+to|\w+)")
 _SEVERAL = re.compile(r";\s*\S")
 SETS_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
@@ -72,7 +64,7 @@ _ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
 _TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
 _WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
 # What locks whole tables, in the order in which a statement names them; and the table of a COPY.
-_TABLES = re.compile(
+_LOCKED_WHOLE = re.compile(
     r"^\W*(?:lock|truncate|drop\s+table(?:\s+if\s+exists)?)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
 )
 _COPIED = re.compile(r'^\W*copy\s+(?:[\w"]+\.)?"?(\w+)"?\s*(?:\([^)]*\))?\s*from\b')
@@ -102,37 +94,38 @@ _OUTSIDE_TRANSACTIONS = re.compile(
 
 
 @functools.lru_cache(maxsize=1024)
-def kind(sql: str) -> str:
-    """Return a statement's first word, in capitals, or ROLLBACK TO."""
-    match = _STATEMENT.match(without_comments(sql))
+def find_kind(sql: str) -> str:
+    """Return a statement's first word in capitals, or ROLLBACK TO; "" if there is none."""
+    match = _STATEMENT.match(remove_comments(sql))
     return " ".join(match[1].upper().split()) if match else ""
 
 
-def only_begins(sql: str) -> bool:
-    return bool(_ONLY_BEGIN.fullmatch(sql))
+def is_begin_alone(sql: str) -> bool:
+    """Whether SQL is a BEGIN or START TRANSACTION, and no further statement."""
+    return bool(_BEGIN_ALONE.fullmatch(sql))
 
 
-def may_be_several(sql: str) -> bool:
-    """Whether a semicolon, even in quotes, is followed by more text."""
+def may_have_several_statements(sql: str) -> bool:
+    """Whether text follows a semicolon, which may be in quotes."""
     return bool(_SEVERAL.search(sql))
 
 
-def parts(sql: str) -> list[str]:
+def split_statements(sql: str) -> list[str]:
     """Return the statements between semicolons, without quoted text."""
-    return [part for part in without_quoted(sql).split(";") if part.strip()]
+    return [text for text in remove_quoted(sql).split(";") if text.strip()]
 
 
 @functools.lru_cache(maxsize=1024)
-def words(sql: str) -> frozenset[str]:
+def find_words(sql: str) -> frozenset[str]:
     """Return the names and keywords of SQL in small letters, without those in constants."""
-    return frozenset(re.findall(r"\w+", without_constants(sql).lower()))
+    return frozenset(re.findall(r"\w+", remove_constants(sql).lower()))
 
 
-def uses(sql: str, special: Set[str]) -> bool:
-    """Whether SQL has one of these names; they may be names of operators."""
-    return not special.isdisjoint(words(sql)) or any(
-        name in without_quoted(sql) for name in special if not name.isidentifier()
-    )
+def has_any_name(sql: str, names: Set[str]) -> bool:
+    """Whether SQL has one of these names, which may be names of operators."""
+    operators = [name for name in names if not name.isidentifier()]
+    unquoted = remove_quoted(sql)
+    return not names.isdisjoint(find_words(sql)) or any(name in unquoted for name in operators)
 
 
 def has_clock_text(text: str) -> bool:
@@ -140,147 +133,154 @@ def has_clock_text(text: str) -> bool:
     return bool(_CLOCK_TEXTS.search(text))
 
 
-def compares_with_clock(sql: str) -> bool:
-    return bool(_COMPARED_CLOCK.search(without_constants(sql)))
+def has_clock_comparison(sql: str) -> bool:
+    """Whether SQL compares something with clock_timestamp() or statement_timestamp()."""
+    return bool(_COMPARED_CLOCK.search(remove_constants(sql)))
 
 
-def reads_transaction_clock(sql: str) -> bool:
-    return has_clock_text(sql) or not words(sql).isdisjoint(TRANSACTION_CLOCKS)
+def has_transaction_clock(sql: str) -> bool:
+    """Whether SQL reads the time at which its transaction began."""
+    return has_clock_text(sql) or not find_words(sql).isdisjoint(TRANSACTION_CLOCKS)
 
 
-def writes(sql: str) -> bool:
+def may_write(sql: str) -> bool:
     """Whether SQL may write rows, judged by its keywords."""
-    return not WRITES.isdisjoint(words(_ROW_LOCK.sub(" ", sql.lower())))
+    return not WRITES.isdisjoint(find_words(_ROW_LOCK.sub(" ", sql.lower())))
 
 
 @functools.lru_cache(maxsize=1024)
-def calls(sql: str) -> frozenset[str]:
+def find_called_names(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
-    names = _CALL.findall(_INTO.sub(" ", without_constants(sql).lower()))
+    names = _CALL.findall(_INTO.sub(" ", remove_constants(sql).lower()))
     called = {name.strip('"').removeprefix("pg_catalog.") for name in names}
     return frozenset(called - KEYWORDS - {""})
 
 
 @functools.lru_cache(maxsize=1024)
-def calls_only_pure(sql: str) -> bool:
+def has_only_pure_calls(sql: str) -> bool:
     """Whether every function that SQL calls is known to read nothing but its arguments.
 
     A comparison with the clock is allowed: it has the same result in each order of the steps,
     unless the compared time passes during the exploration. A limit names this.
     """
-    return calls(_COMPARED_CLOCK.sub(" ", without_constants(sql))) <= PURE
+    return find_called_names(_COMPARED_CLOCK.sub(" ", remove_constants(sql))) <= PURE
 
 
-def only_reads(sql: str, special: Set[str] = frozenset()) -> bool:
+def is_plain_select(sql: str, special: Set[str] = frozenset()) -> bool:
     """Whether a statement is known to be a plain SELECT: rows of tables, as of its snapshot.
 
     `special` are the names that stand for something else, such as those of views and functions.
     """
-    return _only_reads(sql) and not uses(sql, special)
+    return _is_plain_select_of_tables(sql) and not has_any_name(sql, special)
 
 
 @functools.lru_cache(maxsize=1024)
-def _only_reads(sql: str) -> bool:
+def _is_plain_select_of_tables(sql: str) -> bool:
     """Whether a statement is a plain SELECT if its names stand for tables."""
-    used = words(sql)
+    words = find_words(sql)
     return (
-        kind(sql) == "SELECT"
-        and not _LOCKS_OR_WRITES.search(without_constants(sql))
-        and "u&" not in sql.lower()
-        and calls_only_pure(sql)
+        find_kind(sql) == "SELECT"
+        and not _LOCKS_OR_WRITES.search(remove_constants(sql))
+        and "u&" not in sql.lower()  # U&"…" may be any name
+        and has_only_pure_calls(sql)
         and not has_clock_text(sql)
-        and used.isdisjoint(SYSTEM_COLUMNS | CLOCKS)
-        and not any(name.startswith(("pg_", "information_schema")) for name in used)
+        and words.isdisjoint(SYSTEM_COLUMNS | CLOCKS)
+        and not any(word.startswith(("pg_", "information_schema")) for word in words)
     )
 
 
 @functools.lru_cache(maxsize=1024)
-def locks_only(sql: str) -> bool:
+def is_plain_locking_select(sql: str) -> bool:
     """Whether a SELECT is plain except that it locks rows."""
-    return _only_reads(_ROW_LOCK.sub(" ", sql.lower()))
+    return _is_plain_select_of_tables(_ROW_LOCK.sub(" ", sql.lower()))
 
 
-def commits_separately(sql: str, special: Set[str] = frozenset()) -> bool:
-    """Whether a statement's COMMIT in autocommit matters to other processes, and can be a step."""
-    bare = without_quoted(sql)
-    first = kind(sql)
-    if _SEVERAL.search(bare) or first in WITHOUT_COMMIT or _OUTSIDE_TRANSACTIONS.match(bare):
+def has_separate_commit(sql: str, special: Set[str] = frozenset()) -> bool:
+    """Whether a statement's COMMIT in autocommit matters to other processes, and can be a step.
+
+    It matters if the statement may lock or write rows, or call a function with an effect.
+    """
+    unquoted = remove_quoted(sql)
+    kind = find_kind(sql)
+    if kind in WITHOUT_COMMIT or _SEVERAL.search(unquoted) or _OUTSIDE_TRANSACTIONS.match(unquoted):
         return False
-    if first == "EXPLAIN" and not words(sql).isdisjoint(("analyze", "analyse")):
+    if kind == "EXPLAIN" and not find_words(sql).isdisjoint(("analyze", "analyse")):
         return True  # it runs a statement, perhaps one that the text does not show (EXECUTE)
-    locks_or_writes = bool(_LOCKS_OR_WRITES.search(bare))
-    if first in QUERIES:
-        harmless = calls(sql) <= PURE | NOT_TRANSACTIONAL and not uses(sql, special)
-        return locks_or_writes or not harmless
-    if first == "DECLARE":  # without WITH HOLD it fails outside a transaction
-        return bool(_WITH_HOLD.search(bare))
-    return first != "COPY" or locks_or_writes or "from" in words(sql)
+    locks_or_writes = bool(_LOCKS_OR_WRITES.search(unquoted))
+    if kind in QUERIES:
+        known_calls = find_called_names(sql) <= PURE | NOT_TRANSACTIONAL
+        return locks_or_writes or not known_calls or has_any_name(sql, special)
+    if kind == "DECLARE":  # without WITH HOLD it fails outside a transaction
+        return bool(_WITH_HOLD.search(unquoted))
+    return kind != "COPY" or locks_or_writes or "from" in find_words(sql)
 
 
-def commits_unseen(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
+def has_unseen_commit(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
     """Whether, in autocommit, SQL is one step with a COMMIT that matters to other processes.
 
     `single` says that the SQL is sent once, and not for several rows of parameters.
     """
-    several = parts(sql)
-    if any(map(_OUTSIDE_TRANSACTIONS.match, several)):
+    parts = split_statements(sql)
+    if any(map(_OUTSIDE_TRANSACTIONS.match, parts)):
         return True
-    commits = any(commits_separately(part, special) for part in several)
-    return commits and not (single and len(several) < 2)
+    is_sent_often = not single or len(parts) > 1
+    return is_sent_often and any(has_separate_commit(part, special) for part in parts)
 
 
 @functools.lru_cache(maxsize=1024)
-def locked_tables(sql: str) -> frozenset[str]:
+def find_locked_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables whose rows SQL may lock or write."""
-    text = without_constants(sql).lower()
+    text = remove_constants(sql).lower()
     tables = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
     if _ROW_LOCK.search(text):
-        tables |= table_words(sql)
-    return frozenset({*tables, *whole_tables(sql), *_COPIED.findall(text)})
+        tables |= find_table_words(sql)
+    return frozenset({*tables, *list_whole_locked_tables(sql), *_COPIED.findall(text)})
 
 
-def passes_locked_rows(sql: str) -> bool:
+def does_pass_locked_rows(sql: str) -> bool:
     """Whether SQL locks rows with NOWAIT or SKIP LOCKED."""
-    locks = _ROW_LOCK.search(without_constants(sql).lower())
-    return bool(locks) and not words(sql).isdisjoint(("nowait", "skip"))
+    row_lock = _ROW_LOCK.search(remove_constants(sql).lower())
+    return bool(row_lock) and not find_words(sql).isdisjoint(("nowait", "skip"))
 
 
-def only_inserts(sql: str) -> bool:
+def is_insert(sql: str) -> bool:
     """Whether SQL locks new rows, in the order in which it names them."""
-    return kind(sql) in ("INSERT", "COPY")
+    return find_kind(sql) in ("INSERT", "COPY")
 
 
-def whole_tables(sql: str) -> list[str]:
+def list_whole_locked_tables(sql: str) -> list[str]:
     """Return the tables that LOCK or TRUNCATE locks, in its order."""
-    named = _TABLES.match(without_constants(sql).lower())
-    texts = named[1].split(",") if named else []
-    return [re.sub(r"^only\s+|[\"*]", "", text.strip()).rpartition(".")[2] for text in texts]
+    match = _LOCKED_WHOLE.match(remove_constants(sql).lower())
+    names = match[1].split(",") if match else []
+    unquoted = [re.sub(r"^only\s+|[\"*]", "", name.strip()) for name in names]
+    return [name.rpartition(".")[2] for name in unquoted]  # without its schema
 
 
-def read_tables(sql: str) -> frozenset[str]:
+def find_read_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables and CTEs whose rows SQL reads from its snapshot."""
-    return frozenset(_READ_TABLE.findall(without_constants(sql).lower())) - _NO_TABLES
+    return frozenset(_READ_TABLE.findall(remove_constants(sql).lower())) - _NO_TABLES
 
 
 @functools.lru_cache(maxsize=1024)
-def without_subqueries(sql: str) -> tuple[str, str]:
+def split_off_subqueries(sql: str) -> tuple[str, str]:
     """Return SQL with a NULL for each subquery, and the subqueries."""
-    kept = inner = ""
-    depth = 0
-    for part in re.split(r"(\(\s*select\b|[()])", without_constants(sql), flags=re.IGNORECASE):
-        if depth or (part[:1] == "(" and len(part) > 1):
+    outer = subqueries = ""
+    depth = 0  # in parentheses, counted from that of a subquery
+    for part in re.split(r"(\(\s*select\b|[()])", remove_constants(sql), flags=re.IGNORECASE):
+        if depth or (part.startswith("(") and part != "("):  # in a subquery, or at its beginning
             depth += part.count("(") - part.count(")")
-            inner += part
-            kept += "" if depth else " NULL "
+            subqueries += part
+            outer += "" if depth else " NULL "
         else:
-            kept += part
-    return kept, inner
+            outer += part
+    return outer, subqueries
 
 
-def table_words(sql: str) -> frozenset[str]:
+def find_table_words(sql: str) -> frozenset[str]:
     """Return the first word of each name in the place of a table or a CTE."""
-    return frozenset(_TABLE.findall(without_constants(sql).lower())) - _NO_TABLES
+    return frozenset(_TABLE.findall(remove_constants(sql).lower())) - _NO_TABLES
 
 
-def savepoint_name(sql: str) -> str:
+def find_savepoint_name(sql: str) -> str:
+    """Return the last word of SAVEPOINT, RELEASE or ROLLBACK TO."""
     return sql.rstrip("; \n").split()[-1].strip('"').lower()

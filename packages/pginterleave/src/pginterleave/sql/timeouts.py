@@ -3,7 +3,7 @@
 import functools
 import re
 
-from pginterleave.sql.quoting import without_comments
+from pginterleave.sql.quoting import remove_comments
 
 _TIMEOUTS = "lock|statement|transaction|idle_session|idle_in_transaction_session"
 _TIMEOUT = re.compile(rf"\b(?:{_TIMEOUTS})_timeout\b")
@@ -18,8 +18,10 @@ _SETS_UNKNOWN = re.compile(r"\bset_config\s*\((?!\s*(?:'[^']*'|%s|%\(\w+\)s)\s*,
 
 
 @functools.lru_cache(maxsize=1024)
-def timeouts_set(text: str) -> tuple[str, ...]:
+def find_timeouts_set(text: str) -> tuple[str, ...]:
     """Return the timeouts that SQL with its parameters may set, unless it turns them off."""
-    text = _NO_TIMEOUT.sub("'', ''", without_comments(text).lower())
+    text = _NO_TIMEOUT.sub("'', ''", remove_comments(text).lower())
     names = _TIMEOUT.findall(text) if _SETS.search(text) else []
-    return tuple(dict.fromkeys([*names, *["a setting"] * bool(_SETS_UNKNOWN.search(text))]))
+    if _SETS_UNKNOWN.search(text):
+        names.append("a setting")
+    return tuple(dict.fromkeys(names))
