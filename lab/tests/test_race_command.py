@@ -46,15 +46,15 @@ class Terminal(StringIO):
         return True
 
 
-def test_a_drawing_is_no_wider_than_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    widest = []
-    for columns in ("80", "300"):
-        monkeypatch.setenv("COLUMNS", columns)
-        terminal = Terminal()
-        call_command("race", "show", "lost_update", "naive", stdout=terminal, stderr=StringIO())
-        _title, *drawn = terminal.getvalue().splitlines()
-        widest.append(max(map(len, drawn)))
-    assert widest[0] <= 80 < widest[1]
+@pytest.mark.parametrize(("columns", "least", "most"), [("80", 60, 80), ("300", 81, 300)])
+def test_a_drawing_fits_the_terminal_and_uses_its_width(
+    monkeypatch: pytest.MonkeyPatch, columns: str, least: int, most: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    terminal = Terminal()
+    call_command("race", "show", "lost_update", "naive", stdout=terminal, stderr=StringIO())
+    _title, *lines = terminal.getvalue().splitlines()
+    assert least <= max(map(len, lines)) <= most
 
 
 def test_strategies_are_markdown_but_plain_on_a_terminal() -> None:

@@ -4,6 +4,7 @@ A solution's calls must end as those of a right strategy, in results and in rows
 """
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from itertools import permutations
 from typing import Any
@@ -17,7 +18,9 @@ from pginterleave.pytest_plugin import Interleave
 
 Call = Callable[[], Any]
 Pair = tuple[Call, Call]  # a call of the solution, and the same one of a right strategy
-MAX_SCHEDULES = {2: 120, 3: 60}  # the schedules with the fewest preemptions come first
+# By the number of processes; the schedules with the fewest preemptions come first.
+MAX_SCHEDULES = {2: 120, 3: 60}
+PAST = datetime(2022, 4, 29, tzinfo=UTC)
 
 
 def outcome_of(call: Call) -> Any:
@@ -39,7 +42,10 @@ def run_in_transaction(call: Call) -> Any:
 def check(
     pairs: Sequence[Pair], state: Call, text: str, at_once: Any = None, run: Any = outcome_of
 ) -> None:
-    """Fail unless the calls, in turn or at once, end as the right ones do one after the other."""
+    """Fail unless the calls, in turn or at once, end as the right ones do one after the other.
+
+    `state` reads the rows, `text` begins the message, `at_once` is the fixture `interleave`.
+    """
     ends = []
     for order in permutations(range(len(pairs))) if at_once else [range(len(pairs))]:
         with transaction.atomic():
@@ -62,15 +68,16 @@ def explore(calls: Sequence[Call], invariant: Any, at_once: Interleave | None) -
         if at_once:
             at_once(*processes, invariant=invariant, max_schedules=MAX_SCHEDULES[len(calls)])
         else:
-            refuse(invariant([Outcome(returned=process()) for process in processes]))
+            mistake = invariant([Outcome(returned=process()) for process in processes])
+            require(not mistake, mistake)
     except NotProven:
         return
     except AssertionError as error:
-        refuse(str(error))
+        pytest.fail(str(error), pytrace=False)
 
 
-def refuse(mistake: str) -> None:
-    if mistake:
+def require(is_right: object, mistake: str) -> None:
+    if not is_right:
         pytest.fail(mistake, pytrace=False)
 
 

@@ -1,6 +1,5 @@
 """The tests of lab/exercises/create.py."""
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -11,8 +10,6 @@ from lab.exercises.tests import checking
 from pginterleave.pytest_plugin import Interleave
 from shorturl.models import ShortUrl
 from shorturl.strategies.creating import on_conflict
-
-PAST = datetime(2022, 4, 29, tzinfo=UTC)
 
 
 def run(create: Any, keys: Any, kind: Any = list) -> str:
@@ -25,9 +22,10 @@ def pair(*arguments: Any) -> checking.Pair:
 
 
 def make_links(keys: str) -> None:
+    """Make a link of each key; the link `d` is deleted, and its key stays taken."""
     QuerySet(ShortUrl).delete()
     for key in keys:
-        deleted = PAST if key == "d" else None
+        deleted = checking.PAST if key == "d" else None
         ShortUrl.objects.create(key=key, target_url=f"https://{key}.example/", deleted_at=deleted)
 
 
@@ -57,4 +55,4 @@ def test_calls_at_once(interleave: Interleave) -> None:
     returned = {*checking.repeat_in_threads(call, times=40)}
     counts = len(returned), ShortUrl.objects.count()
     text = f"Of 120 creates at once {counts} links are returned and stored. Right is 120 and 120."
-    checking.refuse("" if counts == (120, 120) else text)
+    checking.require(counts == (120, 120), text)

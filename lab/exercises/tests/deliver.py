@@ -1,6 +1,5 @@
 """The tests of lab/exercises/deliver.py."""
 
-from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -11,7 +10,6 @@ from django.db.models import QuerySet
 from lab.exercises import deliver as exercise
 from lab.exercises.tests import checking
 from lab.models import Notification
-from pginterleave import Outcome
 from pginterleave.pytest_plugin import Interleave
 from shorturl.models import LinkEvent, Subscription
 
@@ -34,21 +32,19 @@ def send_and_look(event: LinkEvent) -> None:
     with closing(connection.copy("other")) as other, other.cursor() as cursor:
         cursor.execute("SELECT FROM shorturl_linkevent WHERE id = %s", [event.pk])
         mistake = "While the event is sent, it is not in the table. Right is: until it is sent."
-        checking.refuse("" if cursor.rowcount else mistake)
+        checking.require(cursor.rowcount, mistake)
     send(event)
 
 
-def call(send: Callable[[LinkEvent], object] = send, receiver: int = 1) -> Any:
+def call(send: Any = send, receiver: int = 1) -> Any:
     return checking.outcome_of(partial(exercise.deliver, receiver, send))
 
 
 def list_sent() -> list[int]:
-    return [
-        int(text) for text in Notification.objects.order_by("id").values_list("text", flat=True)
-    ]
+    return [int(notification.text) for notification in Notification.objects.order_by("id")]
 
 
-def describe(events: dict[int, str], outcomes: Sequence[Outcome] = ()) -> str:
+def describe_mistake(events: dict[int, str], outcomes: Any = ()) -> str:
     """Return what is wrong with the events that were sent, or with the outcomes of the calls."""
     sent, left = list_sent(), [*LinkEvent.objects.values_list("id", flat=True)]
     returned = [outcome.returned for outcome in outcomes]
@@ -65,17 +61,19 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
     events = make_events("aab")
     end: Any = [call(send_and_look) for _ in range(4)], list_sent(), LinkEvent.objects.count()
     right: Any = [True, True, True, False], [*events], 0
-    checking.refuse("" if end == right else f"Four calls end with {end}. Right is {right}.")
+    checking.require(end == right, f"Four calls end with {end}. Right is {right}.")
     make_events("a")
     end = call(lambda event: 1 / 0), LinkEvent.objects.count(), call(receiver=2)
     right = "raises ZeroDivisionError", 1, False
     text = f"With a send that fails, the events left, and without events it is {end}."
-    checking.refuse("" if end == right else f"{text} Right is {right}.")
+    checking.require(end == right, f"{text} Right is {right}.")
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
     for keys, processes in (("a", 2), ("aa", 2), ("ab", 2), ("aab", 2), ("ab", 3)):
-        checking.explore([call] * processes, partial(describe, make_events(keys)), interleave)
+        invariant = partial(describe_mistake, make_events(keys))
+        checking.explore([call] * processes, invariant, interleave)
     events = make_events("abc" * 10)
     checking.repeat_in_threads(call, times=40)
-    checking.refuse(describe(events))
+    mistake = describe_mistake(events)
+    checking.require(not mistake, mistake)

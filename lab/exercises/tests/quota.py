@@ -4,7 +4,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from lab.exercises import quota as exercise
 from lab.exercises.tests import checking
@@ -28,15 +28,15 @@ def pair(*arguments: Any, **options: Any) -> checking.Pair:
 
 
 def begin(spent: int) -> None:
-    QuerySet(QuotaUsage).delete()
-    QuerySet(Notification).delete()
+    for model in (QuotaUsage, Notification):
+        QuerySet(model).delete()
     if spent:
         run(row_lock.spend, limit=spent, amount=spent)
 
 
 def usage() -> list[Any]:
-    spenders = QuotaUsage.objects.filter(spent__gt=0).values_list("spender").order_by("spender")
-    return [*spenders.annotate(Sum("spent")), Notification.objects.count()]
+    spent = QuotaUsage.objects.filter(spent__gt=0).order_by("spender")
+    return [*spent.values_list("spender", "spent"), Notification.objects.count()]
 
 
 def test_calls_one_after_another(interleave: Interleave) -> None:
@@ -50,8 +50,8 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
         pairs = [pair(create=lambda: 1 / 0, limit=2), pair(limit=2)]
         checking.check(pairs, usage, f"{spent} are spent: a create that fails, then another")
     begin(0)
-    text = "two calls in transactions, limit 1"
-    checking.check([pair(limit=1)] * 2, usage, text, run=checking.run_in_transaction)
+    pairs = [pair(limit=1)] * 2
+    checking.check(pairs, usage, "two in transactions, limit 1", run=checking.run_in_transaction)
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
@@ -64,6 +64,5 @@ def test_calls_at_once(interleave: Interleave) -> None:
     checking.check([pair(limit=2)] * 2, usage, text, interleave, checking.run_in_transaction)
     checking.repeat_in_threads(partial(run, exercise.spend, limit=100), times=50)
     (_, spent), created = usage()
-    text = f"150 calls at once of a limit of 100 create {created}, and {spent} are spent."
-    right = "Right is as many as created, up to 100."
-    checking.refuse("" if created == spent <= 100 else f"{text} {right}")
+    text = f"150 calls at once with the limit 100 create {created} and spend {spent}."
+    checking.require(created == spent <= 100, f"{text} Right is as many as created, up to 100.")

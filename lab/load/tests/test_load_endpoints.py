@@ -1,4 +1,7 @@
-"""The endpoints of load tests: every strategy over HTTP in a key space, and their errors."""
+"""The endpoints of load tests: every strategy over HTTP in a key space, and their errors.
+
+A key space is the prefix of all keys of one run, here `lab-aaaaa`.
+"""
 
 import runpy
 from threading import Thread
@@ -40,8 +43,9 @@ def create(client: Client, key: str = "lab-aaaaa-hot", **changes: Any) -> Any:
     return run(client, "creating/on_conflict", {**content, **changes})
 
 
-def read(client: Client, space: str = SPACE) -> Any:
-    return client.get(space).json()["links"]
+def read_links(client: Client) -> Any:
+    """Return the links of the key space: key, target URL, hits, max_hits and visits."""
+    return client.get(SPACE).json()["links"]
 
 
 @pytest.mark.parametrize("operation", ["resolving", "recording_visits"])
@@ -58,7 +62,8 @@ def test_every_strategy_redirects_and_counts(
         assert (response.status_code, response["Location"]) == (302, f"{TARGETS}a"), strategy
         hits += strategy != "in_memory"  # which counts after the answer
         visits += operation == "recording_visits"
-        assert read(client) == [["lab-aaaaa-hot", f"{TARGETS}a", hits, None, visits]], strategy
+        links = [["lab-aaaaa-hot", f"{TARGETS}a", hits, None, visits]]
+        assert read_links(client) == links, strategy
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES["creating"])
@@ -67,12 +72,12 @@ def test_every_strategy_creates(client: Client, strategy: str) -> None:
     content = {"round": 10, "target_url": f"{TARGETS}a"}
     response = run(client, f"creating/{strategy}", content)
     assert response.status_code == 201
-    assert read(client) == [[response.json()["key"], f"{TARGETS}a", 0, None, 0]]
+    assert read_links(client) == [[response.json()["key"], f"{TARGETS}a", 0, None, 0]]
     if strategy not in ("timestamp_key", "permuted_sequence"):
         assert response.json()["key"].startswith("lab-aaaaa-10-")
 
 
-def test_one_statement_as_in_the_service(
+def test_the_services_own_strategies_take_one_statement_each(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for strategy, content in [
@@ -84,19 +89,24 @@ def test_one_statement_as_in_the_service(
             assert run(client, strategy, content).status_code in (201, 302)
 
 
-def test_limits_repetitions_and_reuse(client: Client) -> None:
+def test_a_link_is_followed_up_to_its_limit(client: Client) -> None:
     create(client, max_hits=1)
-    followed = [run(client, "resolving/combined", {"key": "lab-aaaaa-hot"}) for _ in range(2)]
-    assert [response.status_code for response in followed] == [302, 410]
-    spend = {"target_url": f"{TARGETS}b", "spender": 7, "limit": 1}
-    assert run(client, "spending/reservation", spend).status_code == 201
-    assert run(client, "spending/reservation", spend).status_code == 429
-    assert run(client, "spending/reservation", {**spend, "spender": 8}).status_code == 201
-    for strategy in ("idempotency/insert_first", "reusing/on_conflict"):
-        content = {"target_url": f"{TARGETS}{strategy}"}
-        answers = [run(client, strategy, content) for _ in range(2)]
-        assert [answer.status_code for answer in answers] == [201, 201]
-        assert answers[0].json() == answers[1].json()
+    for status in (302, 410):
+        response = run(client, "resolving/combined", {"key": "lab-aaaaa-hot"})
+        assert response.status_code == status
+
+
+def test_each_spender_has_a_quota(client: Client) -> None:
+    for spender, status in ((7, 201), (7, 429), (8, 201)):
+        content = {"target_url": f"{TARGETS}b", "spender": spender, "limit": 1}
+        assert run(client, "spending/reservation", content).status_code == status
+
+
+@pytest.mark.parametrize("strategy", ["idempotency/insert_first", "reusing/on_conflict"])
+def test_a_repeated_request_gets_the_same_answer(client: Client, strategy: str) -> None:
+    first, second = (run(client, strategy, {"target_url": f"{TARGETS}c"}) for _ in range(2))
+    assert first.status_code == second.status_code == 201
+    assert first.json() == second.json()
 
 
 def test_a_key_space_is_removed_with_all_that_it_has(client: Client) -> None:
@@ -105,7 +115,7 @@ def test_a_key_space_is_removed_with_all_that_it_has(client: Client) -> None:
     other = {"key": "lab-bbbbb-a", "target_url": "https://lab-bbbbb.invalid/"}
     run(client, "creating/on_conflict", other, space="/lab/load/lab-bbbbb")
     ShortUrl.objects.create(key="mine", target_url="https://example.com/lab-aaaaa.invalid/")
-    assert client.delete(SPACE).json() == {"removed": 2}
+    assert client.delete(SPACE).json() == {"removed": 2}  # those of create() and of spending
     assert not QuotaUsage.objects.exists()
     assert {*ShortUrl.objects.values_list("key", flat=True)} == {"lab-bbbbb-a", "mine"}
     ShortUrl.objects.update(created_at=timezone.now() - 2 * key_spaces.MAX_AGE)
@@ -119,9 +129,9 @@ def test_errors_have_the_name_of_the_exception(
 ) -> None:
     monkeypatch.setattr(keys, "draw", lambda length: "x")
     monkeypatch.setattr(compare_and_swap, "ATTEMPTS", 0)
-    create(client, key="lab-aaaaa-1-x")
-    create_again = {"round": 1, "target_url": TARGETS}
     link = {"key": "lab-aaaaa-1-x"}
+    create(client, **link)
+    create_again = {"round": 1, "target_url": TARGETS}  # draws x in round 1: the same key
     for strategy, content, status, name in [
         ("creating/naive", create_again, 500, "IntegrityError"),
         ("creating/savepoint", create_again, 503, "KeySpaceExhausted"),
@@ -149,8 +159,9 @@ def test_errors_have_the_name_of_the_exception(
         ("creating/naive", "{", "Send a JSON object"),
     ],
 )
-def test_a_wrong_request(client: Client, strategy: str, content: Any, message: str) -> None:
-    """The links of the service are out of reach."""
+def test_a_wrong_request_is_a_400_and_reaches_no_link_of_the_service(
+    client: Client, strategy: str, content: Any, message: str
+) -> None:
     ShortUrl.objects.create(key="mine", target_url="https://example.com/")
     response = run(client, strategy, content)
     assert response.status_code == 400
@@ -158,15 +169,15 @@ def test_a_wrong_request(client: Client, strategy: str, content: Any, message: s
     assert ShortUrl.objects.get().hits == 0
 
 
-def test_only_json_of_a_program(client: Client) -> None:
-    text = '{"key": "lab-aaaaa-hot"}'
+def test_other_content_types_methods_and_key_spaces_are_refused(client: Client) -> None:
     path = f"{SPACE}/resolving/naive"
+    text = '{"key": "lab-aaaaa-hot"}'
     assert client.post(path, text, content_type="text/plain").status_code == 400
     assert client.get(path).status_code == 405
-    assert client.get("/lab/load/mine").status_code == 404
+    assert client.get("/lab/load/mine").status_code == 404  # a key space begins with lab-
 
 
-def test_only_if_it_is_on(settings: Settings) -> None:
+def test_the_endpoints_exist_only_if_their_setting_is_on(settings: Settings) -> None:
     for is_on in (True, False):
         settings.SHORTURL_LAB_LOAD = is_on
         patterns = runpy.run_path(urls.__file__)["urlpatterns"]

@@ -27,7 +27,7 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_index_shows_every_count(client: Client) -> None:
+def test_the_index_shows_a_count_for_each_strategy_of_each_race(client: Client) -> None:
     page = get_page(client, "/lab/")
     for race in RACES.values():
         assert f'<a href="/lab/races/{race.name}/">{race.name}</a>' in page
@@ -79,7 +79,7 @@ def test_the_page_of_load_runs_is_loaded_again_while_one_runs(client: Client, re
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}]}'])
-def test_an_unreadable_report_is_none(client: Client, report: Path, text: str) -> None:
+def test_an_unreadable_report_is_like_no_report(client: Client, report: Path, text: str) -> None:
     report.write_text(text)
     assert "There has been no load test yet" in get_page(client, LOAD_RUNS)
 
@@ -119,18 +119,18 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
         "no_page/",
         "races/no_race/",
         "races/lost_update/?right=on_conflict",
-        "races/lost_update/on_conflict/2/",
+        "races/lost_update/on_conflict/2/",  # a strategy of another race
         "races/lost_update/naive/1/",
         "races/lost_update/naive/2/?level=strict",
         "races/lost_update/naive/3/?level=serializable",
         "races/toctou/naive/2/?level=serializable",
-        "races/lost_update/naive/2/?schedule=1111",
+        "races/lost_update/naive/2/?schedule=1111",  # process 1 has ended before
         "races/lost_update/naive/2/?schedule=%00",
-        "races/lost_update/naive/2/?predict=6",
+        "races/lost_update/naive/2/?predict=6",  # beyond the last step
         "races/lost_update/naive/2/?predict=²",
     ],
 )
-def test_pages_that_do_not_exist(client: Client, path: str) -> None:
+def test_a_wrong_address_is_a_404_that_leads_to_the_races(client: Client, path: str) -> None:
     response = client.get(f"/lab/{path}")
     assertContains(response, "Show the races", status_code=404)
     assert b"short URL" not in response.content
@@ -145,9 +145,9 @@ def test_isolation_has_a_column_for_each_level(client: Client) -> None:
     assert f'<a class="count wrong" href="{NAIVE}?level=repeatable+read">' in page
 
 
-def test_museum_shows_each_exhibit_with_its_source(client: Client) -> None:
+def test_the_museum_shows_each_exhibit_with_its_count(client: Client) -> None:
     page = get_page(client, "/lab/museum/")
-    for name in MUSEUM:
-        assert f'<a href="/lab/races/{name}/">{MUSEUM[name].title}</a>' in page
+    for name, race in MUSEUM.items():
+        assert f'<a href="/lab/races/{name}/">{race.title}</a>' in page
     count = '"/lab/races/limited_use/as_found/2/"><span aria-hidden="true">✗</span> 12 / 14'
     assert count in page

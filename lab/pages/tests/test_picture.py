@@ -1,4 +1,7 @@
-"""The picture of a schedule: its facts, from real explorations, and their places."""
+"""The picture of a schedule: its facts, from real explorations, and their places.
+
+A sheet has the facts, without measures; a drawing has the shapes, with their places.
+"""
 
 import pytest
 
@@ -26,13 +29,13 @@ CELLS = (
 ENDS = ("commit", "rollback")
 
 
-def number_of(schedule: RecordedSchedule, process: int, kind: str) -> int:
+def find_step_number(schedule: RecordedSchedule, process: int, kind: str) -> int:
     return 1 + [(step["process"], step["kind"]) for step in schedule.steps].index((process, kind))
 
 
 UPDATE_RETURNING = "write hits = hits + 1 → hits"
-# A schedule by its statements, each of them in a few words, and the conflicts that explain a
-# violation: the kind, and the statements of the source and the target.
+# The recording, a schedule by its statements (2U is the UPDATE of process 2), the conflicts that
+# explain a violation (kind, statement of the source and of the target), and the steps in words.
 EXPLAINED = [
     # Both read 0, one writes 1, and the other, whose read is stale, writes 1 too.
     (
@@ -95,24 +98,24 @@ def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
     )
 
 
-def test_a_prefix_does_not_reveal_what_follows() -> None:
+def test_the_first_steps_do_not_reveal_what_follows() -> None:
     schedule = find_first_schedule(
         read_recorded("lost_update/select_for_update"), "1S 2S 1U 2U", violating=False
     )
-    asks = number_of(schedule, 2, "SELECT")
+    shown = find_step_number(schedule, 2, "SELECT")  # which begins to wait
     steps = schedule.steps
-    known = cut_steps(steps, asks)
-    assert [(wait.first, wait.last) for wait in find_waits(known)] == [(asks, asks + 1)]
+    known = cut_steps(steps, shown)
+    assert [(wait.first, wait.last) for wait in find_waits(known)] == [(shown, shown + 1)]
     assert str(word_steps(known, steps)[-1]) == "lock a"
-    assert {framed.end for framed in find_transactions(known)} == {""}
-    ends = judge_end(schedule.violation, raises=False)
-    sheet = Sheet(steps, known, 2, "hits = 0", ends, [], schedule.order[asks:])
-    drawing = draw(sheet, WIDE)
-    assert "hits = 1" not in {text.text for text in drawing.texts}
-    assert [text.text for text in drawing.texts].count("?") == len(schedule.steps) - asks
+    assert {transaction.end for transaction in find_transactions(known)} == {""}
+    verdict = judge_end(schedule.violation, raises=False)
+    sheet = Sheet(steps, known, 2, "hits = 0", verdict, [], schedule.order[shown:])
+    texts = [text.text for text in draw(sheet, WIDE).texts]
+    assert "hits = 1" not in texts
+    assert texts.count("?") == len(steps) - shown
 
 
-def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due() -> None:
+def test_each_step_has_a_sentence_and_the_last_box_says_what_was_due() -> None:
     kept = read_recorded("lost_update/atomic_only")
     schedule = find_first_schedule(kept, "1S 1U 2S 2U")
     sheet = make_sheet(kept, schedule, len(schedule.steps))
@@ -120,11 +123,11 @@ def test_each_step_is_told_in_a_sentence_and_the_last_box_says_what_was_due() ->
         "Process 1 writes hits = 1.",
         "Process 2 reads hits = 0, although process 1 has written hits = 1.",
     ]
-    told = {text.text: text.style for text in draw(sheet, WIDE).texts}
-    assert told["✗ hits = 1, not 2"] == "verdict wrong"
-    assert "Due: All are redirected, and every hit is counted." in told
-    begun = make_sheet(kept, schedule, 3)
-    assert not any("verdict" in text.style for text in draw(begun, WIDE).texts)
+    styles = {text.text: text.style for text in draw(sheet, WIDE).texts}
+    assert styles["✗ hits = 1, not 2"] == "verdict wrong"
+    assert "Due: All are redirected, and every hit is counted." in styles
+    first_steps = make_sheet(kept, schedule, 3)
+    assert not any("verdict" in text.style for text in draw(first_steps, WIDE).texts)
 
 
 def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> None:
@@ -135,17 +138,19 @@ def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> Non
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
 
 
-@pytest.mark.parametrize(("order", "step", "victim"), [("121212", 4, 2), ("1212a12", 3, 1)])
+# An order, the victim of the deadlock, the step that PostgreSQL ends, and that of the other.
+@pytest.mark.parametrize(
+    ("order", "victim", "ended", "other"), [("121212", 2, 4, 3), ("1212a12", 1, 3, 4)]
+)
 def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
-    order: str, step: int, victim: int
+    order: str, victim: int, ended: int, other: int
 ) -> None:
-    """Its step is in the cycle. It keeps its number, and the verdict follows its last step."""
     kept = read_recorded("crossed_locks/update_returning")
     schedule = find_schedule(kept, order)
     sheet = make_sheet(kept, schedule, len(schedule.steps))
     assert [(conflict.kind, conflict.source, conflict.target) for conflict in sheet.conflicts] == [
-        ("cycle", step, 7 - step),
-        ("cycle", 7 - step, step),
+        ("cycle", ended, other),
+        ("cycle", other, ended),
     ]
     assert "is ended by PostgreSQL" in sheet.sentences[3]
     assert sheet.conflicts[0].text_at_source.endswith(f"which waits for process {victim}")
@@ -155,21 +160,21 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
     ]
     assert sheet.sentences[6].startswith(f"Process {victim} tries again, after all have ended, and")
     assert sheet.held == "a: 2, b: 2"
-    begun = make_sheet(kept, schedule, 5)
-    assert not begun.ended
-    assert len(begun.rows) == 6  # with that of the open transaction
+    first_steps = make_sheet(kept, schedule, 5)
+    assert not first_steps.ended
+    assert len(first_steps.rows) == 6  # with that of the open transaction
 
 
 def test_the_pivot_of_a_write_skew_tries_again() -> None:
     kept = read_recorded("write_skew/with_a_retry/2/serializable")
     schedule = find_first_schedule(kept, "1S 2S 1U 2U 2S", violating=False)
     sheet = make_sheet(kept, schedule, len(schedule.steps))
-    write, again = number_of(schedule, 2, "UPDATE"), len(schedule.steps) - 1
+    write = find_step_number(schedule, 2, "UPDATE")
     assert sheet.sentences[write - 1].endswith(
         "PostgreSQL ends it as the pivot of a write skew, "
         "although process 1 rests on what it read there in step 1."
     )
-    assert sheet.sentences[again - 1] == "Process 2 tries again, and reads red: count = 1."
+    assert sheet.sentences[-2] == "Process 2 tries again, and reads red: count = 1."
     assert {conflict.kind for conflict in sheet.conflicts} == {"skew"}
     assert len(sheet.conflicts) == 2
 
@@ -187,10 +192,11 @@ def test_all_is_within_the_picture_and_no_text_is_longer_than_its_lane(size: Siz
                     assert shape.y + shape.height <= drawing.height
             boxes = [box for box in drawing.above if not box.style.startswith("lock")]
             for text in drawing.texts:
-                assert any(
+                is_in_a_box = any(
                     box.x <= text.x <= box.x + box.width and box.y <= text.y <= box.y + box.height
                     for box in boxes
-                ) or text.style in ("number", "version"), text  # fmt: skip
+                )
+                assert is_in_a_box or text.style in ("number", "version"), text
             tops = [box.y for box in drawing.above if box.style.startswith("step")]
             assert tops == sorted(tops)
             assert len(drawing.ends) == len(schedule.all_steps) + 1

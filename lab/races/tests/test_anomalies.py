@@ -16,7 +16,10 @@ from pginterleave import Outcome, explore
 
 DOCUMENT = settings.BASE_DIR / "docs" / "isolation-levels.md"
 ABORT = "ABORT"
-ALL, BY_THREE = "SELECT id, value FROM test", "SELECT id, value FROM test WHERE value % 3 = 0"
+READ_ALL, READ_MULTIPLES_OF_3 = (
+    "SELECT id, value FROM test",
+    "SELECT id, value FROM test WHERE value % 3 = 0",
+)
 Rows = dict[int, int]
 Occurs = Callable[[list[list[Rows]], Rows], bool]
 
@@ -57,7 +60,7 @@ ANOMALIES: dict[str, tuple[list[list[str]], Occurs]] = {
         lambda reads, rows: reads[2] in ([{1: 11}, {2: 20}], [{1: 12}, {2: 20}]),
     ),
     "PMP phantom": (
-        [[BY_THREE, BY_THREE], [insert(3, 30)]],
+        [[READ_MULTIPLES_OF_3, READ_MULTIPLES_OF_3], [insert(3, 30)]],
         lambda reads, rows: reads[0] == [{}, {3: 30}],
     ),
     "P4 lost update": (
@@ -69,11 +72,11 @@ ANOMALIES: dict[str, tuple[list[list[str]], Occurs]] = {
         lambda reads, rows: reads[0] == [{1: 10}, {2: 18}],
     ),
     "G2-item write skew": (
-        [[ALL, write(1, 11)], [ALL, write(2, 21)]],
+        [[READ_ALL, write(1, 11)], [READ_ALL, write(2, 21)]],
         lambda reads, rows: reads == [[{1: 10, 2: 20}]] * 2,
     ),
     "G2 write skew by a phantom": (
-        [[BY_THREE, insert(3, 30)], [BY_THREE, insert(4, 42)]],
+        [[READ_MULTIPLES_OF_3, insert(3, 30)], [READ_MULTIPLES_OF_3, insert(4, 42)]],
         lambda reads, rows: reads == [[{}]] * 2,
     ),
 }
@@ -100,13 +103,13 @@ def set_up() -> None:
         cursor.execute("INSERT INTO test VALUES (1, 10), (2, 20)")
 
 
-def cell(name: str, level: str) -> str:
+def describe_results(name: str, level: str) -> str:
     """Explore an anomaly; return in how many schedules it occurs, and how many are refused."""
     transactions, occurs = ANOMALIES[name]
 
     def invariant(outcomes: list[Outcome]) -> str:
         reads = [outcome.returned or [] for outcome in outcomes]
-        [rows] = run([ALL])
+        [rows] = run([READ_ALL])
         return name if occurs(reads, rows) else ""
 
     processes = [partial(run, statements) for statements in transactions]
@@ -124,7 +127,7 @@ def cell(name: str, level: str) -> str:
 @pytest.mark.parametrize("name", ANOMALIES)
 def test_the_table_is_what_an_exploration_finds(name: str) -> None:
     """Hermitage's results, in brackets, are from PostgreSQL 9.3.5, and must be the same."""
-    cells = [cell(name, level) for level in LEVELS]
+    cells = [describe_results(name, level) for level in LEVELS]
     (row,) = re.findall(rf"^\| {name} \|(.*)\|$", DOCUMENT.read_text(), re.MULTILINE)
     assert re.sub(r" \([✓—]\)", "", row).strip() == " | ".join(cells)
     for level in row.split("|"):

@@ -29,7 +29,7 @@ def test_every_cell_is_recorded_from_the_source_of_today() -> None:
     assert not commands, f"Record again: {'; '.join(sorted(commands))}"
 
 
-def test_there_is_nothing_else_and_all_are_small() -> None:
+def test_no_other_cell_is_recorded_and_the_files_are_small() -> None:
     files = sorted(FOLDER.glob("*.json.gz"))
     assert files == sorted(map(path_of, EVERY_RACE.values()))
     for race in EVERY_RACE.values():
@@ -48,12 +48,11 @@ def test_there_is_nothing_else_and_all_are_small() -> None:
 )
 def test_an_exploration_finds_what_is_recorded(cell: Cell) -> None:
     kept = read_recording(cell)
-    found = recorder.record_cell(cell, is_counted=not kept.count.truncated)
-    assert found == kept
+    assert recorder.record_cell(cell, is_counted=not kept.count.truncated) == kept
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_the_count_is_that_of_the_schedules(cell: Cell) -> None:
+def test_the_recorded_counts_are_those_of_the_recorded_schedules(cell: Cell) -> None:
     kept = read_recording(cell)
     assert [ended.order for ended in kept.ends] == sorted({ended.order for ended in kept.ends})
     if not kept.is_complete:
@@ -67,17 +66,17 @@ def test_the_count_is_that_of_the_schedules(cell: Cell) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, in which recordings are read and written instead of FOLDER."""
     monkeypatch.setattr(recording, "FOLDER", tmp_path)
     return tmp_path
 
 
-def test_the_same_recordings_are_the_same_bytes_and_others_stay(folder: Path) -> None:
-    collision = EVERY_RACE["collision"]
-    kept = FOLDER / "collision.json.gz"
-    (folder / kept.name).write_bytes(kept.read_bytes())
+def test_a_cell_that_is_written_again_is_the_same_bytes_and_the_others_stay(folder: Path) -> None:
+    kept = (FOLDER / "collision.json.gz").read_bytes()
+    (folder / "collision.json.gz").write_bytes(kept)
     cell = find_cell("collision", "naive")
-    recording.write_recordings(collision, {cell.key: read_recording(cell)})
-    assert (folder / kept.name).read_bytes() == kept.read_bytes()
+    recording.write_recordings(cell.race, {cell.key: read_recording(cell)})
+    assert (folder / "collision.json.gz").read_bytes() == kept
 
 
 @pytest.mark.usefixtures("in_this_database")
