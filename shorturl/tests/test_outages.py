@@ -7,10 +7,11 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 from shorturl.models import ShortUrl
 from shorturl.outages import driver_error, is_outage
 
-driver = DatabaseWrapper.Database
+driver = DatabaseWrapper.Database  # psycopg2 or psycopg 3
 
 
-def raised(error: type[Exception], cause: Exception | None) -> Exception:
+def raise_from(error: type[Exception], cause: Exception) -> Exception:
+    """Return an error as Django raises it: caused by an error of the driver."""
     with pytest.raises(error) as info:
         raise error("no reason") from cause
     return info.value
@@ -19,28 +20,29 @@ def raised(error: type[Exception], cause: Exception | None) -> Exception:
 def test_a_connection_that_broke_is_an_outage() -> None:
     """psycopg2 raises any of these when PostgreSQL goes away."""
     message = "server closed the connection unexpectedly"
-    assert is_outage(raised(OperationalError, driver.OperationalError(message)))
-    assert is_outage(raised(InterfaceError, driver.InterfaceError("connection already closed")))
-    assert is_outage(raised(DatabaseError, driver.DatabaseError(message)))
+    assert is_outage(raise_from(OperationalError, driver.OperationalError(message)))
+    assert is_outage(raise_from(InterfaceError, driver.InterfaceError("connection already closed")))
+    assert is_outage(raise_from(DatabaseError, driver.DatabaseError(message)))
 
 
 # Messages of Citus: remote_commands.c, connection_management.c, remote_transaction.c.
-OF_A_NODE = [
+BUG = "a bug in the node a:5432"
+NODE_ERRORS = [
     ("08006", "connection to the remote node shorturl@a:5432 failed with the following error: no"),
     ("08006", "could not establish any connections to the node a:5432 after 30000 ms"),
     ("XX000", "failure on connection marked as essential: a:5432"),
     ("XX000", "postmaster was shut down, exiting"),
     ("XX000", "could not commit transaction for shard 7 on at least one active node"),
-    ("XX000", "a bug in the node a:5432"),
+    ("XX000", BUG),
 ]
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("code", "message"), OF_A_NODE)
+@pytest.mark.parametrize(("code", "message"), NODE_ERRORS)
 def test_an_unavailable_node_is_an_outage_and_its_bug_is_not(code: str, message: str) -> None:
     with connection.cursor() as cursor, pytest.raises(DatabaseError) as info:
         cursor.execute(f"DO $$ BEGIN RAISE '{message}' USING ERRCODE = '{code}'; END $$")
-    assert is_outage(info.value) is ("bug" not in message)
+    assert is_outage(info.value) is (message != BUG)
 
 
 @pytest.mark.django_db
@@ -48,7 +50,7 @@ def test_other_errors_are_no_outage() -> None:
     with pytest.raises(DatabaseError) as info:
         ShortUrl(pk=1).save(update_fields=["hits"])
     assert not is_outage(info.value)  # Django raises this one itself
-    assert not is_outage(raised(IntegrityError, driver.IntegrityError("taken")))
+    assert not is_outage(raise_from(IntegrityError, driver.IntegrityError("taken")))
     assert not is_outage(ValueError("a mistake"))
     assert not is_outage(None)
 
@@ -56,6 +58,6 @@ def test_other_errors_are_no_outage() -> None:
 @pytest.mark.parametrize("name", ["pgcode", "sqlstate"])  # of psycopg2 and psycopg 3
 def test_the_error_code_is_read_from_both_drivers(name: str) -> None:
     cause = type("LockNotAvailable", (Exception,), {name: "55P03"})()
-    error = raised(OperationalError, cause)
+    error = raise_from(OperationalError, cause)
     assert driver_error(error, "55P03") is cause
     assert driver_error(error, "42501") is None

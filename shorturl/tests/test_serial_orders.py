@@ -1,6 +1,7 @@
 """Writes that no race of the lab explores, each beside what can meet it.
 
-Without an invariant, each order of their statements has to end as one after the other does.
+interleave() runs each order of the processes' statements; one process alone is run twice at once.
+Without an invariant, each order has to end as one process after the other does.
 """
 
 from collections.abc import Callable
@@ -110,7 +111,9 @@ def test_two_add_a_token_of_the_same_name_in_the_admin(interleave: Interleave) -
 
 
 @pytest.mark.parametrize("beside", ["delete", "follow"])
-def test_an_owner_deletes_several_links(beside: str, interleave: Interleave) -> None:
+def test_several_links_are_deleted_beside_the_opposite_order_or_a_hit(
+    beside: str, interleave: Interleave
+) -> None:
     owner = user()
     for key in "ab":
         create_link(key, owner=owner)
@@ -119,26 +122,34 @@ def test_an_owner_deletes_several_links(beside: str, interleave: Interleave) -> 
     def follow() -> str:
         return combined.resolve("b").target_url
 
-    interleave(delete(key=["a", "b"]), delete(key=["b", "a"]) if beside == "delete" else follow)
+    other = delete(key=["b", "a"]) if beside == "delete" else follow
+    interleave(delete(key=["a", "b"]), other)
 
 
 def add_receiver() -> None:
     subscribe(RECEIVER)
 
 
-@pytest.mark.parametrize("beside", [add_receiver, partial(unsubscribe, RECEIVER), create])
+remove_receiver = partial(unsubscribe, RECEIVER)
+
+
+@pytest.mark.parametrize(
+    "beside", [add_receiver, remove_receiver, create], ids=["add", "remove", "create a link"]
+)
 def test_a_receiver_is_added(beside: Callable[[], object], interleave: Interleave) -> None:
     try:
-        # The rows are restored, and the triggers are not.
-        interleave(add_receiver, beside, setup=partial(unsubscribe, RECEIVER))
+        # interleave() restores the rows before each order, and not the triggers.
+        interleave(add_receiver, beside, setup=remove_receiver)
     finally:
-        unsubscribe(RECEIVER)
+        remove_receiver()
 
 
-@pytest.mark.parametrize("other", [("b.example", "a.example"), ("a.example", "--lift")])
-def test_a_domain_is_banned(other: tuple[str, ...], interleave: Interleave) -> None:
+@pytest.mark.parametrize("other", ["b.example a.example", "a.example --lift"])
+def test_domains_are_banned_beside_the_opposite_order_or_a_lift(
+    other: str, interleave: Interleave
+) -> None:
     ban = command("ban", "a.example", "b.example")
-    interleave(ban, command("ban", *other), expected=CommandError)
+    interleave(ban, command("ban", *other.split()), expected=CommandError)
 
 
 def test_old_answers_are_forgotten_twice(interleave: Interleave) -> None:

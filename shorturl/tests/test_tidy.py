@@ -19,7 +19,7 @@ AGES = [timedelta(hours=23, minutes=59), timedelta(hours=24, seconds=1), timedel
 
 @pytest.mark.django_db
 def test_answers_and_counters_are_kept_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tidy, "BATCH", 1)
+    monkeypatch.setattr(tidy, "BATCH", 1)  # so that two old rows are two batches
     for age in AGES:
         QuotaUsage.objects.create(spender=str(age), period=DAY, since=Now() - age)
         IdempotencyRecord.objects.create(caller="a", key=str(age), status=201, body="")

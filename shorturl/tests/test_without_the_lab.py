@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ASK = """
+SCRIPT = """
 import sys
 # As in a checkout with the packages of production: the explorer's folder exists uninstalled.
 sys.path = [path for path in sys.path if not path.endswith("pginterleave/src")]
@@ -25,8 +25,11 @@ print([ask(path).status_code for path in ("/account/login/", "/api/docs", "/lab/
 @pytest.mark.parametrize(
     ("lab", "output", "error"),
     [("", "[200, 200, 404, 404]", ""), ("on", "", "this installation has no lab")],
+    ids=["turned off", "turned on"],
 )
-def test_the_service_runs_without_the_lab(lab: str, output: str, error: str) -> None:
+def test_without_the_lab_the_service_runs_and_the_lab_cannot_be_turned_on(
+    lab: str, output: str, error: str
+) -> None:
     settings = {
         "DJANGO_SETTINGS_MODULE": "project.settings",
         "SHORTURL_LOCAL": "on",
@@ -34,7 +37,7 @@ def test_the_service_runs_without_the_lab(lab: str, output: str, error: str) -> 
         "DATABASE_URL": "postgres:///unused",
     }
     process = subprocess.run(
-        [sys.executable, "-c", ASK],
+        [sys.executable, "-c", SCRIPT],
         cwd=ROOT,
         env={**os.environ, **settings},
         capture_output=True,

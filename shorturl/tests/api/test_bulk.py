@@ -23,7 +23,7 @@ def test_all_links_are_created_by_one_statement(
 ) -> None:
     links = [{"target_url": f"{TARGET}{number}"} for number in range(MAX_LINKS)]
     links[7]["key"] = "mine"
-    with django_assert_num_queries(4):  # with BEGIN and COMMIT, which here are a savepoint's
+    with django_assert_num_queries(4):  # the banned domains, BEGIN, INSERT and COMMIT
         response = bulk(client, *links)
     assert response.status_code == 201
     created = response.json()["links"]
@@ -37,7 +37,7 @@ def test_all_links_are_created_by_one_statement(
     [
         ([new("theirs")], 409, {"links.1.key": "taken"}),
         ([new("b"), new("b")], 409, {"links.2.key": "duplicate"}),
-        # Of each link, the first fault.
+        # Of each link only the first fault is named.
         (
             [{"target_url": "ftp://a", "key": "/"}, 1, new("b", hits=5)],
             422,
@@ -58,7 +58,7 @@ def test_each_bad_link_is_named_and_nothing_created(
     theirs = create_link("theirs", target_url=OTHER)
     response = bulk(client, new("free"), *links)
     assert (response.status_code, fields(response)) == (status, codes)
-    assert response.json()["detail"].count("links.") <= 11
+    assert response.json()["detail"].count("links.") <= 11  # of 20
     assert ShortUrl.objects.get() == theirs
 
 
@@ -83,7 +83,7 @@ def test_a_drawn_key_that_is_taken_is_drawn_again(
     assert ShortUrl.objects.count() == 4  # with the deleted one
 
 
-def test_keys_are_inserted_in_one_order(client: Client) -> None:
+def test_keys_are_inserted_in_the_order_of_their_bytes(client: Client) -> None:
     """The ids show the order. In one order, two requests for the same keys do not deadlock."""
     wanted = ["b", "_", "a", "B", "-", "1", "A"]
     bulk(client, *map(new, wanted))

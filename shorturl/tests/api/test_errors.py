@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 CREATE, BULK, CHANGE = "POST /api/links", "POST /api/links/bulk", "PATCH /api/links/known"
 LIST = "GET /api/links?"
 FORBIDDEN, EXTRA = "forbidden_character", "extra_forbidden"
-MANY = {f"{number}" + "x" * 500: 1 for number in range(100)}
+MANY_LONG_FIELDS = {f"{number}" + "x" * 500: 1 for number in range(100)}
 
 
-def error(response: Any, status: int) -> str:
+def check_error(response: Any, status: int) -> str:
     """Check the form of an error, and return its detail."""
     assert response.status_code == status
     assert response["Content-Type"].startswith(JSON)
@@ -63,10 +63,10 @@ UNPROCESSABLE = [
     (CREATE, new(tags=["a|b"]), {"tags": FORBIDDEN}, "contains '|', which separates"),
     (CREATE, new(tags="a"), {"tags": "list_type"}, "valid list"),
     (CREATE, new(forward_query="often"), {"forward_query": "bool_parsing"}, "valid boolean"),
-    # The answer repeats little.
+    # Of a hundred long names the answer repeats the beginnings of ten.
     (
         CREATE,
-        new(**MANY),
+        new(**MANY_LONG_FIELDS),
         {f"{number}" + "x" * 58 + "…": EXTRA for number in range(10)},
         "leave it out.",
     ),
@@ -110,7 +110,7 @@ def test_a_422_names_each_field_that_is_wrong_and_changes_nothing(
     method, path = request_line.split()
     data = body if isinstance(body, bytes) else json.dumps(body)
     response = with_token(user=owner).generic(method, path, data, JSON)
-    assert says in error(response, 422)
+    assert says in check_error(response, 422)
     assert fields(response) == codes
     assert ShortUrl.objects.get(target_url=TARGET) == link
 
@@ -132,20 +132,20 @@ def test_a_body_that_is_not_json_is_a_400(
     client: Client, path: str, body: bytes, reason: str
 ) -> None:
     response = client.post(path, body, content_type=JSON)
-    assert error(response, 400).startswith(f"The body {reason}")
+    assert check_error(response, 400).startswith(f"The body {reason}")
 
 
 @pytest.mark.parametrize("key", ["", '""', "ä", '"half', 'in"side', "a b", "x" * 256, "\x7f"])
 def test_a_malformed_idempotency_key_is_a_400(client: Client, key: str) -> None:
     response = create(client, headers={"Idempotency-Key": key})
-    assert "send 1 to 255 printable ASCII characters" in error(response, 400)
+    assert "send 1 to 255 printable ASCII characters" in check_error(response, 400)
     assert not ShortUrl.objects.exists()
 
 
 @pytest.mark.parametrize("path", ["/api/links", "/api/links/bulk"])
 def test_a_body_that_is_too_large_is_a_413(client: Client, path: str) -> None:
     response = client.post(path, b"a" * 1_000_001, content_type=JSON)
-    assert error(response, 413) == "The body is too large: send at most 1,000,000 bytes."
+    assert check_error(response, 413) == "The body is too large: send at most 1,000,000 bytes."
 
 
 def test_a_body_of_another_type_is_a_415(client: Client) -> None:
@@ -154,7 +154,7 @@ def test_a_body_of_another_type_is_a_415(client: Client) -> None:
         assert client.post("/api/links", body, content_type=content_type).status_code == 201
     for content_type in ("", "text/plain", "application/x-www-form-urlencoded"):
         response = client.post("/api/links", body, content_type=content_type)
-        assert "Content-Type: application/json" in error(response, 415)
+        assert "Content-Type: application/json" in check_error(response, 415)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_a_body_of_another_type_is_a_415(client: Client) -> None:
 )
 def test_a_405_names_the_methods_that_are_allowed(path: str, allow: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
-    assert error(response, 405) == f"BREW is not allowed for {path!r}: use {allow}."
+    assert check_error(response, 405) == f"BREW is not allowed for {path!r}: use {allow}."
     assert response["Allow"] == allow
 
 
 @pytest.mark.parametrize("path", ["/api/", "/api/links/", "/api/%00"])
 def test_an_unknown_path_is_a_404(path: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
-    assert "see /api/docs" in error(response, 404)
+    assert "see /api/docs" in check_error(response, 404)
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
@@ -185,7 +185,7 @@ def test_a_key_without_a_live_link_is_a_404(api: Client, method: str, key: str) 
     create_link("gone").delete()
     known = create_link()
     response = api.generic(method, f"/api/links/{key}", json.dumps({"target_url": OTHER}), JSON)
-    assert error(response, 404).startswith("There is no short URL '")
+    assert check_error(response, 404).startswith("There is no short URL '")
     assert len(response.content) < 500
     assert ShortUrl.objects.get(deleted_at=None, target_url=TARGET) == known
 
@@ -207,7 +207,7 @@ def test_an_exception_has_a_status_and_tells_no_secret(
     monkeypatch.setattr(operations, "create", fail)
     client.raise_request_exception = False
     response = create(client)
-    detail = error(response, status)
+    detail = check_error(response, status)
     assert says in detail
     assert "secret" not in detail
     assert response.get("Retry-After") == ("5" if status == 503 else None)

@@ -33,9 +33,9 @@ def test_the_callers_own_live_link_is_reused(client: Client, own: Client) -> Non
     again = create(own, BODY)
     assert (again.status_code, again["Location"]) == (200, first["Location"])
     assert again.json() == {**first.json(), "hits": 1}
-    for other in (OTHER, f"{TARGET}/", TARGET.upper()):
+    for other in (OTHER, f"{TARGET}/", TARGET.upper()):  # only the same text is reused
         assert create(own, {**BODY, "target_url": other}).status_code == 201
-    assert create(own).status_code == 201
+    assert create(own).status_code == 201  # without asking for a reuse
     assert create(own, BODY).json()["key"] == key
 
 
@@ -47,7 +47,7 @@ def test_a_reuse_needs_a_user(client: Client, api: Client) -> None:
 
 
 @pytest.mark.usefixtures("public")
-def test_the_form_has_a_box_for_users(client: Client, owner: User) -> None:
+def test_the_form_reuses_a_link_for_users_who_check_the_box(client: Client, owner: User) -> None:
     assertNotContains(client.get("/"), 'name="reuse"')
     client.force_login(owner)
     assertContains(client.get("/"), 'name="reuse"')

@@ -16,18 +16,7 @@ from pytest_django.asserts import assertContains
 from pginterleave.pytest_plugin import Interleave
 from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import (
-    JSON,
-    OTHER,
-    TARGET,
-    bearer,
-    change,
-    create,
-    create_link,
-    run,
-    user,
-    with_token,
-)
+from shorturl.tests.callers import OTHER, TARGET, change, create, create_link, run, user, with_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
@@ -40,21 +29,23 @@ def owner_of(key: str) -> User | None:
 
 
 def test_a_link_belongs_to_the_user_who_made_it(client: Client, settings: Settings) -> None:
-    owner = user()
-    create(with_token(user=owner), {"target_url": TARGET, "key": "a"})
-    create(with_token(), {"target_url": TARGET, "key": "b"})
     settings.SHORTURL_PUBLIC_CREATE = True
-    for form, api in ("cd", "ef"):
-        client.post("/", {"target_url": TARGET, "key": form})
-        create(client, {"target_url": TARGET, "key": api})
-        client.force_login(owner)
-    assert {key: owner_of(key) for key in "abcdef"} == {
-        **dict.fromkeys("aef", owner),
-        **dict.fromkeys("bcd"),
-    }
+    owner = user()
+    create(with_token(user=owner), {"target_url": TARGET, "key": "by-token"})
+    create(with_token(), {"target_url": TARGET, "key": "token-of-nobody"})
+    client.post("/", {"target_url": TARGET, "key": "visitor-in-form"})
+    create(client, {"target_url": TARGET, "key": "visitor-in-api"})
+    client.force_login(owner)
+    client.post("/", {"target_url": TARGET, "key": "by-form"})
+    create(client, {"target_url": TARGET, "key": "by-api"})
+    owned = ShortUrl.objects.filter(owner=owner).values_list("key", flat=True)
+    assert set(owned) == {"by-token", "by-form", "by-api"}
+    assert ShortUrl.objects.filter(owner=None).count() == 3
 
 
-def answer(client: Client, method: str, path: str, key: str, **more: Any) -> tuple[object, ...]:
+def record_answer(
+    client: Client, method: str, path: str, key: str, **more: Any
+) -> tuple[object, ...]:
     """Return status, Location, body and statements, without key, time and name of a savepoint."""
     with CaptureQueriesContext(connection) as sent:
         response = client.generic(method, path.format(key), **more)
@@ -72,11 +63,11 @@ def test_a_foreign_link_and_a_missing_one_get_the_same_answer_by_the_same_statem
     stranger = with_token(user=user()) if who == "token" else Client()
     if who == "stranger":
         stranger.force_login(user())
+    change = {"data": f'{{"target_url": "{OTHER}"}}', "content_type": "application/json"}
     for method in ("GET", "PATCH", "DELETE") if path.startswith("/api/") else ("GET", "POST"):
-        more = {"data": f'{{"target_url": "{OTHER}"}}', "content_type": JSON}
-        more = more if method == "PATCH" else {}
-        theirs = answer(stranger, method, path, "theirs", **more)
-        assert theirs == answer(stranger, method, path, "absent", **more)
+        body = change if method == "PATCH" else {}
+        theirs = record_answer(stranger, method, path, "theirs", **body)
+        assert theirs == record_answer(stranger, method, path, "absent", **body)
         assert theirs[0] in (302, 401, 403, 404, 405)
     assert ShortUrl.objects.get().target_url == TARGET
     assert stranger.get("/theirs").status_code == 302
@@ -92,7 +83,7 @@ def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
 
     of_owner = with_token(user=owner)
     assert listed(of_owner) == ["mine"]
-    assert listed(with_token(user=boss)) == ["his"]
+    assert listed(with_token(user=boss)) == ["his"]  # though its user is of the staff
     assert listed(with_token()) == ["nobodys", "his", "mine"]
     for after in ("his", "absent"):
         assert of_owner.get(f"/api/links?after={after}").status_code == 422
@@ -140,9 +131,10 @@ def test_the_page_of_a_link_says_for_whom_it_is_visible(
         assert response.status_code == (200 if public else 404)
         assert f"/links/{key}" not in response.text
     staff = user("view_shorturl", staff=True)
-    for reader, readers in {owner: "Only you", staff: "Only its owner"}.items():
+    for reader, owner_is_called in {owner: "you", staff: "its owner"}.items():
         client.force_login(reader)
-        readers = "Anyone with the short URL" if public else f"{readers} and the staff"
+        private = f"Only {owner_is_called} and the staff"
+        readers = "Anyone with the short URL" if public else private
         assertContains(client.get("/known/stats"), f"{readers} can see this page.")
         assertContains(client.get("/known/stats"), "/links/known/delete", int(reader == owner))
 
@@ -177,10 +169,9 @@ def test_a_former_owner_changes_nothing(interleave: Interleave, act: str) -> Non
     """
     old, new = user(), user()
     create_link(owner=old)
-    token = bearer(user=old)
+    client = with_token(user=old)
 
     def act_as_the_old_owner() -> int:
-        client = Client(headers=token)
         if act == "change":
             return int(change(client, "known", {"target_url": OTHER}).status_code)
         return client.delete("/api/links/known").status_code
@@ -192,16 +183,23 @@ def test_a_former_owner_changes_nothing(interleave: Interleave, act: str) -> Non
     interleave(act_as_the_old_owner, give_away_and_change)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["user0", "--links-to", "user0"], "name another account"),
+        (["nobody"], "There is no user '"),
+        (["a\0b"], "There is no user '"),
+    ],
+)
+def test_the_removal_of_an_account_is_refused(arguments: list[str], says: str) -> None:
+    assert user().username == "user0"
+    with pytest.raises(CommandError, match=says):
+        run("remove_account", *arguments)
+
+
 def test_a_leavers_links_are_handed_over() -> None:
     leaver, heir = user(), user()
     create_link(owner=leaver)
-    for arguments, says in [
-        ([leaver.username, "--links-to", leaver.username], "name another account"),
-        (["nobody"], "There is no user '"),
-        (["a\0b"], "There is no user '"),
-    ]:
-        with pytest.raises(CommandError, match=says):
-            run("remove_account", *arguments)
     message = f"{leaver.username} is removed. Links that belong to {heir.username} now: 1.\n"
     assert run("remove_account", leaver.username, "--links-to", heir.username) == (message, "")
     assert owner_of("known") == heir
@@ -221,7 +219,7 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
     def count_locked_links(execute: Any, *statement: Any) -> Any:
         result = execute(*statement)
         elsewhere.execute("SELECT FROM shorturl_shorturl FOR NO KEY UPDATE SKIP LOCKED")
-        locked.append(6 - elsewhere.rowcount)
+        locked.append(6 - elsewhere.rowcount)  # of all six links, those that were skipped
         return result
 
     with connection.execute_wrapper(count_locked_links):
@@ -237,12 +235,12 @@ def test_selected_links_are_handed_over_in_the_admin(client: Client) -> None:
     old, new = user(), user()
     links = [create_link(key, owner=old) for key in "abc"]
     links[2].delete()
-    selected = [link.pk for link in links[1:]]
+    selected = [link.pk for link in links[1:]]  # b, and c, which is deleted
     action = {"action": "hand_over", "owner": new.username, "_selected_action": selected}
     path = f"/admin/shorturl/shorturl/?q={old.username}"
     client.force_login(user("view_shorturl", staff=True))
     client.post(path, action)
-    assert owner_of("b") == old
+    assert owner_of("b") == old  # whoever may only view changes nothing
     client.force_login(user("view_shorturl", "change_shorturl", staff=True))
     assertContains(client.post(path, {**action, "owner": "x"}, follow=True), "There is no user")
     answer = client.post(path, action, follow=True)
@@ -270,7 +268,7 @@ def test_a_link_given_away_concurrently_keeps_its_new_owner(
     interleave(lambda: owners.hand_over(leavers, None), give_away)
 
 
-@pytest.mark.parametrize("sent", [{}, {"Idempotency-Key": "a-key"}])
+@pytest.mark.parametrize("sent", [{}, {"Idempotency-Key": "a-key"}], ids=["once", "repeatable"])
 def test_an_account_that_is_removed_before_the_insert_creates_nothing(
     client: Client, sent: dict[str, str], elsewhere: CursorWrapper
 ) -> None:

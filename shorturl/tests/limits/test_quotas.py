@@ -1,4 +1,7 @@
-"""Links a day: the spenders, and what a 429 says."""
+"""Links a day: who spends them, and what a 429 says.
+
+Unless a test says otherwise, a token or an account has three links a day, and a network two.
+"""
 
 import re
 from collections.abc import Callable
@@ -40,7 +43,7 @@ def test_each_token_account_and_network_has_a_separate_quota(client: Client) -> 
     client.force_login(user())
     posted = [client.post("/", {"target_url": TARGET}).status_code for _ in range(4)]
     assert posted == [303, 303, 303, 429]
-    assert spent() == [3, 3, 2, 2, 3]
+    assert spent() == [3, 3, 2, 2, 3]  # two tokens, two networks, and the account
     assert ShortUrl.objects.count() == sum(spent())
     assert not QuotaUsage.objects.filter(spender__contains="192.0.2").exists()
 
@@ -134,10 +137,11 @@ def test_a_bulk_spends_the_links_that_it_creates(api: Client) -> None:
     def post(*keys: str | None) -> Any:
         return bulk(api, *({"target_url": TARGET, "key": key} for key in keys))
 
-    never = post("a", None, None, None)
-    assert (never.status_code, fields(never)) == (422, {"links": "over_quota"})
-    assert "4 links are more than the quota of 3 links a day" in never.json()["detail"]
+    too_many = post("a", None, None, None)
+    assert (too_many.status_code, fields(too_many)) == (422, {"links": "over_quota"})
+    assert "4 links are more than the quota of 3 links a day" in too_many.json()["detail"]
     assert not ShortUrl.objects.exists()
+    # The second one costs nothing, as `a` is taken.
     for keys, status, used in [("a", 201, 1), ("ab", 409, 1), ("bc", 201, 3), ("d", 429, 3)]:
         assert post(*keys).status_code == status
         assert spent() == [used] == [ShortUrl.objects.count()]
@@ -147,7 +151,7 @@ def test_without_limits_nothing_is_counted(
     client: Client, settings: Settings, django_assert_num_queries: Any
 ) -> None:
     settings.SHORTURL_PUBLIC_LINKS_PER_DAY = 0
-    with django_assert_num_queries(2):  # with that for banned domains
+    with django_assert_num_queries(2):  # the banned domains, and the INSERT
         assert create(client).status_code == 201
     assert not QuotaUsage.objects.exists()
 
@@ -174,5 +178,5 @@ def test_addresses_of_one_network_spend_together(
     name = spender(address)
     assert (name == spender(other)) is same
     assert len(name) <= 100
-    settings.SECRET_KEY = "another"
+    settings.SECRET_KEY = "another"  # the name is a hash with this key
     assert spender(address) != name

@@ -11,6 +11,7 @@ from shorturl.models import ApiToken
 from shorturl.tests.callers import admitted, run
 
 pytestmark = pytest.mark.django_db
+PREFIX_LENGTH = ApiToken.PREFIX_LENGTH  # of a token, as stored and shown
 token = partial(run, "token")
 
 
@@ -26,7 +27,7 @@ def test_create_prints_the_token_alone_and_stores_its_hash() -> None:
     assert "not shown again" in err
     assert text not in err
     (row,) = ApiToken.objects.values()
-    assert row["prefix"] == text[:17]
+    assert row["prefix"] == text[:PREFIX_LENGTH]
     assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()
     assert text not in str(row)
     assert [admitted(key) for key in (text, row["digest"], row["prefix"])] == [True, False, False]
@@ -43,7 +44,7 @@ def test_an_invalid_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize("by", ["backup", "{prefix}", "{prefix}…"])
 def test_a_token_is_revoked_by_its_name_or_its_prefix(by: str) -> None:
     text, other = create(), create("other")
-    which = by.format(prefix=text[:17])
+    which = by.format(prefix=text[:PREFIX_LENGTH])
     assert token("revoke", which) == ("", f"The token {which!r} is revoked.\n")
     assert (admitted(text), admitted(other)) == (False, True)
     first = ApiToken.objects.get(name="backup").revoked_at
@@ -54,9 +55,10 @@ def test_a_token_is_revoked_by_its_name_or_its_prefix(by: str) -> None:
 
 def test_an_unknown_or_ambiguous_token_is_not_revoked() -> None:
     text = create()
-    create(text[:17])
-    for which in ("", "back", "shorturl_", "nul\0", "\udcff", text[:17]):
-        says = "Several tokens are" if which == text[:17] else "No token is"
+    prefix = text[:PREFIX_LENGTH]
+    create(prefix)  # the name of one token is the prefix of another
+    for which in ("", "back", "shorturl_", "nul\0", "\udcff", prefix):
+        says = "Several tokens are" if which == prefix else "No token is"
         with pytest.raises(CommandError, match=f"{says} called"):
             token("revoke", which)
     assert admitted(text)
@@ -64,16 +66,17 @@ def test_an_unknown_or_ambiguous_token_is_not_revoked() -> None:
 
 def test_the_list_shows_all_but_the_tokens() -> None:
     assert token("list") == ("", "There are no tokens: create one with `token create NAME`.\n")
-    texts = [create(), create("b")]
+    text, revoked = create(), create("b")
     token("revoke", "b")
     lines, err = token("list")
     backup, b = lines.splitlines()
     assert err == ""
-    assert backup.startswith(f"backup  {texts[0][:17]}…  created ")
+    assert backup.startswith(f"backup  {text[:PREFIX_LENGTH]}…  created ")
     assert backup.endswith("  valid  create,read,edit,delete of all users")
-    assert b.startswith(f"b       {texts[1][:17]}…  created ")
+    assert b.startswith(f"b       {revoked[:PREFIX_LENGTH]}…  created ")
     assert "  revoked " in b
-    assert not any(text in lines for text in texts)
+    assert text not in lines
+    assert revoked not in lines
 
 
 @pytest.mark.django_db(transaction=True)

@@ -32,7 +32,7 @@ def state(client: Client) -> tuple[int, str]:
     return client.head("/known").status_code, client.get("/api/links/known").json()["state"]
 
 
-def test_the_api_sets_changes_and_removes_them(client: Client, api: Client) -> None:
+def test_the_api_sets_changes_and_removes_limit_and_expiry(client: Client, api: Client) -> None:
     body = {"target_url": TARGET, "key": "known", "max_hits": 2, "expires_at": LATER}
     link = create(api, body).json()
     assert (link["max_hits"], link["expires_at"], link["state"]) == (2, LATER, "live")
@@ -78,17 +78,17 @@ def test_a_check_constraint_refuses_a_limit_below_the_hits_counted(
         create_link("zero", max_hits=0)
 
 
-def test_another_owners_link_gets_no_limit() -> None:
+def test_a_limit_is_set_on_own_links_alone_and_its_refusal_leaves_the_transaction_usable() -> None:
     mine, yours = user(), user()
     create_link(owner=mine, hits=6)
     assert not operations.change(ShortUrl.objects.filter(owner=yours), max_hits=5)
-    with transaction.atomic():  # the request's, which stays usable
+    with transaction.atomic():  # the request's
         with pytest.raises(LimitTooLow):
             operations.change(ShortUrl.objects.filter(owner=mine), max_hits=5)
         assert operations.change(ShortUrl.objects.filter(owner=mine), max_hits=6)
 
 
-def test_the_pages_show_change_and_remove_them(client: Client) -> None:
+def test_the_pages_show_change_and_remove_limit_and_expiry(client: Client) -> None:
     client.force_login(user())
     fields = {"target_url": TARGET, "key": "two", "expires": "at", "expires_at": LATER[:-1]}
     assert client.post("/", {**fields, "max_hits": "2"}).status_code == 303

@@ -49,6 +49,7 @@ def ban_and_follow() -> None:
         (change(target_url=BANNED), TARGET),
         (change(expires_at=None), BANNED),
     ],
+    ids=["create", "create many", "change the target", "remove the expiry"],
 )
 def test_no_link_to_a_banned_domain_is_live_once_the_ban_has_returned(
     interleave: Interleave, beside: Process, target_url: str | None

@@ -44,7 +44,7 @@ create_a_and_b = partial(create_many, TARGET, "a", "b")
 create_b_and_a = partial(create_many, OTHER, "b", "a")
 
 
-def test_the_same_keys_in_opposite_orders(interleave: Interleave) -> None:
+def test_the_same_keys_in_opposite_orders_do_not_deadlock(interleave: Interleave) -> None:
     """Both statements insert `a` before `b`.
 
     Process 1 inserts a and b. Process 2 inserts a, and waits for process 1. Process 1 commits, so
@@ -53,7 +53,7 @@ def test_the_same_keys_in_opposite_orders(interleave: Interleave) -> None:
     interleave(create_a_and_b, create_b_and_a, expected=LinksRefused)
 
 
-def test_the_same_keys_beside_a_rollback(interleave: Interleave) -> None:
+def test_the_same_keys_do_not_deadlock_after_a_rollback(interleave: Interleave) -> None:
     """Two statements wait for a key whose insert is rolled back.
 
     Process 3 inserts a. Processes 1 and 2 insert a, and wait for process 3. Process 3 rolls back,
@@ -62,7 +62,7 @@ def test_the_same_keys_beside_a_rollback(interleave: Interleave) -> None:
     interleave(create_a_and_b, create_b_and_a, create_and_roll_back, expected=LinksRefused)
 
 
-def test_several_keys_beside_a_create_of_one(interleave: Interleave) -> None:
+def test_all_keys_or_none_are_got_beside_a_create_of_one(interleave: Interleave) -> None:
     """All or nothing: whoever lacks one key has none.
 
     Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2 is
@@ -96,16 +96,16 @@ def test_drawing_a_key_that_the_other_process_has_chosen_does_not_deadlock(
     )
 
 
-def test_an_import_beside_a_create(interleave: Interleave, tmp_path: Path) -> None:
-    """An import leaves out the key that somebody else got.
-
-    Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2 is
-    told that its key is taken. In the other order the import names b, and has a.
+def test_an_import_leaves_out_the_key_of_a_concurrent_create(
+    interleave: Interleave, tmp_path: Path
+) -> None:
+    """Process 1 imports a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2
+    is told that its key is taken. In the other order the import names b, and has a.
     """
     interleave(import_links(tmp_path, "a", "b"), create_b, expected=(CommandError, KeyTaken))
 
 
-def test_two_imports_that_set_an_owner(interleave: Interleave, tmp_path: Path) -> None:
+def test_two_imports_set_one_owner(interleave: Interleave, tmp_path: Path) -> None:
     """The statement that sets an owner sees that the link has got one.
 
     Both processes read that a has no owner. Process 1 sets its owner and commits. Process 2 changes

@@ -50,7 +50,7 @@ def put_off() -> bool:
 
 
 @pytest.mark.parametrize("receiver_is_down", [False, True])
-def test_two_deliverers(
+def test_two_deliverers_send_each_event_once_and_in_order(
     interleave: Interleave, receiver: Subscription, receiver_is_down: bool
 ) -> None:
     """Process 1 claims the first event. Process 2 skips it, and the link's next event with it.

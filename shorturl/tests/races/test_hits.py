@@ -27,9 +27,10 @@ def follow_as_a_view_does() -> bool:
 
 
 def follow_as_the_event_loop_does(*keys: str) -> dict[str, int]:
-    """Count two hits of each key, those of a locked link alone; return how many were counted.
+    """Count two hits of each key; return how many were counted.
 
-    If fewer than two uses are left, the hits are counted one by one.
+    The server's event loop counts the hits of several keys by one statement, which skips locked
+    links. Those are counted after it, or, if fewer than two uses are left, hit by hit.
     """
     counts = dict.fromkeys(keys, 2)
     with connection.cursor() as cursor:
@@ -88,7 +89,7 @@ def test_hits_beside_a_change_of_their_link(
 
 
 @pytest.mark.exhaustive
-def test_hits_of_two_processes_beside_a_locked_link(interleave: Interleave) -> None:
+def test_hits_in_opposite_orders_do_not_deadlock_after_a_lock(interleave: Interleave) -> None:
     """Process 3 has locked a. Process 1 counts a and b, and process 2 b and a.
 
     If a statement waited for one link while it held the other, the two would wait for each other
@@ -97,7 +98,7 @@ def test_hits_of_two_processes_beside_a_locked_link(interleave: Interleave) -> N
     interleave(follow_a_and_b, follow_b_and_a, edit)
 
 
-def test_hits_of_the_last_uses(interleave: Interleave) -> None:
+def test_of_four_hits_the_last_three_uses_are_counted(interleave: Interleave) -> None:
     """Each process has two hits of a, which has three uses left.
 
     Process 1 counts both. The statement of process 2 finds too few uses and counts none of its

@@ -34,7 +34,7 @@ def create(key: str) -> str:
     return quotas.spend(SPENDER, partial(operations.create, TARGET, key=key)).key
 
 
-def test_the_first_link_of_a_day(interleave: Interleave) -> None:
+def test_two_creates_get_one_link_of_a_day_that_has_one(interleave: Interleave) -> None:
     """Process 1 inserts the counter. Process 2 inserts it too, and waits until process 1 commits.
 
     Then the upsert of process 2 adds to the committed counter, finds it used up, and is refused.
@@ -42,7 +42,7 @@ def test_the_first_link_of_a_day(interleave: Interleave) -> None:
     interleave(partial(create, "a"), partial(create, "b"), expected=TooManyCreates)
 
 
-def test_the_last_link_beside_a_create_that_fails(interleave: Interleave) -> None:
+def test_a_failed_create_leaves_the_last_link_to_another(interleave: Interleave) -> None:
     """What a failed create has spent is rolled back with it, and the other one gets the link.
 
     Process 1 spends the last link, and its key is taken. Process 2 waits for the counter. Process 1
@@ -58,12 +58,12 @@ def test_the_last_link_beside_a_create_that_fails(interleave: Interleave) -> Non
 
 
 @pytest.mark.parametrize("limit", [0, 2])
-def test_reuse_of_one_target(interleave: Interleave, settings: Settings, limit: int) -> None:
-    """Both get one link, and it is charged once.
-
-    Process 1 finds no link, and spends one. Process 2 finds none either, and waits for the counter
-    or, without a quota, for the advisory lock. Process 1 commits. Process 2 finds the link then,
-    and gives back what it has spent.
+def test_two_reuses_of_a_target_get_one_link_and_pay_once(
+    interleave: Interleave, settings: Settings, limit: int
+) -> None:
+    """Process 1 finds no link, and spends one. Process 2 finds none either, and waits for the
+    counter or, without a quota, for the advisory lock. Process 1 commits. Process 2 finds the link
+    then, and gives back what it has spent.
     """
     settings.SHORTURL_LINKS_PER_DAY = limit
     owner_id = user().pk
@@ -84,7 +84,7 @@ def send(key: str) -> str:
     return operations.answer("somebody", "the-key", "the fingerprint", work=work).body
 
 
-def test_a_request_that_is_sent_twice(interleave: Interleave) -> None:
+def test_a_request_that_is_sent_twice_is_carried_out_once(interleave: Interleave) -> None:
     """The work is done once. Link, charge and answer are committed together.
 
     Process 1 takes the lock of the key, and works. Process 2 is told that the request is in
@@ -93,7 +93,7 @@ def test_a_request_that_is_sent_twice(interleave: Interleave) -> None:
     interleave(partial(send, "a"), partial(send, "b"), expected=InFlight)
 
 
-def test_a_request_whose_process_is_killed(interleave: Interleave) -> None:
+def test_a_killed_process_leaves_the_request_to_another_one(interleave: Interleave) -> None:
     """Nothing is left of a killed process, and the repeated request does the work.
 
     Process 1 has created the link and is killed before it stores the answer. Its link, charge and

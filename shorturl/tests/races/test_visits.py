@@ -40,7 +40,7 @@ def follow(visit: Visit = NEWS) -> int:
 
 
 def roll_up() -> None:
-    """Roll up; how many rows each of two roll-ups moves is nobody's business."""
+    """Roll up, and return nothing: which of two roll-ups moves a row may differ."""
     roll_up_visits()
 
 
@@ -57,7 +57,7 @@ def read_visits() -> set[int]:
     return {visits.hits, visits.recorded or 0, visits.people + visits.bots, *sums}
 
 
-def test_a_hit_beside_a_roll_up_and_a_reader(interleave: Interleave, link: ShortUrl) -> None:
+def test_a_hit_during_a_roll_up_is_shown_once(interleave: Interleave, link: ShortUrl) -> None:
     """The roll-up moves the rows that its statement sees, and leaves the others.
 
     Process 1 begins its roll-up. Process 2 inserts a visit. Process 1 deletes and adds the rows of
@@ -66,7 +66,7 @@ def test_a_hit_beside_a_roll_up_and_a_reader(interleave: Interleave, link: Short
     interleave(roll_up, follow, read_visits)
 
 
-def test_two_roll_ups_in_batches_beside_a_hit(
+def test_two_roll_ups_in_batches_count_a_concurrent_hit_once(
     interleave: Interleave, link: ShortUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two roll-ups can take turns, a batch each.
@@ -112,7 +112,7 @@ def test_old_days_become_a_month_beside_a_reader(interleave: Interleave, link: S
 
 
 def test_a_link_is_erased_beside_a_roll_up(interleave: Interleave, link: ShortUrl) -> None:
-    """A test or the lab removes links: no visit is left behind, or the next key would have it."""
+    """No visit is left behind, or the next link of that key would have it."""
     link.delete()
     interleave(lambda: ShortUrl.objects.all().erase(), roll_up_without_months)
 
