@@ -1,7 +1,6 @@
 """Reusing the caller's own link, in the API and in the form."""
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
@@ -13,17 +12,8 @@ pytestmark = pytest.mark.django_db
 BODY = {"target_url": TARGET, "reuse": True}
 
 
-@pytest.fixture
-def owner() -> User:
-    return user()
-
-
-@pytest.fixture
-def own(owner: User) -> Client:
-    return with_token(user=owner)
-
-
-def test_the_callers_own_live_link_is_reused(client: Client, own: Client) -> None:
+def test_the_callers_own_live_link_is_reused(client: Client) -> None:
+    own = with_token(user=user())
     create_link("theirs", owner=user())
     create_link("nobodys")
     first = create(own, BODY)
@@ -47,7 +37,8 @@ def test_a_reuse_needs_a_user(client: Client, api: Client) -> None:
 
 
 @pytest.mark.usefixtures("public")
-def test_the_form_reuses_a_link_for_users_who_check_the_box(client: Client, owner: User) -> None:
+def test_the_form_reuses_a_link_for_users_who_check_the_box(client: Client) -> None:
+    owner = user()
     assertNotContains(client.get("/"), 'name="reuse"')
     client.force_login(owner)
     assertContains(client.get("/"), 'name="reuse"')

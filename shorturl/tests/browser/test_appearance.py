@@ -20,28 +20,30 @@ def short_url(service: None) -> ShortUrl:
     return create_link("a-key-of-20-letters-", target_url="https://example.com/" + "long" * 400)
 
 
-def brightness(page: Page) -> int:
+def sum_background_colours(page: Page) -> int:
+    """Return red, green and blue of the background, 0 to 255 each, added."""
     colour: str = page.evaluate("getComputedStyle(document.body).backgroundColor")
     return sum(int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(","))
 
 
-def look_at(page: Page, paths: list[str]) -> None:
+def check_appearance(page: Page, paths: list[str]) -> None:
     for path in paths:
         page.goto(path)
         check_width(page, 1200)
         page.emulate_media(color_scheme="light")
-        assert brightness(page) > 3 * 200
+        assert sum_background_colours(page) > 3 * 200
         assert find_barriers(page) == []
         page.emulate_media(color_scheme="dark")
-        assert brightness(page) < 3 * 55
+        assert sum_background_colours(page) < 3 * 55
         assert find_barriers(page, runOnly=["color-contrast"]) == []
         check_width(page, 320)
 
 
-def test_wide_and_narrow_light_and_dark(new_page: NewPage) -> None:
-    """Light and dark have enough contrast. Nothing moves with reduced motion."""
+def test_public_pages_fit_and_have_contrast_wide_and_narrow_light_and_dark(
+    new_page: NewPage,
+) -> None:
     page = new_page(reduced_motion="reduce")
-    look_at(page, PATHS)
+    check_appearance(page, PATHS)
     page.goto("/")
     page.get_by_label("Target URL").fill("x" * 300)
     page.get_by_label("Custom key").fill("?" * 300)
@@ -50,15 +52,17 @@ def test_wide_and_narrow_light_and_dark(new_page: NewPage) -> None:
     check_width(page, 320)
 
 
-def test_the_pages_of_a_user(page: Page, log_in: LogIn, short_url: ShortUrl) -> None:
+def test_the_pages_of_a_user_fit_with_long_names_and_have_contrast(
+    page: Page, log_in: LogIn, short_url: ShortUrl
+) -> None:
     owner = User.objects.create_user("somebody-with-quite-a-long-name")
     ShortUrl.objects.update(owner=owner)
     log_in(owner)
     page.emulate_media(reduced_motion="reduce")
     own = f"/links/{short_url.key}"
     bearer(name="a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
-    look_at(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
-    look_at(page, ["/account", "/account/password_change/"])
+    check_appearance(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
+    check_appearance(page, ["/account", "/account/password_change/"])
 
 
 @pytest.fixture
@@ -75,7 +79,7 @@ def test_the_page_of_visits_fits_and_the_labels_of_its_chart_do_not_overlap(
     new_page: NewPage,
 ) -> None:
     page = new_page(reduced_motion="reduce")
-    look_at(page, ["/spring/stats"])
+    check_appearance(page, ["/spring/stats"])
     for preset in ("2 days", "30 days", "90 days"):
         page.get_by_role("link", name=preset).click()
         shown = page.get_by_role("link", name=preset)

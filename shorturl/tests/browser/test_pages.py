@@ -83,8 +83,10 @@ def test_an_error_is_at_its_field_and_a_text_that_cannot_be_copied_is_selected(
     assert page.evaluate("getSelection().toString()") == field.input_value()
 
 
-def test_an_expiry_in_the_readers_time_zone(new_page: NewPage, target_url: str) -> None:
-    """It is typed and shown in that zone; without JavaScript in UTC. Each page names the zone."""
+def test_an_expiry_is_typed_and_shown_in_the_readers_time_zone(
+    new_page: NewPage, target_url: str
+) -> None:
+    """Without JavaScript it is shown in UTC. Each page names the zone."""
     page = new_page(timezone_id="America/New_York")
     page.goto("/")
     page.get_by_label("Target URL").fill(target_url)
@@ -110,8 +112,10 @@ def test_an_expiry_in_the_readers_time_zone(new_page: NewPage, target_url: str) 
     expect(page.locator("dt:text-is('Expires') + dd")).to_have_text("1 Jul 2090, 14:30 UTC")
 
 
-def test_an_expiry_in_an_hour_that_comes_twice(new_page: NewPage, log_in: LogIn) -> None:
-    """Clocks in Berlin show 02:30 at 00:30Z and at 01:30Z: an expiry that is untouched stays."""
+def test_an_untouched_expiry_in_an_hour_that_comes_twice_stays(
+    new_page: NewPage, log_in: LogIn
+) -> None:
+    """Clocks in Berlin show 02:30 at 00:30Z and at 01:30Z."""
     owner, expiry = user(), datetime(2027, 10, 31, 1, 30, tzinfo=UTC)
     create_link("a", owner=owner, expires_at=expiry)
     page = new_page(timezone_id="Europe/Berlin")
@@ -152,7 +156,9 @@ def test_without_javascript(new_page: NewPage, live_server: LiveServer, target_u
     expect(page.locator("dt:text-is('Hits') + dd")).to_have_text("1")
 
 
-def test_the_policy_is_in_force(page: Page, problems: list[str]) -> None:
+def test_the_content_security_policy_blocks_inline_styles_and_scripts(
+    page: Page, problems: list[str]
+) -> None:
     page.goto("/")
     for inline in ("style", "script"):
         with page.expect_console_message(lambda message: "Content Security Policy" in message.text):
@@ -178,7 +184,7 @@ def test_the_service_encodes_a_url_as_a_browser_does(page: Page, client: Client)
         assert page.evaluate(href, target_url) == page.evaluate(href, location)
 
 
-def test_the_bar_for_several_links_is_there_on_selection(page: Page, log_in: LogIn) -> None:
+def test_selected_links_have_a_button_to_delete_them(page: Page, log_in: LogIn) -> None:
     owner = user()
     create_link("one", owner=owner)
     log_in(owner)
@@ -210,7 +216,7 @@ ADMIN_PAGES = (
 
 
 @pytest.mark.exhaustive
-def test_the_admin_works_under_the_policy(page: Page, log_in: LogIn) -> None:
+def test_the_admin_works_under_the_content_security_policy(page: Page, log_in: LogIn) -> None:
     """The fixtures make an error of each problem that the browser reports."""
     log_in(User.objects.create_superuser("operator"))
     for number, key in enumerate(("one", "two", "three"), start=1):

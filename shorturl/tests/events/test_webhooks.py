@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Barrier, Event, Thread
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
@@ -96,7 +96,7 @@ def test_each_expiry_after_the_subscription_has_one_event() -> None:
     assert (types_of("old"), types_of("later")) == ([], ["created"])
 
 
-def test_expiries_are_found_by_the_index() -> None:
+def test_expired_links_are_found_by_the_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_bitmapscan = off")
@@ -109,9 +109,8 @@ class Receiver(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, bytes]] = []
-        self.noted = Event()
         self.statuses: dict[str, int] = {}
-        super().__init__(("127.0.0.1", 0), Noting)
+        super().__init__(("127.0.0.1", 0), ReceiverHandler)
 
     @property
     def url(self) -> str:
@@ -122,13 +121,12 @@ class Receiver(ThreadingHTTPServer):
         return [f"{event['type']} {event['data']['key']}" for event in events]
 
 
-class Noting(BaseHTTPRequestHandler):
+class ReceiverHandler(BaseHTTPRequestHandler):
     server: Receiver
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(({**self.headers, "path": self.path}, body))
-        self.server.noted.set()
         self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
         self.send_header("Location", "/elsewhere")
         self.end_headers()
@@ -158,8 +156,8 @@ def test_a_receiver_gets_signed_events_in_the_order_of_each_link(receiver: Recei
     assert json.loads(body)["data"]["max_hits"] == 7
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     secret = base64.b64decode(subscription.secret.removeprefix("whsec_"))
-    due = base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
-    assert headers["webhook-signature"] == f"v1,{due}"
+    signature = base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
+    assert headers["webhook-signature"] == f"v1,{signature}"
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
@@ -177,8 +175,8 @@ def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
     LinkEvent.objects.update(not_before=None)  # as a second later
     deliver_all(subscription)
     assert receiver.types()[2:] == ["link.created a", "link.edited a"]
-    first, again = (receiver.requests[n][0]["webhook-id"] for n in (0, 2))
-    assert first == again
+    first, _, repeated, _ = (headers["webhook-id"] for headers, _ in receiver.requests)
+    assert first == repeated
 
 
 def test_the_pauses_double_up_to_an_hour() -> None:
@@ -190,7 +188,7 @@ def test_the_pauses_double_up_to_an_hour() -> None:
         due = LinkEvent.objects.values_list("not_before", flat=True)[0]
         assert due
         assert before <= due - timedelta(seconds=seconds) <= timezone.now()
-    assert LinkEvent.objects.get().attempts == 6
+    assert LinkEvent.objects.get().attempts == 6  # each postponement counts one in the database
 
 
 @pytest.mark.django_db(transaction=True)
@@ -204,7 +202,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
         deliverer.start_deliveries(pool)
         for delivery in deliverer.deliveries.values():
             delivery.result(TIMEOUT)
-        both = Barrier(2)
+        both = Barrier(2)  # so that each thread of the pool closes its connection
         for _ in range(2):
             pool.submit(closing_connection, partial(both.wait, TIMEOUT))
     left = LinkEvent.objects.get()
@@ -256,7 +254,7 @@ def test_a_request_ends_wherever_the_receiver_stalls(
     assert LinkEvent.objects.get().attempts == 1
 
 
-def test_a_claim_is_longer_than_a_request() -> None:
+def test_a_deliverer_claims_an_event_for_longer_than_a_request_takes() -> None:
     claimed: list[LinkEvent] = []
     subscription = subscribe(URL)
     create_link("a")

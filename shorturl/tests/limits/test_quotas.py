@@ -96,21 +96,16 @@ def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_l
     assert spent() == left
 
 
-@pytest.fixture
-def own() -> Client:
-    """A program that can reuse links, because its token has a user."""
-    return with_token(user=user())
-
-
 def reuse(client: Client, target_url: str = TARGET, **kwargs: Any) -> int:
     body = {"target_url": target_url, "reuse": True}
     return int(create(client, body, **kwargs).status_code)
 
 
 def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
-    client: Client, own: Client, settings: Settings
+    client: Client, settings: Settings
 ) -> None:
     settings.SHORTURL_LINKS_PER_DAY = 1
+    own = with_token(user=user())
     assert [reuse(own) for _ in range(3)] == [201, 200, 200]
     assert spent() == [1]
     assert reuse(own, OTHER) == 429
@@ -124,8 +119,9 @@ def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
         assert client.post("/", form).status_code == status
 
 
-def test_the_quota_bounds_the_answers_that_are_kept(own: Client) -> None:
+def test_the_quota_bounds_the_answers_that_are_kept() -> None:
     """An answer that reuses a link costs one link, because it is kept. Repeating it is free."""
+    own = with_token(user=user())
     keys = ["a", "b", "c", "c", "d", "e"]  # the second c gets the answer that was kept
     statuses = [reuse(own, headers={"Idempotency-Key": key}) for key in keys]
     assert statuses == [201, 200, 200, 200, 429, 429]

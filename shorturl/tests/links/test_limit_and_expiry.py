@@ -20,7 +20,6 @@ from shorturl.tests.callers import (
     form_values,
     user,
 )
-from shorturl.transfer import link_files
 
 pytestmark = pytest.mark.django_db
 
@@ -51,14 +50,12 @@ def test_the_api_sets_changes_and_removes_limit_and_expiry(client: Client, api: 
 
 def test_an_expiry_with_any_offset_is_stored_in_utc(client: Client, api: Client) -> None:
     """PostgreSQL itself accepts offsets below 16 hours."""
-    expiry = "2099-01-02T00:00:00+23:59"
-    body = {"target_url": TARGET, "expires_at": expiry}
+    body = {"target_url": TARGET, "expires_at": "2099-01-02T00:00:00+23:59"}
     assert create(api, body).json()["expires_at"] == "2099-01-01T00:01:00Z"
     assert bulk(api, body).status_code == 201
     client.force_login(user())
     assert client.post("/", {**body, "expires": "at"}).status_code == 303
     assert ShortUrl.objects.values("expires_at").distinct().count() == 1
-    assert str(link_files.value_of("expires_at", expiry)) == "2099-01-01 00:01:00+00:00"
 
 
 def test_a_check_constraint_refuses_a_limit_below_the_hits_counted(

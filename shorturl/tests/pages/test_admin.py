@@ -29,16 +29,11 @@ def path(link: ShortUrl) -> str:
     return f"{LIST}{link.pk}/change/"
 
 
-@pytest.fixture
-def delete_path(link: ShortUrl) -> str:
-    return f"{LIST}{link.pk}/delete/"
-
-
 def rows(response: Any) -> list[str]:
     return re.findall(r'field-key"><a [^>]*>(\w+)</a>', response.text)
 
 
-def update_of(client: Client, path: str, fields: dict[str, Any]) -> str:
+def post_and_get_update(client: Client, path: str, fields: dict[str, Any]) -> str:
     """Post a form that is accepted, and return the statement that changes the row."""
     with CaptureQueriesContext(connection) as queries:
         assert client.post(path, fields).status_code == 302
@@ -64,7 +59,9 @@ def test_links_are_searched_and_filtered(
     assert rows(admin_client.get(f"{LIST}?{query}")) == expected
 
 
-def test_a_list_is_bounded(admin_client: Client, django_assert_max_num_queries: Any) -> None:
+def test_the_list_takes_few_queries_and_shows_100_links_with_shortened_targets(
+    admin_client: Client, django_assert_max_num_queries: Any
+) -> None:
     for number in range(120):
         create_link(f"key{number}", target_url=TARGET.ljust(2_000, "a"))
     # The session, the user, how many there are, one page of them, and none per link.
@@ -75,7 +72,7 @@ def test_a_list_is_bounded(admin_client: Client, django_assert_max_num_queries: 
     assert "a" * 100 not in page.text
 
 
-def test_nothing_is_created_here(admin_client: Client) -> None:
+def test_the_admin_creates_no_link_and_points_to_the_form(admin_client: Client) -> None:
     assert 'href="/"' in admin_client.get(LIST).text
     for response in (admin_client.get(f"{LIST}add/"), admin_client.post(f"{LIST}add/")):
         assert response.status_code == 403
@@ -86,12 +83,13 @@ def test_a_link_with_a_target_that_would_be_refused_today_can_be_edited(
 ) -> None:
     owner = user()
     client.force_login(owner)
-    target_url = "https://example.com/" + "\N{GRINNING FACE}" * 1_300
+    target_url = "https://example.com/" + "\N{GRINNING FACE}" * 1_300  # 15,620 bytes when encoded
     link = create_link("long", target_url=target_url, owner=owner)
     for sender, path in [(client, "/links/long"), (admin_client, f"{LIST}{link.pk}/change/")]:
-        sent = {"target_url": target_url, "initial-target_url": target_url, "title": path}
+        title = f"from {path}"
+        sent = {"target_url": target_url, "initial-target_url": target_url, "title": title}
         assert sender.post(path, {**sent, "owner": owner.pk}).status_code in (302, 303)
-        assert ShortUrl.objects.get().title == path
+        assert ShortUrl.objects.get().title == title
         refused = sender.post(path, {**sent, "target_url": f"{target_url[:-1]}a"})
         assert "bytes when it is percent-encoded: use" in refused.text
     assert len(client.get("/long").headers["Location"]) == 15_620
@@ -104,7 +102,7 @@ def test_only_the_target_is_written_so_that_no_concurrent_hit_is_lost(
     assert 'name="target_url"' in form
     assert "maxlength" not in form  # a browser would cut a pasted text without a message
     sent = {"target_url": OTHER, "key": "mine", "hits": 0, "created_at": "", "deleted_at": "now"}
-    update = update_of(admin_client, path, sent)
+    update = post_and_get_update(admin_client, path, sent)
     assert update.startswith(f'UPDATE "shorturl_shorturl" SET "target_url" = \'{OTHER}\' WHERE')
     edited = ShortUrl.objects.get()
     assert (edited.target_url, edited.key, edited.hits) == (OTHER, "known", 3)
@@ -126,9 +124,9 @@ def test_title_and_tags_are_edited_and_an_invalid_target_is_refused(
 
 @pytest.mark.parametrize("several", [False, True])
 def test_deleting_asks_first_and_keeps_the_row(
-    admin_client: Client, link: ShortUrl, delete_path: str, several: bool
+    admin_client: Client, link: ShortUrl, path: str, several: bool
 ) -> None:
-    address = LIST if several else delete_path
+    address = LIST if several else f"{LIST}{link.pk}/delete/"
     sent = {"action": "delete_selected", "_selected_action": [link.pk]} if several else {}
     confirmation = text(admin_client.post(address, sent) if several else admin_client.get(address))
     assert "the key is never reused" in confirmation
@@ -139,7 +137,6 @@ def test_deleting_asks_first_and_keeps_the_row(
     assert deleted["deleted_at"]
     assert (deleted["key"], deleted["target_url"], deleted["hits"]) == ("known", TARGET, 3)
     # A deleted link stays as it is.
-    path = delete_path.replace("delete", "change")
     assert "deleted at" in text(admin_client.get(path)).lower()
     assert admin_client.post(path, {"target_url": OTHER}).status_code == 400
     admin_client.post(address, {**sent, "post": "yes"})
@@ -197,7 +194,7 @@ def test_only_a_tokens_name_is_written_so_that_no_concurrent_revocation_is_undon
     token = add_token(admin_client)
     stored = ApiToken.objects.get()
     sent = {"name": "archive", **SCOPES, "digest": "0" * 64, "revoked_at": "2001-01-01"}
-    update = update_of(admin_client, f"{TOKENS}{stored.pk}/change/", sent)
+    update = post_and_get_update(admin_client, f"{TOKENS}{stored.pk}/change/", sent)
     assert update.startswith('UPDATE "shorturl_apitoken" SET "name" = \'archive\' WHERE')
     renamed = ApiToken.objects.get()
     assert (renamed.name, renamed.digest) == ("archive", stored.digest)

@@ -20,7 +20,7 @@ DISPOSITION = b'--x\r\nContent-Disposition: form-data; name="target_url"\r\n\r\n
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 
-def test_creates_and_goes_to_the_page_of_the_short_url(client: Client) -> None:
+def test_the_form_creates_a_link_and_redirects_to_its_page(client: Client) -> None:
     assertNotContains(client.get("/"), "aria-invalid")
     response = client.post("/", {"target_url": f" {TARGET}\n", "key": ""})
     short_url = ShortUrl.objects.get()
@@ -30,7 +30,7 @@ def test_creates_and_goes_to_the_page_of_the_short_url(client: Client) -> None:
     assertRedirects(response, f"/{short_url.key}/stats", status_code=303)
 
 
-def test_a_visitor_follows_links_and_logs_in_to_create_one(
+def test_a_visitor_follows_links_and_must_log_in_to_create_one(
     client: Client, settings: Settings
 ) -> None:
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
@@ -44,6 +44,11 @@ def test_a_visitor_follows_links_and_logs_in_to_create_one(
     assertContains(page, 'href="/account/login/"', status_code=403)
     assert ShortUrl.objects.get().key == "known"
 
+
+def test_a_login_is_refused_with_a_wrong_password_and_lets_a_user_create_links(
+    client: Client, settings: Settings
+) -> None:
+    settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = False
     form = {"username": "somebody", "password": "correct horse battery staple"}
     User.objects.create_user(**form)
     page = client.get("/account/login/", {"next": "/known/stats"})
@@ -70,22 +75,17 @@ def test_a_visitor_who_may_not_see_hits_is_told_the_address(
     assertContains(response, 'href="http://testserver/spring"')
 
 
-def test_a_message_belongs_to_its_field(client: Client) -> None:
+def test_a_target_url_is_required_and_the_key_stays_in_the_form(client: Client) -> None:
     response = client.post("/", {"key": "spring"})
     assertContains(response, "Enter the target URL, for example", status_code=422)
     assertContains(response, "<title>Error: Shorten a URL · shorturl</title>", status_code=422)
     assertContains(response, 'value="spring"', status_code=422)
-    form = response.context["form"]
-    # The cursor is in the field with the error alone.
-    assert "autofocus" in str(form["target_url"])
-    assert "autofocus" not in str(form["key"])
 
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
         ("target_url", "https://a/\r\nSet-Cookie: a=b", "contains a line break at position 11"),
-        ("target_url", "http://testserver/abc", "is an address of this service"),
         ("key", '"><script>', "is not a valid key: use 1 to 64 letters, digits, '-' and '_'"),
     ],
 )
@@ -104,16 +104,13 @@ def test_a_taken_custom_key_is_a_conflict(client: Client) -> None:
     assertContains(response, "The key &#x27;spring&#x27; is taken.", status_code=409)
     assertContains(response, f'value="{TARGET}"', status_code=409)
     assert ShortUrl.objects.get().target_url == OTHER
-    ShortUrl.objects.get().delete()
-    response = client.post("/", {"target_url": TARGET, "key": "spring"})
-    message = "is taken: it was deleted, and a deleted key is never reused. Choose another key"
-    assertContains(response, message, status_code=409)
 
 
 def test_a_full_key_space_is_a_503(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     create_link("full")
     monkeypatch.setattr(keys, "draw", lambda length: "full")
     response = client.post("/", {"target_url": TARGET})
+    # Ten keys of each length from 7 to 10 were tried.
     assertContains(response, "10 of length 10. Choose a custom key", status_code=503)
     assertContains(response, f'value="{TARGET}"', status_code=503)
 

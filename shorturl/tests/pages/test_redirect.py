@@ -88,7 +88,7 @@ def test_a_link_that_is_live_again_by_the_second_query_is_a_503(
     """No hit was counted, so the answer is no redirect, and the link is not gone either."""
     live = create_link("live", hits=1, max_hits=2)
     create_link("once", hits=1, max_hits=1)
-    monkeypatch.setattr(following, "look_up", lambda key: live)
+    monkeypatch.setattr(following, "look_up", lambda key: live)  # the second query
     assert client.get("/once").status_code == 503
 
 

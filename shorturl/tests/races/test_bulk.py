@@ -54,19 +54,15 @@ def test_the_same_keys_in_opposite_orders_do_not_deadlock(interleave: Interleave
 
 
 def test_the_same_keys_do_not_deadlock_after_a_rollback(interleave: Interleave) -> None:
-    """Two statements wait for a key whose insert is rolled back.
-
-    Process 3 inserts a. Processes 1 and 2 insert a, and wait for process 3. Process 3 rolls back,
-    and one of the two goes on. If the other one had inserted b meanwhile, the two would deadlock.
+    """Process 3 inserts a. Processes 1 and 2 insert a, and wait for process 3. Process 3 rolls
+    back, and one of the two goes on. If the other had inserted b meanwhile, they would deadlock.
     """
     interleave(create_a_and_b, create_b_and_a, create_and_roll_back, expected=LinksRefused)
 
 
 def test_all_keys_or_none_are_got_beside_a_create_of_one(interleave: Interleave) -> None:
-    """All or nothing: whoever lacks one key has none.
-
-    Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2 is
-    told that its key is taken. In the other order process 1 is told so, and a stays free.
+    """Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2
+    is told that its key is taken. In the other order process 1 is told so, and a stays free.
     """
     interleave(create_a_and_b, create_b, expected=(LinksRefused, KeyTaken))
 
@@ -106,10 +102,8 @@ def test_an_import_leaves_out_the_key_of_a_concurrent_create(
 
 
 def test_two_imports_set_one_owner(interleave: Interleave, tmp_path: Path) -> None:
-    """The statement that sets an owner sees that the link has got one.
-
-    Both processes read that a has no owner. Process 1 sets its owner and commits. Process 2 changes
-    no row, as the link has an owner now.
+    """Both processes read that a has no owner. Process 1 sets its owner and commits. Process 2
+    changes no row, as the link has an owner now.
     """
     create_link("a")
     interleave(*(import_links(tmp_path, "a", owner=user().username) for _ in range(2)))

@@ -43,10 +43,9 @@ def test_two_creates_get_one_link_of_a_day_that_has_one(interleave: Interleave) 
 
 
 def test_a_failed_create_leaves_the_last_link_to_another(interleave: Interleave) -> None:
-    """What a failed create has spent is rolled back with it, and the other one gets the link.
+    """Process 1 spends the last link, and its key is taken. Process 2 waits for the counter.
 
-    Process 1 spends the last link, and its key is taken. Process 2 waits for the counter. Process 1
-    rolls back, and process 2 creates its link.
+    Process 1 rolls back, and process 2 creates its link.
     """
     create_link("taken")
 
@@ -85,19 +84,17 @@ def send(key: str) -> str:
 
 
 def test_a_request_that_is_sent_twice_is_carried_out_once(interleave: Interleave) -> None:
-    """The work is done once. Link, charge and answer are committed together.
-
-    Process 1 takes the lock of the key, and works. Process 2 is told that the request is in
+    """Process 1 takes the lock of the key, and works. Process 2 is told that the request is in
     progress, or, after the COMMIT of process 1, gets its answer.
     """
     interleave(partial(send, "a"), partial(send, "b"), expected=InFlight)
 
 
 def test_a_killed_process_leaves_the_request_to_another_one(interleave: Interleave) -> None:
-    """Nothing is left of a killed process, and the repeated request does the work.
+    """Process 1 has created the link and is killed before it stores the answer.
 
-    Process 1 has created the link and is killed before it stores the answer. Its link, charge and
-    lock are rolled back. Process 2 is told that the request is in progress, or does the work.
+    Its link, charge and lock are rolled back. Process 2 is told that the request is in progress, or
+    does the work.
     """
 
     def work_and_be_killed() -> dict[str, Any]:

@@ -58,10 +58,8 @@ def read_visits() -> set[int]:
 
 
 def test_a_hit_during_a_roll_up_is_shown_once(interleave: Interleave, link: ShortUrl) -> None:
-    """The roll-up moves the rows that its statement sees, and leaves the others.
-
-    Process 1 begins its roll-up. Process 2 inserts a visit. Process 1 deletes and adds the rows of
-    before, and commits. The visit is still in its row, and the page adds it.
+    """Process 1 begins its roll-up. Process 2 inserts a visit. Process 1 deletes and adds the older
+    rows, and commits. The visit is still in its row, and the page adds it.
     """
     interleave(roll_up, follow, read_visits)
 
@@ -69,9 +67,7 @@ def test_a_hit_during_a_roll_up_is_shown_once(interleave: Interleave, link: Shor
 def test_two_roll_ups_in_batches_count_a_concurrent_hit_once(
     interleave: Interleave, link: ShortUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two roll-ups can take turns, a batch each.
-
-    Process 1 moves a row and commits. Process 2 gets the lock and moves the next row. A hit
+    """Process 1 moves a row and commits. Process 2 gets the lock and moves the next row. A hit
     inserts another row, which either of them moves, or which is left to the next roll-up.
     """
     monkeypatch.setattr(batches, "BATCH", 1)
@@ -86,9 +82,7 @@ def test_two_roll_ups_in_batches_count_a_concurrent_hit_once(
 def test_two_roll_ups_keep_the_limit_of_values_together(
     interleave: Interleave, link: ShortUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second roll-up sees the values that the first has committed.
-
-    Process 1 adds a referrer and `other`. A hit has another referrer. Process 2 does not get the
+    """Process 1 adds a referrer and `other`. A hit has another referrer. Process 2 does not get the
     lock. Without the lock its statement would begin, wait for the rows that process 1 deletes, and
     then add the new referrer as the first of the day, which would have three values.
     """

@@ -28,7 +28,7 @@ CREATING, RESOLVING, SPENDING = (
 )
 NO_CANDIDATES = ("timestamp_key", "permuted_sequence")
 TRY_ONE_KEY = (*NO_CANDIDATES, "naive", "get_or_create")
-NOT_LIVE: tuple[dict[str, Any], ...] = (
+NOT_LIVE: tuple[dict[str, Any], ...] = (  # CLOCK is the time of the database
     {"deleted_at": CLOCK},
     {"expires_at": CLOCK},
     {"hits": 5, "max_hits": 5},
@@ -61,7 +61,7 @@ def taken_key(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> str:
 @every_create
 @pytest.mark.parametrize("is_limited", [False, True])
 def test_the_insert_has_all_values(strategy: Strategy, is_limited: bool) -> None:
-    """So the link never exists without its owner."""
+    """The link never exists without its owner."""
     values: dict[str, Any] = {"owner_id": user().pk, "max_hits": 3} if is_limited else {}
     with CaptureQueriesContext(connection) as sent:
         link = strategy.function(TARGET, keys=["free"], **values)
@@ -83,7 +83,7 @@ def test_a_taken_key_keeps_its_target(strategy: Strategy, taken_key: str, is_del
         assert keys.is_collision(raised.value)
     else:
         link = create()
-        is_stolen = strategy.name == "get_or_create"
+        is_stolen = strategy.name == "get_or_create"  # which is wrong: it returns another's link
         assert (link.key == taken_key, link.target_url == OTHER) == (is_stolen, is_stolen)
     assert ShortUrl.objects.get(key=taken_key).target_url == OTHER
 
@@ -261,6 +261,7 @@ def fail() -> NoReturn:
 @pytest.mark.parametrize("spender", ["one", "other"])
 def test_a_spender_spends_up_to_the_limit_of_a_period(strategy: Strategy, spender: str) -> None:
     """A refusal spends nothing."""
+    # What was spent in an earlier period, and by another spender, does not count.
     QuotaUsage.objects.create(spender="one", period=PERIOD, since=BEFORE, spent=3)
     spend = partial(strategy.function, spender, limit=3, period=PERIOD)
     with pytest.raises(QuotaExceeded):

@@ -28,7 +28,7 @@ GOOGLEBOT = COMPATIBLE.format("Googlebot/2.1; +http://www.google.com/bot.html")
 
 
 @pytest.mark.parametrize(
-    ("user_agent", "families"),
+    ("user_agent", "classification"),  # browser, system, device, is it a bot?
     [
         (WINDOWS, ("Chrome", "Windows", "Computer", False)),
         (IPHONE, ("Safari", "iOS", "Phone", False)),
@@ -53,8 +53,10 @@ GOOGLEBOT = COMPATIBLE.format("Googlebot/2.1; +http://www.google.com/bot.html")
         ("", ("", "", "", True)),
     ],
 )
-def test_a_user_agent_has_families(user_agent: str, families: tuple[str, str, str, bool]) -> None:
-    assert classify_user_agent(user_agent) == families
+def test_a_user_agent_is_classified(
+    user_agent: str, classification: tuple[str, str, str, bool]
+) -> None:
+    assert classify_user_agent(user_agent) == classification
 
 
 LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
@@ -83,7 +85,7 @@ LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
         ("other", "other"),
     ],
 )
-def test_the_host_of_a_referrer_is_kept(header: str, referrer: str) -> None:
+def test_of_a_referrer_only_a_valid_host_is_kept(header: str, referrer: str) -> None:
     assert referrer_host(header) == referrer
     # Without a User-Agent it is a bot.
     assert classify_visit({"HTTP_REFERER": header}, with_country=False) == Visit(referrer)
@@ -127,12 +129,13 @@ def test_a_database_without_countries_is_refused(kind: bytes, problem: str, data
 
 
 def test_an_address_has_a_country(database: Path, settings: Settings) -> None:
-    addresses = {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}
-    assert {address: country_of(address) for address in addresses} == addresses
-    settings.BEHIND_PROXY = True
+    for address, country in {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}.items():
+        assert country_of(address) == country
+    settings.BEHIND_PROXY = True  # the proxy adds the visitor's address at the end
     assert country_of("200.1.1.1", "200.1.1.1, 1.2.3.4") == "DE"
 
 
+# In the format, A and B begin a text of one byte and of two.
 @pytest.mark.parametrize("country", [b"B**", b"BD*", b"AD\0", b"B\xc3\x84"])
 def test_an_invalid_country_is_unknown(country: bytes, database: Path) -> None:
     database.write_bytes(COUNTRIES.replace(b"BDE", country))

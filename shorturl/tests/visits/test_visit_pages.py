@@ -100,7 +100,7 @@ def test_other_methods_and_other_keys_are_refused(
     assert client.get(path).status_code == 404
 
 
-def test_the_target_is_text(client: Client) -> None:
+def test_a_target_with_markup_is_shown_as_text(client: Client) -> None:
     target_url = "https://example.com/\"><script>alert('{{settings.SECRET_KEY}}{%debug%}')</script>"
     create_link(target_url=target_url)
     page = client.get("/known/stats").text
@@ -208,7 +208,7 @@ def test_an_invalid_range_is_refused(
 def test_the_first_and_the_last_day_of_the_calendar_can_be_shown(client: Client) -> None:
     for day, by in product(("0001-01-01", "9999-12-31"), Bucket):
         assert visits(client, day, to=day, by=by)["items"] == []
-        assert visits(client, to=day)["hits"] == 55
+        assert visits(client, to=day)["hits"] == 55  # in all, not only of the range
         assert client.get("/known/stats", {"from": day, "to": day, "by": by}).status_code == 200
 
 
@@ -291,12 +291,15 @@ def test_the_page_adds_up_the_values_beyond_the_top(client: Client) -> None:
         add_recent(*[visit] * (20 - number))
     add_recent(PERSON._replace(country="DE"), GOOGLEBOT)  # which is not among the first browsers
     page = client.get("/known/stats")
+    # Ten are shown: others are 10.example, 11.example and the visit without a referrer.
     assert "9.example 11 6.3% all others 20 11.4%" in text(page)
     assert "Bots Googlebot 1 100.0%" in text(page)
     assertContains(page, "<bdi data-country>DE</bdi>")  # the browser adds the name
 
 
-def test_the_page_links_common_ranges(client: Client, link: ShortUrl) -> None:
+def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(
+    client: Client, link: ShortUrl
+) -> None:
     context = client.get("/known/stats").context
     presets, shown = context["presets"], context["shown"]
     for preset, days in zip(presets, (2, 30, 90), strict=False):
@@ -325,7 +328,7 @@ def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, lab
     assert "|".join(tick.label for tick in chart.ticks[:3]) == labels
     positions = [tick.position for tick in chart.ticks if not tick.minor]
     assert all(later - sooner > 12 for sooner, later in pairwise(positions))
-    assert chart.top == 2
+    assert chart.top == 2  # a person and a bot
 
 
 def test_the_chart_has_round_numbers_at_its_side() -> None:

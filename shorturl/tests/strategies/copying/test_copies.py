@@ -42,7 +42,7 @@ NO_LIMITS = {
 }
 
 
-Copy = Callable[[str, str], ModuleType]
+Copy = Callable[[str, str], ModuleType]  # from the operation and name of a strategy
 
 
 @dataclass(frozen=True)
@@ -157,10 +157,9 @@ def total(project: Project) -> int:
 
 @pytest.mark.parametrize("in_a_transaction", [False, True])
 @pytest.mark.parametrize("name", strategies_with("creating", "right"))
-def test_a_create(
+def test_two_creates_of_the_same_key_each_get_a_link(
     interleave: Interleave, name: str, in_a_transaction: bool, project: Project, copied: Copy
 ) -> None:
-    """Two processes try the same key first, and each gets a link."""
     if name == "permuted_sequence" and project.model is Bookmark:
         pytest.xfail("see its docstring: the primary key must come from a sequence")
     create = copied("creating", name).create
@@ -183,8 +182,9 @@ def test_a_create(
 
 
 @pytest.mark.parametrize("name", strategies_with("resolving", "right(, unless a link .*)?"))
-def test_a_resolve(interleave: Interleave, name: str, project: Project, copied: Copy) -> None:
-    """Two processes follow a link: both hits count, and a deleted link with this key has none."""
+def test_two_hits_of_a_link_count_and_none_of_a_deleted_one(
+    interleave: Interleave, name: str, project: Project, copied: Copy
+) -> None:
     copy = copied("resolving", name)
     link = {project.key: "a", project.target_url: "https://0.example/"}
     project.model.objects.create(**link)
