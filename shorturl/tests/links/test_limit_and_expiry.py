@@ -134,11 +134,12 @@ def test_a_form_keeps_concurrent_changes_of_other_fields(
     path = f"/admin/shorturl/shorturl/{link.pk}/change/" if in_the_admin else "/links/known"
     form = form_values(client.get(path))
     changed = {"target_url": OTHER, "max_hits": 9, "expires_at": "2098-01-01T00:00:00Z"}
-    assert change(api, "known", changed).status_code == 200
+    assert change(api, "known", changed | {"title": "New", "tags": ["new"]}).status_code == 200
     assert client.post(path, form).status_code in (302, 303)
     # The form keeps the initial values also when it comes back with an error.
     form = form_values(client.post(path, form | {"max_hits": "0"})) | {"max_hits": ""}
     assert client.post(path, form).status_code in (302, 303)
     link.refresh_from_db()
     assert (link.target_url, link.max_hits, link.owner) == (OTHER, None, owner)
+    assert (link.title, link.tags) == ("New", ["new"])
     assert link.expires_at == datetime(2098, 1, 1, tzinfo=UTC)

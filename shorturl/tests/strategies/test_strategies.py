@@ -25,13 +25,9 @@ SQL = re.compile(r"    SQL.*:\n((?:        .+\n)+)")
 
 
 def test_every_file_is_listed() -> None:
-    files = {path.relative_to(PACKAGE / "strategies") for path in PACKAGE.glob("strategies/*/*.py")}
-    listed = {
-        Path(operation, f"{name}.py") for operation in STRATEGIES for name in STRATEGIES[operation]
-    }
-    assert listed == {
-        path for path in files if path.parent.name != "exhibits" and path.stem != "__init__"
-    }
+    listed = {Path(strategy.function.__code__.co_filename) for strategy in ALL}
+    files = set(PACKAGE.glob("strategies/*/[!_]*.py"))
+    assert listed == files - set(PACKAGE.glob("strategies/exhibits/*.py"))
 
 
 def test_the_strategies_are_in_the_order_of_the_article_that_the_docs_name() -> None:
