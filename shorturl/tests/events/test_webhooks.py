@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 from typing import Any
 
 import pytest
@@ -109,6 +109,7 @@ class Receiver(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, bytes]] = []
+        self.noted = Event()  # set by each request; a test of another package waits for it
         self.statuses: dict[str, int] = {}
         super().__init__(("127.0.0.1", 0), ReceiverHandler)
 
@@ -127,6 +128,7 @@ class ReceiverHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(({**self.headers, "path": self.path}, body))
+        self.server.noted.set()
         self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
         self.send_header("Location", "/elsewhere")
         self.end_headers()
