@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -66,11 +66,16 @@ def fields(response: Any) -> dict[str, str]:
     return {error["field"]: error["code"] for error in response.json()["errors"]}
 
 
-def run(command: str, *arguments: str) -> tuple[str, str]:
+class Written(NamedTuple):
+    output: str
+    errors: str
+
+
+def run(command: str, *arguments: str) -> Written:
     """Return what a command of manage.py writes to standard output and to standard error."""
     out, err = StringIO(), StringIO()
     call_command(command, *arguments, stdout=out, stderr=err, no_color=True)
-    return out.getvalue(), err.getvalue()
+    return Written(out.getvalue(), err.getvalue())
 
 
 def text(response: Any) -> str:

@@ -145,7 +145,9 @@ def test_ten_links_fit_on_one_screen(page: Page, log_in: LogIn) -> None:
     expect(page.get_by_role("listitem").nth(9)).to_be_in_viewport(ratio=1)
 
 
-def test_without_javascript(new_page: NewPage, live_server: LiveServer, target_url: str) -> None:
+def test_create_and_follow_without_javascript(
+    new_page: NewPage, live_server: LiveServer, target_url: str
+) -> None:
     page = new_page(java_script_enabled=False)
     shorten(page, target_url, "spring")
     expect(page.get_by_label("Short URL")).to_have_value(f"{live_server.url}/spring")

@@ -187,7 +187,7 @@ def test_the_pauses_double_up_to_an_hour() -> None:
         event.attempts = attempts
         before = timezone.now()
         postpone(event)
-        due = LinkEvent.objects.values_list("not_before", flat=True)[0]
+        due = LinkEvent.objects.get().not_before
         assert due
         assert before <= due - timedelta(seconds=seconds) <= timezone.now()
     assert LinkEvent.objects.get().attempts == 6  # each postponement counts one in the database
@@ -267,9 +267,9 @@ def test_a_deliverer_claims_an_event_for_longer_than_a_request_takes() -> None:
 
 
 def test_the_command_adds_lists_and_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("webhook", "add", URL)[0] == f"{Subscription.objects.get().secret}\n"
+    assert run("webhook", "add", URL).output == f"{Subscription.objects.get().secret}\n"
     create_link("a")
-    assert run("webhook", "list")[0] == f"{URL}  1 event waiting\n"
+    assert run("webhook", "list").output == f"{URL}  1 event waiting\n"
     for url, says in [(URL, "is a receiver already"), ("ftp://a.example", "like https://")]:
         with pytest.raises(CommandError, match=says):
             run("webhook", "add", url)

@@ -28,7 +28,7 @@ def test_the_command_bans_lifts_and_lists() -> None:
     assert ban("Banned.Example.", "bücher.example") == ("", message)
     ban("banned.example")  # once more changes nothing
     assert ban("--lift", "bücher.example") == ("", "Lifted: xn--bcher-kva.example.\n")
-    (line,) = ban("--list")[0].splitlines()
+    (line,) = ban("--list").output.splitlines()
     assert line.startswith("banned.example  banned 20")
 
 

@@ -43,9 +43,7 @@ def test_a_link_belongs_to_the_user_who_made_it(client: Client, settings: Settin
     assert ShortUrl.objects.filter(owner=None).count() == 3
 
 
-def record_answer(
-    client: Client, method: str, path: str, key: str, **more: Any
-) -> tuple[object, ...]:
+def ask(client: Client, method: str, path: str, key: str, **more: Any) -> tuple[object, ...]:
     """Return status, Location, body and statements, without key, time and name of a savepoint."""
     with CaptureQueriesContext(connection) as sent:
         response = client.generic(method, path.format(key), **more)
@@ -66,8 +64,8 @@ def test_a_foreign_link_and_a_missing_one_get_the_same_answer_by_the_same_statem
     change = {"data": f'{{"target_url": "{OTHER}"}}', "content_type": "application/json"}
     for method in ("GET", "PATCH", "DELETE") if path.startswith("/api/") else ("GET", "POST"):
         body = change if method == "PATCH" else {}
-        theirs = record_answer(stranger, method, path, "theirs", **body)
-        assert theirs == record_answer(stranger, method, path, "absent", **body)
+        theirs = ask(stranger, method, path, "theirs", **body)
+        assert theirs == ask(stranger, method, path, "absent", **body)
         assert theirs[0] in (302, 401, 403, 404, 405)
     assert ShortUrl.objects.get().target_url == TARGET
     assert stranger.get("/theirs").status_code == 302

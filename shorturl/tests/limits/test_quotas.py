@@ -1,7 +1,4 @@
-"""Links a day: who spends them, and what a 429 says.
-
-Unless a test says otherwise, a token or an account has three links a day, and a network two.
-"""
+"""Links a day (here three for a token or an account, two for a network), and what a 429 says."""
 
 import re
 from collections.abc import Callable

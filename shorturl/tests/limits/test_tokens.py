@@ -16,7 +16,7 @@ token = partial(run, "token")
 
 
 def create(name: str = "backup") -> str:
-    return token("create", name)[0].strip()
+    return token("create", name).output.strip()
 
 
 def test_create_prints_the_token_alone_and_stores_its_hash() -> None:

@@ -74,7 +74,7 @@ def test_no_hit_is_counted_once_the_ban_has_returned(interleave: Interleave) -> 
     interleave(ban_and_read_hits, follow, expected=Gone)
 
 
-def test_the_owner_changes_the_target_to_another_one_beside_a_ban(interleave: Interleave) -> None:
+def test_a_link_that_no_longer_leads_to_the_domain_does_not_expire(interleave: Interleave) -> None:
     """Process 1 reads the old target. Process 2 changes it. Process 1 leaves the link alone."""
     create()
     interleave(ban, change(target_url=TARGET))

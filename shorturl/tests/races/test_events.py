@@ -84,13 +84,12 @@ def test_a_delivery_beside_the_removal_of_its_receiver(
 
 
 @pytest.mark.parametrize("beside", [delivering.write_expired_events, put_off])
-def test_an_expiry_is_told_once(
+def test_an_expiry_has_one_event_or_is_put_off(
     interleave: Interleave, receiver: Subscription, beside: Callable[[], object]
 ) -> None:
     """Process 1 writes the events of expired links. Process 2 does so too, or puts it off.
 
-    The statement checks the expiry on the row's newest version, so nobody is told of an end that
-    was put off before.
+    The statement checks the expiry on the row's newest version, which may be put off.
     """
     operations.create(TARGET, key="a", expires_at=EXPIRED)
     interleave(delivering.write_expired_events, beside)

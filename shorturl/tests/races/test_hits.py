@@ -76,12 +76,10 @@ def delete() -> int:
 
 @pytest.mark.parametrize("follow", [follow_as_a_view_does, follow_a_and_b])
 @pytest.mark.parametrize("change", [edit, expire, delete])
-def test_hits_beside_a_change_of_their_link(
+def test_no_hit_is_counted_after_the_end_of_its_link(
     interleave: Interleave, follow: Callable[[], object], change: Callable[[], object]
 ) -> None:
-    """No hit is counted after the end of the link, whose owner reads the hits for the bill.
-
-    Process 2 locks a, and changes its target, or ends it. The statement of process 1 for several
+    """Process 2 locks a, and changes its target, or ends it. The statement of process 1 for several
     keys skips a while it is locked. The next one waits for the COMMIT, and looks at the row's
     newest version.
     """

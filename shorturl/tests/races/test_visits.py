@@ -91,10 +91,10 @@ def test_two_roll_ups_keep_the_limit_of_values_together(
     interleave(roll_up_without_months, roll_up_without_months, hit)
 
 
-def test_old_days_become_a_month_beside_a_reader(interleave: Interleave, link: ShortUrl) -> None:
-    """The page shows a visit once while it moves from its day to its month.
-
-    Process 1 deletes the rows of the day and adds them to the month. Process 2 reads before the
+def test_a_visit_is_shown_once_while_its_day_becomes_a_month(
+    interleave: Interleave, link: ShortUrl
+) -> None:
+    """Process 1 deletes the rows of the day and adds them to the month. Process 2 reads before the
     COMMIT, and sees the day. Process 3 finds the lock taken.
     """
     old = daily_since(TODAY) - timedelta(days=1)
@@ -105,8 +105,8 @@ def test_old_days_become_a_month_beside_a_reader(interleave: Interleave, link: S
     interleave(roll_up, read_visits, roll_up)
 
 
-def test_a_link_is_erased_beside_a_roll_up(interleave: Interleave, link: ShortUrl) -> None:
-    """No visit is left behind, or the next link of that key would have it."""
+def test_an_erased_link_leaves_no_visits(interleave: Interleave, link: ShortUrl) -> None:
+    """Otherwise the next link of that key would have them."""
     link.delete()
     interleave(lambda: ShortUrl.objects.all().erase(), roll_up_without_months)
 

@@ -29,7 +29,7 @@ def test_the_demo_makes_links_with_as_many_visits_as_hits_once(client: Client) -
     mine = create_link("demo-card")
     owner = User.objects.create_superuser("boss")
     links = ShortUrl.objects.filter(owner=owner).values_list("key", "hits")
-    assert run("demo")[0] == "There are 4 demo links: see /demo-winter/stats.\n"
+    assert run("demo").output == "There are 4 demo links: see /demo-winter/stats.\n"
     hits = dict(links)
     assert hits["demo-draft"] == hits["demo-poster"] == 0
     assert hits["demo-winter"] > hits["demo-terms"] > 365
@@ -38,7 +38,7 @@ def test_the_demo_makes_links_with_as_many_visits_as_hits_once(client: Client) -
     assert statistics.people + statistics.bots == statistics.hits == hits["demo-terms"]
     run("demo")
     assert dict(links.all()) == hits
-    assert run("demo", "--remove")[0] == "4 demo links removed.\n"
+    assert run("demo", "--remove").output == "4 demo links removed.\n"
     assert ShortUrl.objects.get() == mine
     assert not DailyVisits.objects.exists()
 
@@ -46,7 +46,7 @@ def test_the_demo_makes_links_with_as_many_visits_as_hits_once(client: Client) -
 @pytest.mark.django_db(transaction=True)
 def test_a_concurrent_visit_is_removed_with_its_link(interleave: Interleave) -> None:
     """Otherwise the next demo link of the same key would show it or could not be created."""
-    link = demo.DEMO["links"][0]
+    link, *_ = demo.DEMO["links"]
 
     def follow() -> None:
         with suppress(ShortUrl.DoesNotExist):

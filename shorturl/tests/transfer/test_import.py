@@ -210,4 +210,5 @@ def test_an_import_again_sets_the_owner_of_links_that_have_none(tmp_path: Path) 
     assert transfer("import_links", path, "--owner", ann.username) == (0, summary, "")
     owners = dict(ShortUrl.objects.values_list("key", "owner_id"))
     assert owners == {"a": ben.pk, "b": ann.pk, "c": ann.pk}
-    assert "There is no user 'nobody'" in transfer("import_links", path, "--owner", "nobody")[2]
+    _, _, errors = transfer("import_links", path, "--owner", "nobody")
+    assert "There is no user 'nobody'" in errors
