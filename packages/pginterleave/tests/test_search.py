@@ -7,8 +7,10 @@ from math import comb
 
 import pytest
 
+from pginterleave.choices import ENDED, Position
 from pginterleave.searching.runs import rate_simplicity
 from pginterleave.searching.search import Search
+from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, are_dependent
 from pginterleave.sql.rows_touched import EVERYWHERE
 
@@ -37,10 +39,12 @@ def run(
             if not ready:
                 break
             positions = tuple(
-                ("step", str(done)) if number in ready else () for number, done in enumerate(at, 1)
+                Position("step", str(done)) if number in ready else ENDED
+                for number, done in enumerate(at, start=1)
             )
             order += str(search.choose(ready, positions, False))
-        if search.count(violates=violates(order), affected_others=False):
+        ending = Ending.VIOLATED if violates(order) else Ending.HOLDS
+        if search.finish_schedule(ending, affected_others=False):
             orders.append(order)
         if not search.advance():
             break
@@ -88,13 +92,13 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
     for reduces in (False, True):
         search = Search(3, reduces=reduces)
         orders = run(search, programs, wrong.__contains__)
-        assert search.counted() == (len(every), len(wrong), 0)
+        assert search.count_schedules() == (len(every), len(wrong), 0)
         assert len(orders) == len({*orders})
         if not reduces:
             assert sorted(orders) == every
             assert [preemptions(order) for order in orders] == sorted(map(preemptions, orders))
-        assert search.shortest_violation() == min(wrong, key=rate_simplicity)
-        assert search.share() == pytest.approx(1)
+        assert search.find_shortest_violation() == min(wrong, key=rate_simplicity)
+        assert search.estimate_share_done() == pytest.approx(1)
 
 
 def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions() -> None:
@@ -104,8 +108,8 @@ def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions
     search = Search(2)
     orders = run(search, programs, lambda order: order.startswith("1111112222222211"), 1_000)
     assert len(orders) == 1_000
-    assert search.counted() == (1_000, 1, 0)
-    assert search.covered() == "Every schedule with at most 3 preemptions was counted"
+    assert search.count_schedules() == (1_000, 1, 0)
+    assert search.describe_covered() == "Every schedule with at most 3 preemptions was counted"
     everyone = [each for each in all_orders([[GLOBAL] * 4] * 2) if preemptions(each) <= 3]
     search = Search(2)
     assert {*everyone} == {*run(search, [[GLOBAL] * 4] * 2, lambda _: False, len(everyone))}

@@ -7,9 +7,18 @@ digit, and such a victim as a letter: in `2a` process 2 takes the step, and proc
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
-Position = tuple[Any, ...]  # kind and SQL of the next step, and its blockers; () at the end
+
+class Position(NamedTuple):
+    """Where a process is: before its next step, which may wait for other processes."""
+
+    kind: str
+    sql: str
+    blockers: tuple[int, ...] = ()
+
+
+ENDED = Position("ended", "")
 Positions = tuple[Position, ...]  # of each process
 Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
 LETTERS = ("", *"abcdefghi")  # of the victims, by their numbers
@@ -38,7 +47,7 @@ def parse_order(order: str) -> list[int]:
     return [with_victim(int(digit), LETTERS.index(letter)) for digit, letter in choices]
 
 
-def waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
+def find_waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
     """Return, by the step at which a victim waits, the step that closes its deadlock; from 0."""
     waits = {}
     for closing, choice in enumerate(choices):

@@ -107,12 +107,12 @@ def explore(
                 break
             if not serial.learn_again(scheduler.run_in_turn):
                 break
-        counterexample = run.counterexample()
-        other = run.of_other_kind(counterexample)
+        counterexample = run.find_counterexample()
+        other = run.find_other_kind(counterexample)
         if counterexample and truncated == AT_FIRST:
-            counterexample = shrink(counterexample, run.run_near)
-        serial_failure = run.serial_failure()
-    schedules, violating, raising = search.counted()
+            counterexample = shrink(counterexample, run.run_similar)
+        serial_failure = run.find_serial_failure()
+    counts = search.count_schedules()
     by_limit = truncated not in ("", AT_FIRST)
     result = Exploration(
         orders=tuple(run.orders),
@@ -120,11 +120,11 @@ def explore(
         counterexample=counterexample,
         other=other,
         serial_failure=serial_failure,
-        schedules=schedules,
-        violating=violating,
-        raising=raising,
+        schedules=counts.schedules,
+        violating=counts.violating,
+        raising=counts.raising,
         truncated=truncated,
-        covered=search.covered() if by_limit else "",
+        covered=search.describe_covered() if by_limit else "",
         left=run.estimate_left() if by_limit else 0,
         seconds=time.monotonic() - began,
         limits=(

@@ -34,7 +34,7 @@ class Attempt:
 
     fair: bool = True  # whether overtaking a process that waited for longer discards the attempt
     known: int = 0  # how many steps of the schedule have been run before
-    waits: dict[int, int] = field(default_factory=dict)  # of victims: see waits_of_victims()
+    waits: dict[int, int] = field(default_factory=dict)  # of victims: see find_waits_of_victims()
     taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
     effects: list[Effect] = field(default_factory=list)  # the expected effect of each step
     choices: list[int] = field(default_factory=list)  # the choice that led to each step

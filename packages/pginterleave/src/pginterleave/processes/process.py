@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from types import SimpleNamespace
 from typing import Any
 
-from pginterleave.choices import Position
+from pginterleave.choices import ENDED, Position
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import process_names, user_frame
 from pginterleave.processes import queries, race_coverage
@@ -88,10 +88,10 @@ class Process:
     def position(self) -> Position:
         """Return where the process is, in a form that does not change from run to run."""
         if self.state == DONE:
-            return ()
-        # A process may wait before its first step, in what it sends past Django.
-        at = (self.step.kind, self.step.sql) if self.step else ("", "")
-        return (*at, *self.blockers)
+            return ENDED
+        if self.step is None:  # it waits before its first step, in what it sends past Django
+            return Position("", "", self.blockers)
+        return Position(self.step.kind, self.step.sql, self.blockers)
 
     def describe(self) -> str:
         name = f"Process {self.number}"

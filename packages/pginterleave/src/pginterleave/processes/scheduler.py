@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pginterleave import formatting
 from pginterleave.choices import (
     Positions,
+    find_waits_of_victims,
     parse_order,
     process_of,
     victim_of,
-    waits_of_victims,
     write_order,
 )
 from pginterleave.explorer_errors import (
@@ -128,7 +128,7 @@ class Scheduler:
         """
         self.add_victims = add_victims
         for number in range(MAX_ATTEMPTS):
-            attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known, waits_of_victims(planned))
+            attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known, find_waits_of_victims(planned))
             self.attempt = self.monitor.attempt = attempt
             before()
             schedule = self._try(choose, in_turn)

@@ -12,7 +12,7 @@ from pginterleave.searching import state_graph
 from pginterleave.searching.state_graph import State, Trace
 from pginterleave.sql.dependent_steps import waits_for
 
-MAX_CHOICE = 9  # a larger choice names the victim of a deadlock
+MAX_PLAIN_CHOICE = 9  # a larger choice names the victim of a deadlock
 
 
 class KnownStates:
@@ -23,86 +23,93 @@ class KnownStates:
 
     def __init__(self, *, reduces: bool) -> None:
         self.reduces = reduces
-        self.deriving: set[tuple[State, int]] = set()  # steps for which this was tried
-        self.overlaid: dict[tuple[State, tuple[int, ...]], State] = {}  # with statements that wait
+        self.tried: set[tuple[State, int]] = set()  # steps whose state was to be derived
+        self.with_waits: dict[tuple[State, tuple[int, ...]], State] = {}  # by the waiting processes
         self.states: dict[Trace, State] = {}  # the states that several orders may lead to
-        self.pending: list[tuple[int, Order, State]] = []  # by preemptions: steps not yet taken
-        self.done = 0.0  # the share of the search that is done
+        # A heap of steps not yet taken: the preemptions, the order with the step, the state before.
+        self.pending: list[tuple[int, Order, State]] = []
+        self.share_done = 0.0  # of the whole search
 
-    def find(self, state: State, number: int) -> State | None:
+    def find_after(self, state: State, choice: int) -> State | None:
         """Return the state that a step leads to, if that is known from equivalent orders.
 
         Raises Needed if another step has to run first.
         """
-        if not self.reduces or number > MAX_CHOICE:
-            return None if state.waiting else self.find_equal(state, number)
-        if state.waiting or waits_for(state.claims, number):
-            parts = state_graph.derive_wait(state, number, self._follow)
-            return parts and self._with_waits(*parts)
-        return self.find_equal(state, number) or self._derive(state, number)
+        if not self.reduces or choice > MAX_PLAIN_CHOICE:
+            return None if state.waiting else self.find_equivalent(state, choice)
+        if state.waiting or waits_for(state.claims, choice):
+            derived = state_graph.derive_wait(state, choice, self._follow)
+            return self._add_waits(derived.base, derived.waiting) if derived else None
+        return self.find_equivalent(state, choice) or self._derive(state, choice)
 
-    def _with_waits(self, base: State, waiting: tuple[int, ...]) -> State:
-        """Return the state after statements that wait, in this order."""
+    def _add_waits(self, base: State, waiting: tuple[int, ...]) -> State:
+        """Return the state after `base` in which these processes have sent statements that wait."""
         if not waiting:
             return base
-        if (base, waiting) not in self.overlaid:
-            before = self._with_waits(base, waiting[:-1])
-            number = waiting[-1]
-            self.overlaid[base, waiting] = state_graph.add_wait(before, number)
-            self.link(before, number, self.overlaid[base, waiting])
-        return self.overlaid[base, waiting]
+        if (base, waiting) not in self.with_waits:
+            before = self._add_waits(base, waiting[:-1])
+            process = waiting[-1]
+            self.with_waits[base, waiting] = state_graph.add_wait(before, process)
+            self.link(before, process, self.with_waits[base, waiting])
+        return self.with_waits[base, waiting]
 
-    def _follow(self, state: State, number: int) -> State | None:
+    def _follow(self, state: State, choice: int) -> State | None:
         """Return the state that a step leads to, if it was taken or can be derived."""
-        after = state.steps.get(number)
+        after = state.steps.get(choice)
         if isinstance(after, State):
             return after
-        if waits_for(state.claims, number):
+        if waits_for(state.claims, choice):
             return None
-        known = self.find_equal(state, number) or self._derive(state, number)
+        known = self.find_equivalent(state, choice) or self._derive(state, choice)
         if known:
-            self.link(state, number, known)
+            self.link(state, choice, known)
         return known
 
-    def _derive(self, state: State, number: int) -> State | None:
-        if (state, number) in self.deriving:
+    def _derive(self, state: State, choice: int) -> State | None:
+        """Return the state that a step leads to, if it can be derived and this was not tried."""
+        if (state, choice) in self.tried:
             return None
-        self.deriving.add((state, number))
-        derived = state_graph.derive_after_independent(state, number, self._follow)
+        self.tried.add((state, choice))
+        derived = state_graph.derive_after_independent(state, choice, self._follow)
         if derived:
             derived.share = state.share / len(state.steps)
             self.states[derived.trace] = derived
         return derived
 
-    def find_equal(self, state: State, number: int) -> State | None:
+    def find_equivalent(self, state: State, choice: int) -> State | None:
         """Return the state that a step leads to, if an equivalent order has led there."""
-        return self.states.get(state.trace_after(number)) if self.reduces else None
+        return self.states.get(state.trace_after(choice)) if self.reduces else None
 
-    def link(self, before: State, number: int, after: State) -> None:
-        if after.fewest:
-            self.done += before.share / len(before.steps)
-        before.steps[number] = after
+    def link(self, before: State, choice: int, after: State) -> None:
+        """Note that a step leads from one state to another."""
+        if after.fewest:  # it was reached before, so no schedule is left to run behind this step
+            self.share_done += before.share / len(before.steps)
+        before.steps[choice] = after
         for last, preemptions in before.fewest.items():
-            self.spread(after, number, preemptions + before.preempts(last, number))
+            fewest = preemptions + before.is_preemption(last, choice)
+            self.spread_preemptions(after, choice, fewest)
 
-    def spread(self, state: State, last: int, preemptions: int) -> None:
-        """Note the fewest preemptions that lead to a state, and to the states that follow it."""
+    def spread_preemptions(self, state: State, last: int, preemptions: int) -> None:
+        """Note the fewest preemptions that lead to a state, and to the states that follow it.
+
+        `last` is the choice of the step that leads to the state.
+        """
         reached = [(state, last, preemptions)]
         while reached:
             state, last, preemptions = reached.pop()
             if state.fewest.get(last, math.inf) <= preemptions:
                 continue
             state.fewest[last] = preemptions
-            for number, after in state.steps.items():
-                fewest = preemptions + state.preempts(last, number)
+            for choice, after in state.steps.items():
+                fewest = preemptions + state.is_preemption(last, choice)
                 if isinstance(after, State):
-                    reached.append((after, number, fewest))
+                    reached.append((after, choice, fewest))
                 else:
-                    self.offer(state, number, fewest)
+                    self.offer_step(state, choice, fewest)
 
-    def offer(self, state: State, number: int, preemptions: int) -> None:
+    def offer_step(self, state: State, choice: int, preemptions: int) -> None:
         """Note that a schedule with so many preemptions could take a step not yet taken."""
-        known = state.steps[number]
+        known = state.steps[choice]
         if known is None or (isinstance(known, int) and preemptions < known):
-            state.steps[number] = preemptions
-            heapq.heappush(self.pending, (preemptions, (*state.order, number), state))
+            state.steps[choice] = preemptions
+            heapq.heappush(self.pending, (preemptions, (*state.order, choice), state))

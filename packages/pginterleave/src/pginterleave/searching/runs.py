@@ -33,15 +33,16 @@ class Run:
         Without `count_all` the search ends at the first schedule in which the invariant does not
         hold, and MAX_RUNS_AFTER_ERROR schedules after the first one in which a process raises.
         """
-        end = math.inf  # how many schedules are to run, once one has raised
+        max_runs = math.inf  # how many schedules are to run, once one is wrong
         while True:
             schedule = self._run_next()
             seconds = time.monotonic() - self.began
             if not self.search.advance():
                 return ""
             if schedule and schedule.violation and not count_all:
-                end = min(end, len(self.orders) + MAX_RUNS_AFTER_ERROR if schedule.raises else 0)
-            if len(self.orders) >= end:
+                more = MAX_RUNS_AFTER_ERROR if schedule.raises else 0
+                max_runs = min(max_runs, len(self.orders) + more)
+            if len(self.orders) >= max_runs:
                 return AT_FIRST
             if len(self.orders) >= max_schedules:
                 return f"max_schedules={max_schedules} reached"
@@ -60,32 +61,36 @@ class Run:
                 add_victims=search.add_victims,
             )
         except NoOtherVictim:
-            search.drop()
+            search.drop_last_of_prefix()
             return None
-        ending = Ending(bool(schedule.violation) + schedule.raises)
-        if search.count(violates=ending, affected_others=self.scheduler.affected_others):
+        ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
+        ending = Ending.RAISED if schedule.raises else ending
+        if search.finish_schedule(ending, affected_others=self.scheduler.affected_others):
             self._keep(schedule)
         return schedule
 
     def estimate_left(self) -> int:
         """Estimate how many schedules are left to run; 0 if that is not known."""
-        share = self.search.share()
+        share = self.search.estimate_share_done()
         return round(len(self.orders) / share - len(self.orders)) if share else 0
 
-    def of_other_kind(self, than: Schedule | None) -> Schedule | None:
-        """Return the simplest violating schedule of the other kind than `than`, or None.
+    def find_other_kind(self, counterexample: Schedule | None) -> Schedule | None:
+        """Return the simplest violating schedule of the other kind than the counterexample.
 
         One kind is that a process raises, the other that the invariant does not hold.
         """
-        others = (other for other in self.violations if than and other.raises != than.raises)
+        if counterexample is None:
+            return None
+        raises = counterexample.raises
+        others = [schedule for schedule in self.violations if schedule.raises != raises]
         return min(others, key=lambda schedule: rate_simplicity(schedule.order), default=None)
 
-    def counterexample(self) -> Schedule | None:
+    def find_counterexample(self) -> Schedule | None:
         """Return the simplest violating schedule; run it if only equivalent schedules have run.
 
         Raises NotDeterministic if it does not violate the invariant and an equivalent one does.
         """
-        order = self.search.shortest_violation()
+        order = self.search.find_shortest_violation()
         if order is None:
             return None
         if order not in self.orders:
@@ -98,27 +103,33 @@ class Run:
             "explore with reduce=False if the processes share something in Python."
         )
 
-    def serial_failure(self) -> Schedule | None:
+    def find_serial_failure(self) -> Schedule | None:
         """Return a schedule that fails though the processes run wholly one after the other.
 
         In the schedules of a search, all processes have run their Python up to the first step
         before the first step is taken.
         """
-        for schedule in filter(lambda violation: violation.serial, self.violations):
+        for schedule in self.violations:
+            if not schedule.serial:
+                continue
             numbers = [step.process for step in schedule.timeline]
-            numbers += [process.number for process in self.scheduler.processes]
-            again = self.scheduler.run_in_turn([*dict.fromkeys(numbers)])
+            numbers += [process.number for process in self.scheduler.processes]  # without a step
+            again = self.scheduler.run_in_turn(list(dict.fromkeys(numbers)))
             if again.violation:
                 return again
         return None
 
-    def run_near(self, order: str) -> Schedule:
-        """Run the schedule nearest to an order of processes, as the order may be impossible."""
+    def run_similar(self, order: str) -> Schedule:
+        """Run the schedule most similar to an order of processes, as that may be impossible.
+
+        Each step is of the order's next process, or else of the last one, or of the first ready.
+        """
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
-            order_taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
-            wanted = [*map(int, order[len(order_taken) : len(order_taken) + 1]), *order_taken[-1:]]
-            return next((process for process in wanted if process in ready), min(ready))
+            taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
+            if len(taken) < len(order) and int(order[len(taken)]) in ready:
+                return int(order[len(taken)])
+            return taken[-1] if taken and taken[-1] in ready else min(ready)
 
         return self.scheduler.run(choose)
 
@@ -142,7 +153,7 @@ def rate_simplicity(order: str) -> tuple[int, int, str]:
 def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
     """Return the simplest schedule of the same kind that is found by exchanging some steps.
 
-    `run` runs the schedule nearest to an order of processes, as not every order is possible.
+    `run` runs the schedule most similar to an order of processes: see `Run.run_similar`.
     """
     tried: set[str] = set()
     simpler: Schedule | None = schedule
@@ -151,11 +162,11 @@ def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
         simpler = None
         order = "".join(str(step.process) for step in schedule.timeline)  # without victims
         tried.add(order)
-        for near in [*_interrupted_once(order), *_simpler_orders(order)]:
-            if near in tried or len(tried) > MAX_RUNS_TO_SHRINK:
+        for similar in [*_interrupt_once(order), *_join_runs(order)]:
+            if similar in tried or len(tried) > MAX_RUNS_TO_SHRINK:
                 continue
-            tried.add(near)
-            other = run(near)
+            tried.add(similar)
+            other = run(similar)
             same_kind = other.violation and other.raises == schedule.raises
             if same_kind and rate_simplicity(other.order) < rate_simplicity(schedule.order):
                 simpler = other
@@ -163,25 +174,26 @@ def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
     return schedule
 
 
-def _interrupted_once(order: str) -> Iterator[str]:
+def _interrupt_once(order: str) -> Iterator[str]:
     """Yield the orders in which one process is interrupted once, and no other process is."""
     processes = sorted(set(order))
     if count_switches(order) <= len(processes):
         return
     for first in processes:
         others = "".join(sorted(order.replace(first, "")))
-        for taken in range(1, order.count(first)):
-            yield first * taken + others + first * (order.count(first) - taken)
+        for before in range(1, order.count(first)):
+            yield first * before + others + first * (order.count(first) - before)
 
 
-def _simpler_orders(order: str) -> Iterator[str]:
-    """Yield the orders in which two runs of steps of one process are joined."""
+def _join_runs(order: str) -> Iterator[str]:
+    """Yield the orders in which a run of steps of a process is joined with the process's next."""
     runs = ["".join(steps) for _, steps in itertools.groupby(order)]
     for first, run in enumerate(runs):
-        later = [at for at in range(first + 1, len(runs)) if runs[at][0] == run[0]]
+        later = [index for index in range(first + 1, len(runs)) if runs[index][0] == run[0]]
         if later:
-            joined = run + runs[later[0]]
-            between = runs[first + 1 : later[0]]
-            rest = runs[later[0] + 1 :]
+            second = later[0]
+            joined = run + runs[second]
+            between = runs[first + 1 : second]
+            rest = runs[second + 1 :]
             yield "".join([*runs[:first], joined, *between, *rest])
             yield "".join([*runs[:first], *between, joined, *rest])

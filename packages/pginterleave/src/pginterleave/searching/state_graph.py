@@ -15,23 +15,36 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from pginterleave.choices import Order, Positions, process_of, victim_of
+from pginterleave.choices import ENDED, Order, Positions, process_of, victim_of
 from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, are_dependent, waits_for
 
 
 class Event(NamedTuple):
-    """A step that was taken, and the numbers of earlier steps that it depends on."""
+    """A step that was taken, and how many earlier steps of each process it depends on."""
 
-    depends: int  # of all processes
     kind: str
     sql: str
     effect: Effect
     victim: int  # of the deadlock that it closes; 0 if it is the same process, or there is none
-    before: tuple[int, ...]  # of each process
+    depends: tuple[int, ...]  # the number of earlier steps of each process
 
 
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process
-Rest = tuple[int, int]  # the numbers of steps and switches to the nearest violation
+
+
+class Rest(NamedTuple):
+    """How far it is from a state to the nearest violation."""
+
+    steps: int
+    switches: int  # between processes
+
+
+class Counts(NamedTuple):
+    """The numbers of all schedules, of the violating ones, and of those that raise."""
+
+    schedules: int = 0
+    violating: int = 0
+    raising: int = 0
 
 
 class Ending(IntEnum):
@@ -54,53 +67,55 @@ class State:
     # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
     # fewest preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(default_factory=dict)
-    fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's process
-    violates: int = Ending.HOLDS  # an Ending, if all processes have ended
+    fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's choice
+    ending: Ending = Ending.HOLDS  # if all processes have ended
     claims: Claims = ()
     waiting: tuple[int, ...] = ()  # processes whose waiting statement was derived, and not run
     base: "State | None" = None  # the state without these statements
 
     def trace_after(self, choice: int) -> Trace:
+        """Return the trace of the state that a step leads to."""
         process = process_of(choice)
-        kind, sql, *_ = self.positions[process - 1]
+        position = self.positions[process - 1]
         effect = self.ready[choice]
-        before = tuple(
+        depends = tuple(
             sum(are_dependent(effect, event.effect) for event in events) for events in self.trace
         )
-        event = Event(sum(before), kind, sql, effect, victim_of(choice), before)
+        event = Event(position.kind, position.sql, effect, victim_of(choice), depends)
         return _replace(self.trace, process, (*self.trace[process - 1], event))
 
-    def preempts(self, last: int, choice: int) -> bool:
-        """Whether a step interrupts the process that took the last step and could go on."""
+    def is_preemption(self, last: int, choice: int) -> bool:
+        """Whether a step interrupts the process that took the `last` step and could go on."""
         return process_of(last) != process_of(choice) and process_of(last) in self.ready
 
-    def taken(self) -> "list[tuple[int, State]]":
-        return [(number, after) for number, after in self.steps.items() if isinstance(after, State)]
+    def list_taken(self) -> "list[tuple[int, State]]":
+        """Return the steps that were taken, by their choices, each with the state after it."""
+        return [(choice, after) for choice, after in self.steps.items() if isinstance(after, State)]
 
     def has_waits(self) -> bool:
-        return bool(self.waiting) or any(len(position) > 2 for position in self.positions)
+        return bool(self.waiting) or any(position.blockers for position in self.positions)
 
 
 Follow = Callable[[State, int], State | None]  # returns the state after a step, if it is known
 
 
-def count(first: State) -> tuple[int, int, int]:
-    """Return the numbers of all schedules, of violating ones, and of those that raise."""
-    endings = Counter[int]()
-    paths = {first: 1}  # the number of paths to each state of one length
+def count_schedules(first: State) -> Counts:
+    """Count the paths from the first state to the states in which all processes have ended."""
+    endings = Counter[Ending]()
+    paths = {first: 1}  # the number of paths of one length, by the state that they lead to
     while paths:
         longer: dict[State, int] = defaultdict(int)
         for state, number in paths.items():
             if not state.steps:
-                endings[state.violates] += number
-            for _, after in state.taken():
+                endings[state.ending] += number
+            for _, after in state.list_taken():
                 longer[after] += number
         paths = longer
     raising = endings[Ending.RAISED]
-    return endings.total(), endings[Ending.VIOLATED] + raising, raising
+    return Counts(endings.total(), endings[Ending.VIOLATED] + raising, raising)
 
 
-def shortest_violation(first: State) -> Order | None:
+def find_shortest_violation(first: State) -> Order | None:
     """Return the shortest violating order, or None.
 
     If several are equally short, it is the one with the fewest switches between processes, and then
@@ -109,13 +124,14 @@ def shortest_violation(first: State) -> Order | None:
     rests = _find_rests(first)
     state = first
     order: Order = ()
-    while not state.violates:
-        ways = _count_switches(rests[state], order[-1] if order else 0)
+    while state.ending == Ending.HOLDS:
+        last = order[-1] if order else 0
+        ways = _add_switches(rests[state], last)
         if not ways:
             return None
         choice = min(ways, key=lambda choice: (ways[choice], choice))
         order += (choice,)
-        state = dict(state.taken())[choice]
+        state = dict(state.list_taken())[choice]
     return order
 
 
@@ -123,57 +139,65 @@ def _find_rests(first: State) -> dict[State, dict[int, Rest]]:
     """Return, by state and choice, the rest to the nearest violation."""
     rests: dict[State, dict[int, Rest]] = {}
     states: list[State] = []  # all states, each before those that follow it
-    level = {first: None}
+    level: dict[State, None] = {first: None}  # the states after equally many steps
     while level:
         states += level
-        level = dict.fromkeys(after for state in level for _, after in state.taken())
+        next_level: dict[State, None] = {}
+        for state in level:
+            next_level |= dict.fromkeys(after for _, after in state.list_taken())
+        level = next_level
     for state in reversed(states):
         rests[state] = {}
-        for number, after in state.taken():
-            ways = _count_switches(rests[after], number).values()
-            if after.violates or ways:
-                steps, switches = min(ways, default=(0, 0))
-                rests[state][number] = (steps + 1, switches)
+        for choice, after in state.list_taken():
+            ways = _add_switches(rests[after], choice).values()
+            if after.ending != Ending.HOLDS or ways:
+                nearest = min(ways, default=Rest(0, 0))
+                rests[state][choice] = nearest._replace(steps=nearest.steps + 1)
     return rests
 
 
-def _count_switches(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
-    """Return the rests, with one more switch if the step is not of the `last` process."""
-    return {
-        number: (steps, switches + (process_of(last) not in (0, process_of(number))))
-        for number, (steps, switches) in rests.items()
-    }
+def _add_switches(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
+    """Return the rests by choice, with one more switch after a `last` step of another process."""
+    counted = {}
+    for choice, rest in rests.items():
+        switches = process_of(last) not in (0, process_of(choice))  # 0: there is no last step
+        counted[choice] = rest._replace(switches=rest.switches + switches)
+    return counted
 
 
 class Needed(Exception):
     """A step has to run before the state after another step can be derived."""
 
-    def __init__(self, state: State, number: int) -> None:
+    def __init__(self, state: State, process: int) -> None:
         super().__init__()
         self.state = state
-        self.number = number
+        self.process = process
 
 
 def derive_after_independent(state: State, number: int, follow: Follow) -> State | None:
-    """Return the state after a step, if the step was taken after an independent one; or None."""
+    """Return the state after a step, if the step was taken after an independent one; or None.
+
+    What the process of the step is like then is known from the state after both steps. All else is
+    as before the step.
+    """
     if state.has_waits():
         return None
     for other in state.ready:
         if other == number or are_dependent(state.ready[other], state.ready[number]):
             continue
         first = follow(state, other)
-        if first is None or first.has_waits():
+        if first is None or first.has_waits() or waits_for(first.claims, number):
             continue
-        effects = state.ready[other], first.ready.get(number, GLOBAL)
-        if are_dependent(*effects) or effects[1] != state.ready[number]:
+        # The other step must not change the effect of this one.
+        if first.ready.get(number, GLOBAL) != state.ready[number]:
             continue
-        both = None if waits_for(first.claims, number) else follow(first, number)
+        both = follow(first, number)
         if both is None or both.has_waits():
             continue
         ready = {choice: state.ready[choice] for choice in state.ready if choice != number}
         if number in both.ready:
             ready[number] = both.ready[number]
-        position = both.positions[number - 1] if both.positions else ()
+        position = both.positions[number - 1] if both.positions else ENDED
         claim = both.claims[number - 1] if both.claims else Claim()
         return State(
             (*state.order, number),
@@ -191,13 +215,17 @@ def _replace(values: tuple[Any, ...], process: int, value: Any) -> tuple[Any, ..
     return (*values[: process - 1], value, *values[process:]) if values else ()
 
 
-def derive_wait(state: State, number: int, follow: Follow) -> tuple[State, tuple[int, ...]] | None:
+class StateWithWaits(NamedTuple):
+    """The state `base`, after which these processes have sent statements that wait."""
+
+    base: State
+    waiting: tuple[int, ...]
+
+
+def derive_wait(state: State, number: int, follow: Follow) -> StateWithWaits | None:
     """Return the state after a step that waits, or that is taken while others wait.
 
-    The result is the state without the waiting statements, and the processes that have sent one, in
-    their order. It is None if the step has to run.
-
-    Raises Needed if another step has to run first.
+    It is None if the step has to run. Raises Needed if another step has to run first.
     """
     base = state.base or state
     waiting = state.waiting
@@ -206,16 +234,20 @@ def derive_wait(state: State, number: int, follow: Follow) -> tuple[State, tuple
             holder = abs(waits_for(base.claims, holder))
         closes_a_deadlock = holder == number
         harmless = waits_for(base.claims, number) > 0
-        return (base, (*waiting, number)) if harmless and not closes_a_deadlock else None
-    after = _after(base, number, follow)
+        if not harmless or closes_a_deadlock:
+            return None
+        return StateWithWaits(base, (*waiting, number))
+    after = _require_state_after(base, number, follow)
     if base.ready[number] == GLOBAL or after.has_waits():
         return None
+    # The statements that waited for this process go on, each as if it were sent now.
     left: list[int] = []
     for process in waiting:
         if waits_for(after.claims, process):
             left.append(process)
             continue
-        before, after = after, _after(after, process, follow)
+        before = after
+        after = _require_state_after(before, process, follow)
         if before.ready[process] == GLOBAL or after.has_waits():
             return None
         # A statement that has waited keeps the lock even if its row no longer meets the conditions.
@@ -225,10 +257,11 @@ def derive_wait(state: State, number: int, follow: Follow) -> tuple[State, tuple
             return None
     if any(waits_for(after.claims, process) < 0 for process in left):
         return None
-    return after, tuple(left)
+    return StateWithWaits(after, tuple(left))
 
 
-def _after(state: State, number: int, follow: Follow) -> State:
+def _require_state_after(state: State, number: int, follow: Follow) -> State:
+    """Return the state that a step leads to. Raises Needed if it is not known."""
     after = follow(state, number)
     if after is None:
         raise Needed(state, number)
