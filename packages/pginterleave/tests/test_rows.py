@@ -126,7 +126,7 @@ def test_writes_are_put_back(saved: Rows, write: str) -> None:
     assert sql(ROWS) != before
     saved.put_back()
     assert sql(ROWS) == before
-    assert not saved.changed()
+    assert not saved.has_changed()
     assert sql(WRITES[5]) == first_id  # the sequences, too
     assert sql("SELECT nextval('unused')") == [(7,)]
 
@@ -173,7 +173,7 @@ def test_a_materialized_view_is_put_back_by_refreshing_it(saved: Rows) -> None:
     sql("INSERT INTO no_key VALUES (7); REFRESH MATERIALIZED VIEW seen")
     saved.put_back()
     assert sql("SELECT id FROM seen ORDER BY id") == before
-    assert not saved.changed()
+    assert not saved.has_changed()
 
 
 @pytest.mark.usefixtures("tables")

@@ -59,7 +59,7 @@ class CoveragePlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        data = self.recorder.data()
+        data = self.recorder.collect_data()
         if self.is_worker:
             self.config.workeroutput["interleave_coverage"] = data  # type: ignore[attr-defined]
             return
@@ -68,7 +68,7 @@ class CoveragePlugin:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        data = self.recorder.data()
+        data = self.recorder.collect_data()
         terminalreporter.section("race coverage")
         for line in race_coverage.write_report(data, self.config.rootpath):
             terminalreporter.line(line)

@@ -83,10 +83,10 @@ class PsycopgSession(Session):
         self._database = database
         self._handle: PsycopgConnection | None = None
 
-    def current(self) -> Any:
+    def get_connection(self) -> Any:
         return self._kept_connection
 
-    def use(self, kept: Any) -> None:
+    def use_connection(self, kept: Any) -> None:
         """Open a session if kept is None; the code under test connects by itself."""
         self._database._of_thread.session = self
         if kept is None:
@@ -94,7 +94,7 @@ class PsycopgSession(Session):
             self.connecting = True
             try:
                 kept = self._database._connect(autocommit=True)
-                self.opened(kept)
+                self.set_up_connection(kept)
             finally:
                 self.connecting = False
         self._kept_connection = kept
@@ -107,7 +107,7 @@ class PsycopgSession(Session):
                 "with SQLAlchemy, use poolclass=NullPool and one Session at a time."
             )
         if self._kept_connection.closed:
-            self.use(None)
+            self.use_connection(None)
         self._handle = PsycopgConnection(self._kept_connection.pgconn, row_factory)
         self._handle.session = self
         self._handle.cursor_factory = PsycopgCursor
@@ -117,13 +117,13 @@ class PsycopgSession(Session):
     def in_transaction(self) -> bool:
         return bool(self._handle and not self._handle.autocommit) or super().in_transaction()
 
-    def level_of(self) -> Any:
+    def get_connection_with_level(self) -> Any:
         return self._handle or self._kept_connection
 
     def close_others(self) -> None:
         """Do nothing: a process has one connection."""
 
-    def control(self, sql: str) -> None:
+    def send_unnoticed(self, sql: str) -> None:
         self._kept_connection.execute(sql)
 
     def end(self) -> None:
@@ -173,7 +173,7 @@ class PsycopgConnection(psycopg.Connection[Any]):
 
     def _start_query(self) -> Generator[Any, Any, Any]:
         """Note the statement of a cursor of another class, such as psycopg.ClientCursor."""
-        self.session.note_past()
+        self.session.note_direct_use()
         yield from super()._start_query()
 
     def _exec_command(self, command: Any, *args: Any) -> Generator[Any, Any, Any]:
@@ -181,7 +181,7 @@ class PsycopgConnection(psycopg.Connection[Any]):
         self.check()
         sql = command.decode() if isinstance(command, bytes) else str(command)
         if statements.is_begin_alone(sql):
-            with self.session.begins(sql):
+            with self.session.sending_begin(sql):
                 return (yield from super()._exec_command(command, *args))
         with self.session.step(statements.find_kind(sql), sql):
             return (yield from super()._exec_command(command, *args))
@@ -203,9 +203,9 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         self, send: Callable[..., Any], query: Any, params: Any, *, may_split: bool, **options: Any
     ) -> Any:
         session = self._check_session()
-        sql = self._text(query)
+        sql = self._write_sql(query)
         if statements.is_begin_alone(sql):
-            with session.begins(sql):
+            with session.sending_begin(sql):
                 return send(query, params, **options)
         with session.statement(sql, params, may_split=may_split) as self._step:
             result = send(query, params, **options)
@@ -214,7 +214,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     @contextlib.contextmanager
     def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        step = self._check_session().statement(self._text(statement), None, may_split=False)
+        step = self._check_session().statement(self._write_sql(statement), None, may_split=False)
         with step, super().copy(statement, *args, **options) as copy:
             yield copy
 
@@ -224,7 +224,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         session: PsycopgSession = connection.session
         return session
 
-    def _text(self, query: Any) -> str:
+    def _write_sql(self, query: Any) -> str:
         text = query.as_string(self) if hasattr(query, "as_string") else query
         return text.decode() if isinstance(text, bytes) else str(text)
 

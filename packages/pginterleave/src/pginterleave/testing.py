@@ -134,7 +134,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             )
         database = DjangoDatabase(using)
         Control(database, Options()).refuse_transaction("The test runs in a transaction of")
-        if using in self._rows and not self._rows[using].changed():
+        if using in self._rows and not self._rows[using].has_changed():
             return self._rows[using]
         rows = Rows(database.ask)
         self._rows.setdefault(using, rows)

@@ -14,7 +14,7 @@ class RowCaches:
         for name in ("contenttypes.ContentType", "sites.Site"):
             if apps.is_installed(f"django.contrib.{name.partition('.')[0]}"):
                 for signal in (post_save, post_delete):
-                    signal.connect(self._note, sender=apps.get_model(name))
+                    signal.connect(self._note_change, sender=apps.get_model(name))
 
     def put_back(self) -> None:
         """Fill the caches from the tables, if a row has changed since they were filled."""
@@ -38,5 +38,5 @@ class RowCaches:
                 Site.objects.get_current()
         self._is_stale = False
 
-    def _note(self, **_: object) -> None:
+    def _note_change(self, **_: object) -> None:
         self._is_stale = True

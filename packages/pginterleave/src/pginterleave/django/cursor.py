@@ -39,35 +39,35 @@ def _is_constant(value: Any) -> bool:
 class SteppingCursor(CursorWrapper):
     """Takes each statement as a step, and records its result."""
 
-    _last: SimpleNamespace | None = None
+    _last_step: SimpleNamespace | None = None
 
     @property
     def _session(self) -> Session:
         session: Session = self.db.session
         return session
 
-    def _text(self, sql: Any, params: Any = None) -> str:
+    def _write_sql(self, sql: Any, params: Any = None) -> str:
         """Return the statement, with its parameters if one may not be a constant."""
         if is_psycopg3 or _is_constant(params):
             text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
         else:
-            text = self._driver("mogrify")(sql, params)
+            text = self._get_driver_method("mogrify")(sql, params)
         return text.decode() if isinstance(text, bytes) else str(text)  # execute_values() has bytes
 
     def close(self) -> None:
         """Close the cursor: no step, because even a server-side cursor releases no lock."""
         with self._session.sending():
-            self._driver("close")()
+            self._get_driver_method("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
-        given = [*params.values()] if isinstance(params, dict) else [*(params or ())]
+        given = list(params.values() if isinstance(params, dict) else params or ())
         places = ", ".join(["%s"] * len(given))
         # The timeline shows the statement that the driver sends.
-        sql = f"SELECT * FROM {self._text(procname)}({places})"  # noqa: S608
-        with self._session.statement(self._text(sql, given), given) as self._last:
+        sql = f"SELECT * FROM {self._write_sql(procname)}({places})"  # noqa: S608
+        with self._session.statement(self._write_sql(sql, given), given) as self._last_step:
             return super().callproc(procname, params, kparams)
 
-    def _driver(self, name: str) -> Any:
+    def _get_driver_method(self, name: str) -> Any:
         return super().__getattr__(name)
 
     def _execute(self, sql: Any, params: Any, *ignored: Any) -> Any:
@@ -82,30 +82,34 @@ class SteppingCursor(CursorWrapper):
         if many:
             session.catalogue.note_limit("what executemany() sends is one step")
             params = list(params)  # it may be an iterator
+        # If a parameter may be any SQL, the statement is written with each row of parameters.
         rows = params if many and not _is_constant(params) else [params]
-        text = "; ".join(self._text(sql, row) for row in rows)
+        text = "; ".join(self._write_sql(sql, row) for row in rows)
         if session.connecting or statements.is_begin_alone(text):
-            with session.begins(text):
+            with session.sending_begin(text):
                 return send(sql, params)
         self.db.validate_no_broken_transaction()  # it raises before anything is sent
         # A server-side cursor outlives the statement, and needs its transaction.
         may_split = not many and not getattr(self.cursor, "name", None)
-        with session.statement(text, params, may_split=may_split) as self._last:
+        with session.statement(text, params, may_split=may_split) as self._last_step:
             result = send(sql, params)
-            self._last.rowcount = self.cursor.rowcount
+            self._last_step.rowcount = self.cursor.rowcount
         return result
 
     def _fetch(self, method: str, *args: Any) -> list[Any]:
-        fetch = self._driver(method)
+        """Fetch by a method of the driver's cursor; return a list, also of fetchone's row."""
+        fetch = self._get_driver_method(method)
         if name := getattr(self.cursor, "name", None):  # a server-side cursor asks PostgreSQL
             name = re.sub(r"\d{4,}", "1", name)  # Django's name contains the number of the thread
-            with self._session.step("FETCH", f"FETCH FROM {name}") as self._last:
-                rows = fetch(*args)
-                self._last.rowcount = self.cursor.rowcount
+            with self._session.step("FETCH", f"FETCH FROM {name}") as self._last_step:
+                result = fetch(*args)
+                self._last_step.rowcount = self.cursor.rowcount
         else:
-            rows = fetch(*args)
-        rows = [] if rows is None else [rows] if method == "fetchone" else rows
-        keep_rows(self._last, self.cursor, rows)
+            result = fetch(*args)
+        rows: list[Any] = result
+        if method == "fetchone":
+            rows = [] if result is None else [result]
+        keep_rows(self._last_step, self.cursor, rows)
         return rows
 
     def fetchone(self) -> Any:
@@ -133,13 +137,13 @@ class SteppingCursor(CursorWrapper):
         given = dict(zip(names, args, strict=False)) | kwargs
         way = "FROM STDIN" if name == "copy_from" else "TO STDOUT"
         sql = given.get("sql") or f"COPY {given.get('table')} {way}"
-        with self._session.statement(self._text(sql), None) as self._last:
+        with self._session.statement(self._write_sql(sql), None) as self._last_step:
             return copy(*args, **kwargs)
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        statement = self._session.statement(self._text(sql), None)
-        with statement as self._last, self.cursor.copy(sql, *args, **kwargs) as copy:
+        statement = self._session.statement(self._write_sql(sql), None)
+        with statement as self._last_step, self.cursor.copy(sql, *args, **kwargs) as copy:
             yield copy
 
 
@@ -160,18 +164,19 @@ def _note_use_of(base: type, name: str) -> Any:
 
     @functools.wraps(method)
     def note_use(self: Any, *args: Any, **options: Any) -> Any:
-        getattr(self, "connection", self).session.note_past()
+        getattr(self, "connection", self).session.note_direct_use()
         return method(self, *args, **options)
 
     return note_use
 
 
 @functools.cache
-def _cursor_class(base: Any) -> Any:
+def _make_cursor_class(base: Any) -> Any:
+    """Return a class of psycopg2's cursors that notes each use past Django."""
     return type(base.__name__, (base,), {name: _note_use_of(base, name) for name in CURSOR})
 
 
-def psycopg2_class(base: Any, session: Session) -> Any:
+def make_psycopg2_class(base: Any, session: Session) -> Any:
     """Return a class of psycopg2's connections; `base` is their class or a subclass."""
 
     def cursor(
@@ -181,18 +186,18 @@ def psycopg2_class(base: Any, session: Session) -> Any:
         given = {"cursor_factory": cursor_factory} if cursor_factory else {}
         # A DictConnection has another class of cursors than psycopg2's default.
         made: Any = type(base.cursor(self, name, **options, **given))
-        return base.cursor(self, name, **options, cursor_factory=_cursor_class(made))
+        return base.cursor(self, name, **options, cursor_factory=_make_cursor_class(made))
 
     methods = {name: _note_use_of(base, name) for name in CONNECTION}
     return type(base.__name__, (base,), {**methods, "cursor": cursor, "session": session})
 
 
-def psycopg_class(base: Any, session: Session) -> Any:
+def make_psycopg_class(base: Any, session: Session) -> Any:
     """Return a class of psycopg 3's connections; all their cursors send through `wait()`."""
 
     def wait(self: Any, generator: Any, *args: Any, **options: Any) -> Any:
         if not generator.__name__.startswith("_set_"):  # such as autocommit, which sends nothing
-            session.note_past()
+            session.note_direct_use()
         return base.wait(self, generator, *args, **options)
 
     methods = {"wait": wait, "close": _note_use_of(base, "close")}

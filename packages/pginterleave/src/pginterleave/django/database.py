@@ -14,8 +14,8 @@ from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 from pginterleave.django.cursor import (
     SteppingCursor,
     SteppingDebugCursor,
-    psycopg2_class,
-    psycopg_class,
+    make_psycopg2_class,
+    make_psycopg_class,
 )
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.processes.session import IN_TRANSACTION, Session
@@ -90,22 +90,23 @@ class DjangoSession(Session):
 
     def __init__(self, caller: BaseDatabaseWrapper, isolation_level: str, *args: Any) -> None:
         super().__init__(*args)
-        given = {k: v for k, v in caller.settings_dict["OPTIONS"].items() if k != "pool"}
+        options = {**caller.settings_dict["OPTIONS"]}
+        options.pop("pool", None)
         if isolation_level:  # of transactions that Django begins, and of single statements
-            given.pop("isolation_level", None)
+            options.pop("isolation_level", None)
             level = isolation_level.replace(" ", r"\ ")
-            before = given.get("options", "")
-            given["options"] = f"{before} -c default_transaction_isolation={level}".strip()
-        kept = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False, "OPTIONS": given}
-        self._settings = caller.settings_dict | kept
+            before = options.get("options", "")
+            options["options"] = f"{before} -c default_transaction_isolation={level}".strip()
+        changed = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False, "OPTIONS": options}
+        self._settings = caller.settings_dict | changed
         self._alias = caller.alias
         self._backend: Any = type("Stepping", (SteppingWrapper, type(caller)), {"owner": self})
         self._wrapper: Any = None
 
-    def current(self) -> Any:
+    def get_connection(self) -> Any:
         return self._wrapper and self._wrapper.connection
 
-    def use(self, kept: Any) -> None:
+    def use_connection(self, kept: Any) -> None:
         """Put a new connection into Django's `connections`; open a session if kept is None."""
         before = self._wrapper
         self._wrapper = self._backend(self._settings, self._alias)
@@ -145,7 +146,7 @@ class DjangoSession(Session):
                 wrapper.close()
                 del connections[wrapper.alias]
 
-    def control(self, sql: str) -> None:
+    def send_unnoticed(self, sql: str) -> None:
         connection = self._wrapper.connection
         with self.sending(), self._wrapper.wrap_database_errors, connection.cursor() as cursor:
             cursor.execute(sql)
@@ -161,8 +162,8 @@ class OtherSession(DjangoSession):
     def connect_at_first(self) -> None:
         """Do nothing: most processes use one database."""
 
-    def opened(self, connection: Any) -> None:
-        super().opened(connection)
+    def set_up_connection(self, connection: Any) -> None:
+        super().set_up_connection(connection)
         what = f"the functions, triggers and lock orders of the database {self.database!r}"
         self.catalogue.note_limit(what)
 
@@ -191,7 +192,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
         self.session.connecting = True
         try:
             super().connect()
-            self.session.opened(self.connection)
+            self.session.set_up_connection(self.connection)
         finally:
             self.session.connecting = False
 
@@ -200,10 +201,10 @@ class SteppingWrapper(BaseDatabaseWrapper):
             return super().get_new_connection(conn_params)
         if is_psycopg3:
             connection = super().get_new_connection(conn_params)
-            connection.__class__ = psycopg_class(type(connection), self.session)
+            connection.__class__ = make_psycopg_class(type(connection), self.session)
             return connection
         base = conn_params.get("connection_factory") or self.Database.extensions.connection
-        factory = psycopg2_class(base, self.session)
+        factory = make_psycopg2_class(base, self.session)
         return super().get_new_connection({**conn_params, "connection_factory": factory})
 
     def is_usable(self) -> bool:
@@ -218,7 +219,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
             return SteppingDebugCursor(cursor, self)
         return super().make_debug_cursor(cursor)
 
-    def _step(self, kind: str) -> contextlib.AbstractContextManager[object]:
+    def _taking_step(self, kind: str) -> contextlib.AbstractContextManager[object]:
         if self.session is None:
             return contextlib.nullcontext()
         connection = self.connection
@@ -230,11 +231,11 @@ class SteppingWrapper(BaseDatabaseWrapper):
         return self.session.step(kind, kind) if is_sent else self.session.sending()
 
     def _commit(self) -> None:
-        with self._step("COMMIT"):
+        with self._taking_step("COMMIT"):
             super()._commit()  # type: ignore[misc]
 
     def _rollback(self) -> None:
-        with self._step("ROLLBACK"):
+        with self._taking_step("ROLLBACK"):
             super()._rollback()  # type: ignore[misc]
 
     def _close(self) -> None:

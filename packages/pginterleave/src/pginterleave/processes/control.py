@@ -9,7 +9,7 @@ from pginterleave.explorer_errors import CannotExplore
 from pginterleave.options import Options
 from pginterleave.processes import queries
 from pginterleave.processes.session import Session
-from pginterleave.processes.watching import open_pids
+from pginterleave.processes.watching import find_open_pids
 from pginterleave.sql.pg_catalog import Catalogue
 
 
@@ -67,7 +67,7 @@ class Control:
         """Note the time after which only the processes may send statements."""
         self.catalogue.learn(self.ask)
         if self._connections is None:
-            self._connections = open_pids()
+            self._connections = find_open_pids()
         self._since, self._others, _ = self.ask(queries.NOW, others=self._connections)[0]
 
     def note_strangers(self, pids: set[int]) -> None:

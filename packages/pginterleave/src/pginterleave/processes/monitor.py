@@ -35,7 +35,7 @@ class Attempt:
     fair: bool = True  # whether overtaking a process that waited for longer discards the attempt
     known: int = 0  # how many steps of the schedule have been run before
     waits: dict[int, int] = field(default_factory=dict)  # of victims: see find_waits_of_victims()
-    taken: list[SimpleNamespace] = field(default_factory=list)  # the steps
+    steps: list[SimpleNamespace] = field(default_factory=list)  # taken so far
     effects: list[Effect] = field(default_factory=list)  # the expected effect of each step
     choices: list[int] = field(default_factory=list)  # the choice that led to each step
     other_victims: list[int] = field(default_factory=list)  # of the deadlock just closed
@@ -53,8 +53,9 @@ class Attempt:
         """Return the planned victim of the deadlock that the last step closes, or 0."""
         return victim_of(self.choices[-1]) if self.choices else 0
 
-    def steps_of(self, number: int) -> list[TakenStep]:
-        taken = zip(self.taken, self.effects, strict=True)
+    def list_steps_of(self, number: int) -> list[TakenStep]:
+        """Return the steps that a process has taken, each with its expected effect."""
+        taken = zip(self.steps, self.effects, strict=True)
         return [(step, effect) for step, effect in taken if step.process == number]
 
 
@@ -73,7 +74,7 @@ class Monitor:
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
         self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
 
-    def settle(self, runner: Process | None = None) -> bool:
+    def wait_until_settled(self, runner: Process | None = None) -> bool:
         """Wait until every process is at its next step, done, or blocked by another.
 
         Returns whether a process that waited before no longer waits, or waits for others.
@@ -87,9 +88,9 @@ class Monitor:
             if process.state == RETURNED or process.blockers != blockers
         ]
         if len(unblocked) > 1:
-            self._check_order(unblocked)
+            self._check_overtaking(unblocked)
         while returned := self._in_state(RETURNED):  # Python runs in one process at a time
-            returned[0].go()
+            returned[0].resume()
             self._wait(runner)
         since = [process.blocked_since for process in self.processes if process.blockers]
         left = max(since, default=0.0) + self.check_time - time.monotonic()
@@ -100,7 +101,7 @@ class Monitor:
     def _in_state(self, *states: str) -> list[Process]:
         return [process for process in self.processes if process.state in states]
 
-    def _check_order(self, unblocked: list[Process]) -> None:
+    def _check_overtaking(self, unblocked: list[Process]) -> None:
         """Discard the attempt if a process overtook another one that had waited for longer.
 
         PostgreSQL wakes both at the same time. Usually, overtaking has the same result as the
@@ -120,23 +121,26 @@ class Monitor:
         in_order = sorted(unblocked, key=lambda process: process.step.number)
         for first, second in itertools.combinations(in_order, 2):
             if second in returned and first in returned:
-                ended = (since[second.acting.pid], since[first.acting.pid])
-                overtaken = None not in ended and ended[0] < ended[1]  # None: hidden from the role
+                first_ended = since[first.acting.pid]  # None: hidden from the role
+                second_ended = since[second.acting.pid]
+                is_known = first_ended is not None and second_ended is not None
+                overtook = is_known and second_ended < first_ended
             else:
-                new = len(attempt.taken) >= attempt.known  # a known step did so before
-                overtaken = second in returned and second.number in first.blockers and new
-            if overtaken and attempt.fair:
+                is_new = len(attempt.steps) >= attempt.known  # a known step did so before
+                overtook = second in returned and second.number in first.blockers and is_new
+            if overtook and attempt.fair:
                 attempt.discard_reason = f"Process {second.number} overtook process {first.number}."
 
     def _wait(self, runner: Process | None) -> None:
+        """Wait until each process has stopped, or waits for others while some can go on."""
         began = time.monotonic()
         limit = began + self.control.options.step_timeout
         sql = runner.sent.sql if runner and runner.sent else ""
         # A statement that has never waited gets four times the duration of its last runs.
         interval = MIN_POLL_INTERVAL
         if sql not in self.have_waited and self._in_state(RUNNING) == [runner]:
-            patience = max(MIN_POLL_INTERVAL, 4 * self.durations.get(sql, 0.0))
-            interval = min(MAX_FIRST_POLL, patience)
+            interval = max(MIN_POLL_INTERVAL, 4 * self.durations.get(sql, 0.0))
+            interval = min(MAX_FIRST_POLL, interval)
         while running := self._in_state(RUNNING):
             if self._receive_stop(interval, runner):
                 if running == [runner] and runner and not runner.sqlstate:
@@ -180,7 +184,7 @@ class Monitor:
         process.sent = None
         if step:
             process.ended = step
-            step.until = len(self.attempt.taken)
+            step.until = len(self.attempt.steps)
             if process.sqlstate == DEADLOCK_DETECTED:
                 self._check_deadlock(process, step, runner)
             elif process.sqlstate in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
@@ -191,14 +195,17 @@ class Monitor:
     def _check_deadlock(self, process: Process, step: Any, runner: Process | None) -> None:
         """Discard the attempt if a deadlock's victim may be another process the next time."""
         # A deadlock can end before its waits are seen; the error's detail has a line for each wait.
-        by_pid = {str(pid): other for other in self.processes for pid in other.pids()}
+        by_pid = {str(pid): other for other in self.processes for pid in other.list_pids()}
         named = set[Process]()
         for line in process.detail.splitlines():
             waits = [by_pid[pid] for pid in re.findall(r"\d+", line) if pid in by_pid]
             named |= {*waits}
-            waiting_step = (waits[0].sent or waits[0].ended) if waits else None
+            if not waits:
+                continue
+            waiting, *blockers = waits
+            waiting_step = waiting.sent or waiting.ended
             if waiting_step and not getattr(waiting_step, "waited_for", ()):
-                waiting_step.waited_for = tuple(dict.fromkeys(other.number for other in waits[1:]))
+                waiting_step.waited_for = tuple(dict.fromkeys(other.number for other in blockers))
         cycle = [other for other in self.processes if other in named]
         victim = self.attempt.victim()
         if process == runner and process.session.checks_deadlocks_at_once and not victim:
@@ -233,14 +240,14 @@ class Monitor:
                     "The victim of a deadlock was not the process that closed it."
                 )
 
-    def deadlock_timeout(self, choice: int) -> float:
+    def choose_deadlock_timeout(self, choice: int) -> float:
         """Return after how many seconds of waiting the next step looks for a deadlock (0: at once).
 
         A planned victim looks late. The process that closes its deadlock does not look at all.
         """
         if victim_of(choice):
             return NO_CHECK_SECONDS
-        return self.late_check if len(self.attempt.taken) in self.attempt.waits else 0.0
+        return self.late_check if len(self.attempt.steps) in self.attempt.waits else 0.0
 
     def _end_missed_deadlock(self, runner: Process | None) -> None:
         """End a deadlock whose planned victim looked before the deadlock was closed."""
@@ -268,9 +275,10 @@ class Monitor:
             )
 
     def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
+        """Return which processes wait, each with the numbers of those that it waits for."""
         # The pids are read once, because a process that connects gets a new one.
         by_pid = {process.acting.pid: process for process in running}
-        pids = {pid: process for process in self.processes for pid in process.pids()} | by_pid
+        pids = {pid: process for process in self.processes for pid in process.list_pids()} | by_pid
         for process in running:
             process.foreign_blockers = []
             process.polls += 1
@@ -279,9 +287,10 @@ class Monitor:
         for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=[*by_pid]):
             process = pids[pid]
             process.foreign_blockers += sorted(set(blockers) - pids.keys())
-            numbers = tuple(sorted({pids[other].number for other in blockers if other in pids}))
+            known = pids.keys() & blockers
+            numbers = tuple(sorted({pids[blocker].number for blocker in known}))
             if 0 in blockers:  # a prepared transaction; any other process may end it
-                numbers = tuple(p.number for p in self.processes if p is not process)
+                numbers = tuple(other.number for other in self.processes if other is not process)
             if numbers:
                 blocked[process] = process.blockers = numbers
                 self.have_waited.add(process.sent.sql if process.sent else "")

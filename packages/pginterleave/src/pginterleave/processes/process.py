@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import inspect
+import itertools
 import sys
 import threading
 import time
@@ -60,7 +61,8 @@ class Process:
         self.state = RUNNING
         self.thread.start()
 
-    def go(self) -> None:
+    def resume(self) -> None:
+        """Let the process go on from its stop."""
         self.state = RUNNING
         self.blockers = ()
         self.foreign_blockers = []
@@ -78,14 +80,14 @@ class Process:
             ident = ctypes.c_ulong(self.thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(ProcessCancelled))
 
-    def sessions(self) -> list[Session]:
+    def list_sessions(self) -> list[Session]:
         """Return the session with the explored database, and those with others."""
         return [self.session, *self.session.others]
 
-    def pids(self) -> list[int]:
-        return [session.pid for session in self.sessions() if session.pid]
+    def list_pids(self) -> list[int]:
+        return [session.pid for session in self.list_sessions() if session.pid]
 
-    def position(self) -> Position:
+    def get_position(self) -> Position:
         """Return where the process is, in a form that does not change from run to run."""
         if self.state == DONE:
             return ENDED
@@ -118,7 +120,7 @@ class Process:
     # From here on, everything runs in the thread of the process.
 
     @contextlib.contextmanager
-    def stepping(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
+    def taking_step(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
         """Stop, take one step when the scheduler says so, and record its result."""
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
@@ -136,7 +138,7 @@ class Process:
             database=self.acting.database,
         )
         self._stop(AT_STEP)
-        self.acting.look_for_deadlocks(self.deadlock_timeout, kind)
+        self.acting.set_deadlock_timeout(self.deadlock_timeout, kind)
         self.sqlstate = self.detail = ""
         self.timed_out = False
         self.sending = True
@@ -163,6 +165,7 @@ class Process:
             raise ProcessCancelled
 
     def _stop(self, state: str) -> None:
+        """Report a stop in this state, and wait until the scheduler lets the process go on."""
         if not self.cancelled:
             self._stops.put((self, state))
             self._go.get()
@@ -171,6 +174,7 @@ class Process:
             raise ProcessCancelled
 
     def _live(self) -> None:
+        """Connect, and run the function in each schedule, until the process is cancelled."""
         with contextlib.suppress(ProcessCancelled):  # also an interruption during leave()
             try:
                 self.session.open()
@@ -191,6 +195,7 @@ class Process:
                 self.session.leave()
 
     def _run(self) -> None:
+        """Run the function, and keep its outcome."""
         try:
             returned = self.function()
             if inspect.iscoroutine(returned):
@@ -203,25 +208,27 @@ class Process:
             raise
         except BaseException as error:
             self.outcome = Outcome(raised=error)
-            seen: set[int] = set()
-            link: BaseException | None = error
-            while link and id(link) not in seen:  # the next schedule must not see their objects
-                seen.add(id(link))
-                traceback.clear_frames(link.__traceback__)
-                link = link.__cause__ or link.__context__
+            cleared: set[int] = set()
+            cause: BaseException | None = error
+            # The next schedule must not see the objects in the frames.
+            while cause and id(cause) not in cleared:
+                cleared.add(id(cause))
+                traceback.clear_frames(cause.__traceback__)
+                cause = cause.__cause__ or cause.__context__
 
 
 def shut_down(processes: list[Process], control: Control, error: BaseException | None) -> None:
     """End the threads and sessions of the processes; note on `error` which could not be ended."""
 
-    def pids(of: list[Process]) -> list[int]:
-        return [pid for process in of for pid in (*process.pids(), *process.session.copies)]
+    def list_all_pids(processes: list[Process]) -> list[int]:
+        pids = [[*process.list_pids(), *process.session.copies] for process in processes]
+        return list(itertools.chain(*pids))
 
     limit = time.monotonic() + control.close_timeout
     hanging = [process for process in processes if process.state == RUNNING]
     for process in processes:
         process.cancel()
-    control.terminate(pids(hanging))
+    control.terminate(list_all_pids(hanging))
     for process in hanging:
         if not process.sending:  # otherwise the end of its session ends it
             process.interrupt()
@@ -229,15 +236,15 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
         if process.thread.ident:
             process.thread.join(max(0.01, limit - time.monotonic()))
     left = [process for process in processes if process.thread.is_alive()]
-    control.terminate(pids(left))
+    control.terminate(list_all_pids(left))
     control.restore()
-    open_ = True
+    session = "may still be open"
     with contextlib.suppress(control.database.Error):
-        control.wait_until_closed(*pids(processes))
-        open_ = bool(left and control.ask(queries.OPEN_SESSIONS, pids=pids(left)))
+        control.wait_until_closed(*list_all_pids(processes))
+        if left and not control.ask(queries.OPEN_SESSIONS, pids=list_all_pids(left)):
+            session = "is closed"
     if left and error:
         error.add_note(
             f"The thread of {process_names([process.number for process in left])} could not be "
-            "stopped: it is left behind as a daemon thread, and its database session "
-            + ("may still be open." if open_ else "is closed.")
+            f"stopped: it is left behind as a daemon thread, and its database session {session}."
         )

@@ -5,6 +5,7 @@ the same tables. The line is the innermost one of the project on the stack. What
 of a migration or of another folder sends is not reported.
 """
 
+import itertools
 import linecache
 import os
 import re
@@ -73,7 +74,8 @@ class Recorder:
             self.lines[line].tables.update(written["tables"])
             self.lines[line].explored.update(written["explored"])
 
-    def data(self) -> dict[str, Any]:
+    def collect_data(self) -> dict[str, Any]:
+        """Return the lines in a form for JSON, and the percentage of them that was explored."""
         lines = {
             line: {
                 "tables": sorted(self.lines[line].tables),
@@ -82,11 +84,13 @@ class Recorder:
             }
             for line in sorted(self.lines, key=split_line)
         }
-        counted = [bool(line["explored"]) for line in lines.values() if not line["alone"]]
-        percent = 100 * sum(counted) / len(counted) if counted else 100.0
+        counted = [line for line in lines.values() if not line["alone"]]
+        explored = [line for line in counted if line["explored"]]
+        percent = 100 * len(explored) / len(counted) if counted else 100.0
         return {"percent": percent, "lines": lines}
 
     def _find_line(self, frame: FrameType | None) -> str:
+        """Return the innermost line of the project on the stack; "" if it is not reported."""
         while frame:
             path = frame.f_code.co_filename
             if path not in self._kinds:
@@ -129,8 +133,8 @@ class Sent:
 
 def find_written_tables(sql: str) -> frozenset[str]:
     """Return the tables that SQL writes or locks, without names of a WITH and of functions."""
-    others = {name.lower() for names in NO_TABLE.findall(sql) for name in names}
-    return statements.find_locked_tables(sql) - others
+    others = itertools.chain(*NO_TABLE.findall(sql))
+    return statements.find_locked_tables(sql).difference(name.lower() for name in others)
 
 
 def split_line(line: str) -> tuple[str, int]:
@@ -156,8 +160,9 @@ def write_report(data: dict[str, Any], root: Path) -> Iterator[str]:
         if written["explored"]:
             beside = f"{len(written['explored'])}: {written['explored'][0]}"
         rows.append((line.removeprefix(f"{root}{os.sep}"), ", ".join(written["tables"]), beside))
-    widths = [max(len(row[at]) for row in rows) for at in (0, 1)]
-    for first, second, third in rows:
-        yield f"{first.ljust(widths[0])}  {second.ljust(widths[1])}  {third}"
+    line_width = max(len(line) for line, _, _ in rows)
+    tables_width = max(len(tables) for _, tables, _ in rows)
+    for line, tables, beside in rows:
+        yield f"{line.ljust(line_width)}  {tables.ljust(tables_width)}  {beside}"
     yield f"{data['percent']:.0f} % of the lines that ran and wrote or locked rows were explored."
     yield "A line that no test runs is not counted. Subprocesses and other drivers are not seen."

@@ -144,9 +144,9 @@ class Rows:
             self._counts[oid] = count
             self._saved[oid] = saved or "'{}'"
         self._too_large = {oid for oid, table in self._seen.items() if table.size > MAX_BYTES}
-        self._places = self._sort_tables()
+        self._order = self._sort_tables()
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         tables = watched_tables(self._ask)
         return bool(self._find_written(tables) or self._find_sequence_script())
 
@@ -160,8 +160,8 @@ class Rows:
             tables = watched_tables(self._ask)
             written = self._find_written(tables)
             self._seen = tables
-            written.sort(key=lambda table: (self._places.get(table.oid, 0), table.oid))
-            pairs = [self._write_script(table) for table in written if not table.is_view]
+            written.sort(key=lambda table: (self._order.get(table.oid, 0), table.oid))
+            pairs = [self._write_scripts(table) for table in written if not table.is_view]
             deletes = [delete for delete, _ in reversed(pairs)]
             inserts = [insert for _, insert in pairs]
             scripts = [*deletes, *inserts, *self._find_sequence_script()]
@@ -190,13 +190,14 @@ class Rows:
 
     def _find_sequence_script(self) -> list[str]:
         """Return the statements that restore all sequences, if one has moved."""
-        return self._sequences if self._ask(SEQUENCES, {})[0][0] != self._sequences else []
+        [(sequences,)] = self._ask(SEQUENCES, {})
+        return [] if sequences == self._sequences else self._sequences
 
     def _find_written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
         return [table for oid, table in tables.items() if table != self._seen.get(oid)]
 
     def _sort_tables(self) -> dict[int, int]:
-        """Return the places of the tables in an order: a table comes after those it refers to.
+        """Return the position of each table in an order: it comes after those it refers to.
 
         Tables in a circle have no order. A role that may switch triggers off needs none.
         """
@@ -204,11 +205,11 @@ class Rows:
         for table, other in self._ask(REFERENCES, {}):
             sorter.add(table, other)
         try:
-            return {oid: place for place, oid in enumerate(sorter.static_order(), start=1)}
+            return {oid: number for number, oid in enumerate(sorter.static_order(), start=1)}
         except CycleError:
             return {}
 
-    def _write_script(self, table: WatchedTable) -> tuple[str, str]:
+    def _write_scripts(self, table: WatchedTable) -> tuple[str, str]:
         """Return the statements that delete the wrong rows, and insert the missing ones."""
         if table.oid in self._too_large:
             raise CannotExplore(

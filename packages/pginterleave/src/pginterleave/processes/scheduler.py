@@ -98,7 +98,7 @@ class Scheduler:
             self.control.prepare()
             for process in self.processes:
                 process.start()
-            self.monitor.settle()
+            self.monitor.wait_until_settled()
         except BaseException as error:
             shut_down(self.processes, self.control, error)
             raise
@@ -131,14 +131,14 @@ class Scheduler:
             attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known, find_waits_of_victims(planned))
             self.attempt = self.monitor.attempt = attempt
             before()
-            schedule = self._try(choose, in_turn)
+            schedule = self._run_attempt(choose, in_turn)
             if not attempt.discard_reason:
                 catalogue = self.control.catalogue
                 catalogue.limits |= attempt.limits
                 catalogue.unexplored |= attempt.unexplored
-                levels = {process.session.is_read_committed() for process in self.processes}
+                levels = [process.session.is_read_committed() for process in self.processes]
                 catalogue.note_schedule(
-                    schedule.timeline, read_committed=True in levels, snapshots=False in levels
+                    schedule.timeline, read_committed=any(levels), snapshots=not all(levels)
                 )
                 return schedule
             if attempt.no_other_victim and self.processes[0].session.checks_deadlocks_at_once:
@@ -156,18 +156,18 @@ class Scheduler:
             raise ImpossibleSchedule(f"{order!r} is not a schedule such as 1212.")
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
-            taken = len(self.attempt.taken)
-            if taken == len(choices):
+            number = len(self.attempt.steps)  # of the steps that were taken
+            if number == len(choices):
                 left = [process.number for process in self.processes if process.state != DONE]
                 raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
-            process = process_of(choices[taken])
+            process = process_of(choices[number])
             if process not in ready:
-                after = f" after {write_order(choices[:taken])!r}" if taken else ""
+                after = f" after {write_order(choices[:number])!r}" if number else ""
                 raise ImpossibleSchedule(
-                    f"Step {taken + 1} of {order!r} cannot be taken by process {process}: only "
+                    f"Step {number + 1} of {order!r} cannot be taken by process {process}: only "
                     f"{process_names(list(ready))} can go on{after}."
                 )
-            return choices[taken]
+            return choices[number]
 
         schedule = self.run(choose, planned=choices)
         if schedule.order != order:
@@ -175,7 +175,8 @@ class Scheduler:
             raise ImpossibleSchedule(f"{order!r} goes on after all have ended, at {end!r}.")
         return schedule
 
-    def _try(self, choose: Choose, in_turn: Sequence[int]) -> Schedule:
+    def _run_attempt(self, choose: Choose, in_turn: Sequence[int]) -> Schedule:
+        """Set up, run the processes once, and judge how they end."""
         attempt = self.attempt
         with self._noting_errors("in setup"):
             self.setup()
@@ -185,46 +186,50 @@ class Scheduler:
         with watch(self._note_effect):
             self.memory.begin()
             self._run_processes(choose, in_turn)
-            self.memory.note()
-        sessions = [session for process in self.processes for session in process.sessions()]
-        self.control.note_strangers({pid for session in sessions for pid in session.pids})
+            self.memory.note_use()
+        pids: set[int] = set()
+        for process in self.processes:
+            pids.update(*(session.pids for session in process.list_sessions()))
+        self.control.note_strangers(pids)
         outcomes = [process.outcome for process in self.processes]
         verdict = Verdict() if attempt.discard_reason else self._judge(outcomes)
-        timeline = tuple(Step(**vars(step)) for step in attempt.taken)
+        timeline = tuple(Step(**vars(step)) for step in attempt.steps)
         return Schedule(attempt.order(), timeline, tuple(outcomes), *verdict)
 
     def _run_processes(self, choose: Choose, in_turn: Sequence[int]) -> None:
+        """Let the processes take their steps, until all have ended."""
         attempt = self.attempt
-        left = [*in_turn]
+        not_started = [*in_turn]
         for process in () if in_turn else self.processes:
-            self._let_go(process)
+            self._resume(process)
         while True:
             ready = [process for process in self.processes if process.state == AT_STEP]
             if not ready:
-                if not left:
+                if not not_started:
                     return
-                self._let_go(self.processes[left.pop(0) - 1])
+                number = not_started.pop(0)
+                self._resume(self.processes[number - 1])
                 continue
             choice = ready[0].number
             effects: dict[int, Effect] = {}
             if not attempt.discard_reason:
                 try:
                     effects, claims = self._find_effects(ready)
-                    positions = tuple(process.position() for process in self.processes)
+                    positions = tuple(process.get_position() for process in self.processes)
                     choice = choose(effects, positions, self.affected_others, claims)
                 except NotDeterministic as error:
                     if not attempt.undetermined:
                         raise
                     attempt.discard_reason = str(error)  # the rest may run in any order
-            self._take(choice, effects.get(process_of(choice), GLOBAL))
+            self._take_step(choice, effects.get(process_of(choice), GLOBAL))
             if self.options.observe and not in_turn:
                 with self._noting_errors("in observe"):
-                    attempt.taken[-1].observed = self.options.observe()
+                    attempt.steps[-1].observed = self.options.observe()
 
-    def _let_go(self, process: Process) -> bool:
+    def _resume(self, process: Process) -> bool:
         """Let a process go on to its next stop; return whether this has unblocked another one."""
-        process.go()
-        unblocked = self.monitor.settle(process)
+        process.resume()
+        unblocked = self.monitor.wait_until_settled(process)
         self.memory.sample()
         return unblocked
 
@@ -235,8 +240,9 @@ class Scheduler:
         if thread is self.thread:
             return
         if kind == "connection":
-            caller = [process for process in self.processes if process.thread is thread]
-            if not any(session.connecting for process in caller for session in process.sessions()):
+            callers = [process for process in self.processes if process.thread is thread]
+            sessions = callers[0].list_sessions() if callers else []
+            if not any(session.connecting for session in sessions):
                 what = f"a connection that the thread {thread.name!r} has opened"
                 catalogue.note_unobserved(what)
         elif kind == "program":  # it may open a session
@@ -246,22 +252,23 @@ class Scheduler:
         if kind in CALLS:
             self.judge.note_call(CALLS[kind].format(name))
 
-    def _take(self, choice: int, expected: Effect) -> None:
+    def _take_step(self, choice: int, expected: Effect) -> None:
+        """Let the process of a choice take its step, which is expected to have this effect."""
         process = self.processes[process_of(choice) - 1]
-        taken = self.attempt.taken
+        taken = self.attempt.steps
         if len(taken) == self.options.max_steps:
             raise InterleaveError(
                 f"A schedule is longer than max_steps={len(taken)}; a loop may never end. "
                 f"{process.describe()}"
             )
         step = process.step
-        process.deadlock_timeout = self.monitor.deadlock_timeout(choice)
+        process.deadlock_timeout = self.monitor.choose_deadlock_timeout(choice)
         taken.append(step)
         self.attempt.effects.append(expected)
         step.number = len(taken)
         self.attempt.choices.append(choice)
         process.sent = step
-        unblocked = self._let_go(process)
+        unblocked = self._resume(process)
         if not self.attempt.discard_reason:
             if victim_of(choice) and not self.attempt.victim_ended:
                 order = self.attempt.order()
@@ -271,12 +278,13 @@ class Scheduler:
         self.attempt.other_victims = []
         self.attempt.victim_ended = False
         # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
-        self.affected_others = bool(getattr(step, "error", "")) or (unblocked and expected != LOCAL)
+        failed = bool(getattr(step, "error", ""))
+        self.affected_others = failed or (unblocked and expected != LOCAL)
 
     def _judge(self, outcomes: list[Outcome]) -> Verdict:
         functions = [process.function for process in self.processes]
         with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
-            verdict = self.judge.judge(outcomes, functions, self.attempt.taken)
+            verdict = self.judge.judge(outcomes, functions, self.attempt.steps)
         self.control.refuse_transaction("the invariant has left a transaction open on")
         return verdict
 
@@ -288,7 +296,7 @@ class Scheduler:
         effects = {process.number: self._find_effect(process) for process in ready}
         claims = [Claim()] * len(self.processes)  # of a process that waits or has ended
         for process in ready:
-            earlier = self.attempt.steps_of(process.number)
+            earlier = self.attempt.list_steps_of(process.number)
             effect = effects[process.number]
             claims[process.number - 1] = find_claim(process.step, effect, earlier, tables)
         return effects, tuple(claims)
@@ -297,7 +305,7 @@ class Scheduler:
         """Return what the next step of a process would do to other processes."""
         session = process.session
         catalogue = self.control.catalogue
-        earlier = self.attempt.steps_of(process.number)
+        earlier = self.attempt.list_steps_of(process.number)
         if process.step.database or any(step.database for step, _ in earlier):
             return GLOBAL  # the catalogue of the other database is not known
         return find_effect(

@@ -68,19 +68,19 @@ class Session(abc.ABC):
         self._sends = False  # whether it sends a step or a statement of the explorer
 
     @abc.abstractmethod
-    def current(self) -> Any:
+    def get_connection(self) -> Any:
         """Return the driver's connection that the code under test uses now, or None."""
 
     @abc.abstractmethod
-    def use(self, kept: Any) -> None:
-        """Give the code under test a new connection over `kept`; open a session if it is None."""
+    def use_connection(self, kept: Any) -> None:
+        """Give the code under test a new connection over the driver's one; None: connect."""
 
     @abc.abstractmethod
     def close_others(self) -> None:
         """Close the other connections that the thread has opened, so that they open again."""
 
     @abc.abstractmethod
-    def control(self, sql: str) -> None:
+    def send_unnoticed(self, sql: str) -> None:
         """Begin or end a transaction without the knowledge of the adapted connection."""
 
     @contextlib.contextmanager
@@ -94,17 +94,17 @@ class Session(abc.ABC):
         # Whether not every order in which the transaction could have begun is explored.
         later = self.has_begun() and (catalogue.reduced or self._says_begin)
         catalogue.note(sql, params, alone=alone, later=later)
-        commits = alone and self.current() is not None and self.split_autocommit
+        commits = alone and self.get_connection() is not None and self.split_autocommit
         separately = statements.has_separate_commit(sql, catalogue.special)
         split = self.commit_is_a_step = commits and may_split and separately
         if commits and not split:
             catalogue.note_commit(sql, single=may_split)
-        transaction = self._uncommitted() if split else contextlib.nullcontext()
+        transaction = self._begin_transaction() if split else contextlib.nullcontext()
         with self.step(statements.find_kind(sql), sql, params) as step, transaction:
             yield step
         if split:
             with self.step("COMMIT", "COMMIT"):
-                self.control("COMMIT")
+                self.send_unnoticed("COMMIT")
         catalogue.note_rows(sql, getattr(step, "rowcount", -1), self.number)
 
     @contextlib.contextmanager
@@ -113,10 +113,10 @@ class Session(abc.ABC):
         self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
         self._is_marked = bool(self._is_marked or statements.MARKS_SESSION.search(sql))
         self.process.acting = self
-        with self.process.stepping(kind, sql, params) as step, self.sending():
+        with self.process.taking_step(kind, sql, params) as step, self.sending():
             yield step
 
-    def begins(self, sql: str) -> contextlib.AbstractContextManager[None]:
+    def sending_begin(self, sql: str) -> contextlib.AbstractContextManager[None]:
         """Send a BEGIN, which is not a step."""
         self.serializable |= "SERIALIZABLE" in sql.upper()
         self.snapshots_last |= "ISOLATION" in sql.upper()
@@ -133,42 +133,43 @@ class Session(abc.ABC):
         finally:
             self._sends = before
 
-    def note_past(self) -> None:
+    def note_direct_use(self) -> None:
         """Note a use of the driver's connection, unless it is within `sending`."""
         if self.connecting or (self._sends and threading.current_thread() is self.thread):
             return
         place = formatting.format_calling_place()
         self.catalogue.note_unobserved(f"the driver's connection{place}")
 
-    def _find_open(self) -> Any:
-        connection = self.current()
+    def _find_open_connection(self) -> Any:
+        connection = self.get_connection()
         return None if connection is None or connection.closed else connection
 
     def has_begun(self) -> bool:
-        connection = self._find_open()
+        connection = self._find_open_connection()
         return bool(connection) and connection.info.transaction_status in IN_TRANSACTION
 
     def in_transaction(self) -> bool:
         """Whether the next statement takes effect only with a later COMMIT."""
-        connection = self._find_open()
+        connection = self._find_open_connection()
         return bool(connection) and (not connection.autocommit or self.has_begun())
 
-    def look_for_deadlocks(self, seconds: float, kind: str) -> None:
+    def set_deadlock_timeout(self, seconds: float, kind: str) -> None:
         """Set after how many seconds a wait looks for a deadlock; 0: the usual time."""
-        connection = self._find_open()
+        connection = self._find_open_connection()
         if not (seconds or self._looks_late) or not connection or kind == "CLOSE":
             return
-        if connection.info.transaction_status != IN_TRANSACTION[1]:
+        _, in_failed_transaction = IN_TRANSACTION
+        if connection.info.transaction_status != in_failed_transaction:
             self._looks_late = True  # also if it is reset here: a ROLLBACK may undo that
-            self.control(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
+            self.send_unnoticed(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
 
-    def level_of(self) -> Any:
-        """Return the connection whose isolation level holds."""
-        return self.current()
+    def get_connection_with_level(self) -> Any:
+        """Return the connection whose isolation level holds; an adapter may have another one."""
+        return self.get_connection()
 
     def _find_level(self) -> str | int | None:
         """Return the level that the driver sets: a name in psycopg 3, a number in psycopg2."""
-        level = getattr(self.level_of(), "isolation_level", None)
+        level = getattr(self.get_connection_with_level(), "isolation_level", None)
         return getattr(level, "name", level)
 
     def is_serializable(self) -> bool:
@@ -181,12 +182,14 @@ class Session(abc.ABC):
     def open(self) -> None:
         """Begin a schedule."""
         self.thread = threading.current_thread()
-        if self._kept is not None and select.select([self._kept], [], [], 0)[0]:
-            self._kept.close()  # an unexpected message: the session was terminated
-            self._kept = None
-        self.use(self._kept)
+        if self._kept is not None:
+            readable, _, _ = select.select([self._kept], [], [], 0)
+            if readable:  # an unexpected message: the session was terminated
+                self._kept.close()
+                self._kept = None
+        self.use_connection(self._kept)
 
-    def opened(self, connection: Any) -> None:
+    def set_up_connection(self, connection: Any) -> None:
         """Set up a driver's connection that has just been opened."""
         self._kept = connection
         self.pid = connection.info.backend_pid
@@ -213,18 +216,19 @@ class Session(abc.ABC):
             self._new_session = cursor.fetchone()[0]
 
     @contextlib.contextmanager
-    def _uncommitted(self) -> Iterator[None]:
+    def _begin_transaction(self) -> Iterator[None]:
         """Begin a transaction for one statement; end it when the statement fails."""
-        self.control("BEGIN")
+        self.send_unnoticed("BEGIN")
         try:
             yield
         except BaseException:
             with contextlib.suppress(Exception):  # the first error is reported
-                self.control("ROLLBACK")
+                self.send_unnoticed("ROLLBACK")
             raise
 
     def leave(self) -> None:
-        for connection in (self._kept, self.current(), *self.copies.values()):
+        """Close all connections, whatever state they are in."""
+        for connection in (self._kept, self.get_connection(), *self.copies.values()):
             with contextlib.suppress(Exception), self.sending():
                 connection.close()
         with contextlib.suppress(Exception), self.sending():
@@ -232,7 +236,7 @@ class Session(abc.ABC):
 
     def end(self) -> None:
         """Reset the session to its first state, as if the process had ended."""
-        connection = self.current()
+        connection = self.get_connection()
         self._kept = None
         self.close_others()
         for copy in self.copies.values():
@@ -240,14 +244,14 @@ class Session(abc.ABC):
         if self.copies:
             self.wait_until_closed(*self.copies)
             self.copies.clear()
-        if not self._find_open():
+        if not self._find_open_connection():
             return
         try:
             if self.has_begun():
                 with self.step("ROLLBACK", "ROLLBACK"):
                     connection.rollback()
                     if self.has_begun():  # psycopg2 sends no ROLLBACK in autocommit
-                        self.control("ROLLBACK")
+                        self.send_unnoticed("ROLLBACK")
             for name, value in self._first_state.items():
                 if getattr(connection, name) != value:
                     setattr(connection, name, value)

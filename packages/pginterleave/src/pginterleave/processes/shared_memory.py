@@ -50,18 +50,21 @@ class SharedMemory:
         self._schedules += 1
         self._samples = [self._sample_caches()]
         # Of the variables, at the first, the second, the fourth schedule and so on.
-        self._before = self._look() if self._schedules & (self._schedules - 1) == 0 else None
+        is_power_of_two = self._schedules & (self._schedules - 1) == 0
+        self._before = self._read_variables() if is_power_of_two else None
 
     def sample(self) -> None:
         """Look at the caches after a step: one that was cleared and filled again looks unused."""
-        if self._caches and (sample := self._sample_caches()) != self._samples[-1]:
+        sample = self._sample_caches()
+        if sample != self._samples[-1]:
             self._samples.append(sample)
 
     def _sample_caches(self) -> list[tuple[int, ...]]:
+        """Return the hits, the misses and the size of each cache."""
         infos = (cached.cache_info() for cached in self._caches)
         return [(info.hits, info.misses, info.currsize) for info in infos]
 
-    def note(self) -> None:
+    def note_use(self) -> None:
         """Note after a schedule what it has used."""
         self.sample()
         by_cache = zip(*self._samples, strict=True)
@@ -72,20 +75,22 @@ class SharedMemory:
                 self.used[f"the cache of {cached.__qualname__}"] = None
         if self._before is None:
             return
-        for variable, then in self._look().items():
+        for variable, after in self._read_variables().items():
             before = self._before.get(variable, NEW)
-            if then == before:
+            if after == before:
                 continue
             # A variable that is set once, as by an import, is no memory between schedules.
             if before.content is not None or variable in self._set_once:
                 self.used[f"the memory of {'.'.join(variable)}"] = None
             self._set_once.add(variable)
 
-    def _look(self) -> dict[Variable, Seen]:
-        variables = {key: Seen(id(value), _content(value)) for key, value in self._variables()}
-        return {("os", "environ"): Seen(0, dict(os.environ)), **variables}
+    def _read_variables(self) -> dict[Variable, Seen]:
+        variables: dict[Variable, Seen] = {("os", "environ"): Seen(0, dict(os.environ))}
+        for variable, value in self._list_variables():
+            variables[variable] = Seen(id(value), _read_content(value))
+        return variables
 
-    def _variables(self) -> Iterator[tuple[Variable, Any]]:
+    def _list_variables(self) -> Iterator[tuple[Variable, Any]]:
         """Yield the variables of modules, and the attributes of their classes and objects."""
         for module in [*sys.modules.values()]:
             name = getattr(module, "__name__", "")
@@ -99,13 +104,15 @@ class SharedMemory:
                     for default in value.__defaults__ or ():
                         if isinstance(default, CONTAINERS):
                             yield (name, key, "__defaults__"), default
-                elif (value if isinstance(value, type) else type(value)).__module__ == name:
+                    continue
+                kind = value if isinstance(value, type) else type(value)
+                if kind.__module__ == name:
                     for attribute, content in [*getattr(value, "__dict__", {}).items()]:
                         if not attribute.startswith("__"):
                             yield (name, key, attribute), content
 
 
-def _content(value: Any, depth: int = MAX_DEPTH) -> Any:
+def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:
     """Return what a container holds, by identity; None for another value."""
     if not isinstance(value, CONTAINERS):
         return None
@@ -114,7 +121,7 @@ def _content(value: Any, depth: int = MAX_DEPTH) -> Any:
     entries = [*value, *value.values()] if isinstance(value, dict) else [*value]
     if not depth:
         return [*map(id, entries)]
-    return [(id(entry), _content(entry, depth - 1)) for entry in entries]
+    return [(id(entry), _read_content(entry, depth - 1)) for entry in entries]
 
 
 def _is_of_the_project(filename: str | None) -> bool:

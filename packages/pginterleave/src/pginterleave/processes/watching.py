@@ -23,7 +23,7 @@ PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork
 _notes: list[Note] = []  # an audit hook cannot be removed
 
 
-def open_pids() -> list[int]:
+def find_open_pids() -> list[int]:
     """Return the pids of all open connections of the drivers in this interpreter."""
     kinds: set[type] = set()
     for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
@@ -47,17 +47,20 @@ def watch(note: Note) -> Iterator[None]:
         stack.callback(_notes.pop)
         for name, function in CONNECT:
             if module := sys.modules.get(name):
-                connect = _noting(getattr(module, function), lambda *_: note("connection", ""))
+                connect = _call_before(getattr(module, function), lambda *_: note("connection", ""))
                 stack.enter_context(patch.object(module, function, connect))
         if mock := sys.modules.get("unittest.mock"):
-            call = _noting(mock.Mock.__call__, lambda called, *_: note("mock", _name(called)))
+            call = mock.Mock.__call__
+            call = _call_before(call, lambda called, *_: note("mock", _name_mock(called)))
             stack.enter_context(patch.object(mock.Mock, "__call__", call))
         if sys.version_info < (3, 12):
             stack.enter_context(patch.object(functools.cached_property, "__get__", _get_property))
         yield
 
 
-def _noting(function: Callable[..., Any], note: Callable[..., object]) -> Callable[..., Any]:
+def _call_before(function: Callable[..., Any], note: Callable[..., object]) -> Callable[..., Any]:
+    """Return the function so that it first calls `note` with its own arguments."""
+
     def note_and_call(*args: Any, **kwargs: Any) -> Any:
         note(*args)
         return function(*args, **kwargs)
@@ -65,7 +68,7 @@ def _noting(function: Callable[..., Any], note: Callable[..., object]) -> Callab
     return note_and_call
 
 
-def _name(mock: Any) -> str:
+def _name_mock(mock: Any) -> str:
     return repr(mock).partition(" name='")[2].partition("'")[0] or "a Mock"
 
 
@@ -94,7 +97,9 @@ def _add_audit_hook() -> None:
         elif event in PROGRAMS:
             index = PROGRAMS[event]
             name = "a fork" if index is None else arguments[index]
-            name = name[0] if isinstance(name, (list, tuple)) else name
-            _notes[-1]("program", name.decode() if isinstance(name, bytes) else str(name))
+            if isinstance(name, (list, tuple)):
+                name = name[0]
+            text = name.decode() if isinstance(name, bytes) else str(name)
+            _notes[-1]("program", text)
 
     sys.addaudithook(audit)
