@@ -32,11 +32,11 @@ class Event(NamedTuple):
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process
 
 
-class Rest(NamedTuple):
-    """How far it is from a state to the nearest violation."""
+class Way(NamedTuple):
+    """An order that leads to a state; of two equally long ones, the smaller one is simpler."""
 
-    steps: int
     switches: int  # between processes
+    order: Order
 
 
 class Counts(NamedTuple):
@@ -121,48 +121,21 @@ def find_shortest_violation(first: State) -> Order | None:
     If several are equally short, it is the one with the fewest switches between processes, and then
     the lexicographically first.
     """
-    rests = _find_rests(first)
-    state = first
-    order: Order = ()
-    while state.ending == Ending.HOLDS:
-        last = order[-1] if order else 0
-        ways = _add_switches(rests[state], last)
-        if not ways:
-            return None
-        choice = min(ways, key=lambda choice: (ways[choice], choice))
-        order += (choice,)
-        state = dict(state.list_taken())[choice]
-    return order
-
-
-def _find_rests(first: State) -> dict[State, dict[int, Rest]]:
-    """Return, by state and choice, the rest to the nearest violation."""
-    rests: dict[State, dict[int, Rest]] = {}
-    states: list[State] = []  # all states, each before those that follow it
-    level: dict[State, None] = {first: None}  # the states after equally many steps
-    while level:
-        states += level
-        next_level: dict[State, None] = {}
-        for state in level:
-            next_level |= dict.fromkeys(after for _, after in state.list_taken())
-        level = next_level
-    for state in reversed(states):
-        rests[state] = {}
-        for choice, after in state.list_taken():
-            ways = _add_switches(rests[after], choice).values()
-            if after.ending != Ending.HOLDS or ways:
-                nearest = min(ways, default=Rest(0, 0))
-                rests[state][choice] = nearest._replace(steps=nearest.steps + 1)
-    return rests
-
-
-def _add_switches(rests: dict[int, Rest], last: int) -> dict[int, Rest]:
-    """Return the rests by choice, with one more switch after a `last` step of another process."""
-    counted = {}
-    for choice, rest in rests.items():
-        switches = process_of(last) not in (0, process_of(choice))  # 0: there is no last step
-        counted[choice] = rest._replace(switches=rest.switches + switches)
-    return counted
+    # The best order to each state of one length, by the state and the process of the last step.
+    best: dict[tuple[State, int], Way] = {(first, 0): Way(0, ())}
+    while best:
+        violating = [way for (state, _), way in best.items() if state.ending != Ending.HOLDS]
+        if violating:
+            return min(violating).order
+        longer: dict[tuple[State, int], Way] = {}
+        for (state, last), way in best.items():
+            for choice, after in state.list_taken():
+                process = process_of(choice)
+                switches = way.switches + (last not in (0, process))  # 0: it is the first step
+                new = Way(switches, (*way.order, choice))
+                longer[after, process] = min(new, longer.get((after, process), new))
+        best = longer
+    return None
 
 
 class Needed(Exception):
