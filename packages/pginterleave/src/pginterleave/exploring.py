@@ -108,7 +108,7 @@ def explore(
             if not serial.learn_again(scheduler.run_in_turn):
                 break
         counterexample = run.find_counterexample()
-        other = run.find_other_kind(counterexample)
+        other = run.find_other_kind(counterexample) if counterexample else None
         if counterexample and truncated == AT_FIRST:
             counterexample = shrink(counterexample, run.run_similar)
         serial_failure = run.find_serial_failure()

@@ -62,9 +62,7 @@ class Schedule:
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
         steps = record_steps(self.timeline)
-        changed = find_changing_columns(
-            steps, Names(steps)
-        )  # by table, the columns with several values
+        changed = find_changing_columns(steps, Names(steps))
         columns = {number: changed[step["table"]] for number, step in enumerate(steps, start=1)}
         wrong = [*find_cycles(steps), *find_conflicts(steps)] if steps and self.violation else []
         return draw(self.timeline, self.outcomes, width, columns=columns, marks=find_marks(wrong))

@@ -112,32 +112,12 @@ class DjangoSession(Session):
         self._wrapper = self._backend(self._settings, self._alias)
         self._wrapper.session = self
         connections[self._alias] = self._wrapper
-        if kept is None:
-            self.connect_at_first()
-        else:
+        if kept is None and not self.database:  # another database connects when it is used
+            self._wrapper.ensure_connection()
+        elif kept is not None:
             self._wrapper.connection = kept
             self._wrapper.autocommit = kept.autocommit
             self._wrapper.isolation_level = before.isolation_level
-
-    def connect_at_first(self) -> None:
-        self._wrapper.ensure_connection()
-
-    def open(self) -> None:
-        super().open()
-        for other in self.others:
-            with other.sending():
-                other.open()
-
-    def end(self) -> None:
-        for other in self.others:
-            with other.sending():
-                other.end()
-        super().end()
-
-    def leave(self) -> None:
-        for other in self.others:
-            other.leave()
-        super().leave()
 
     def close_others(self) -> None:
         """Close the connections to databases that are not PostgreSQL; Django makes new ones."""
@@ -158,9 +138,6 @@ class OtherSession(DjangoSession):
     def __init__(self, caller: BaseDatabaseWrapper, *args: Any) -> None:
         super().__init__(caller, *args)
         self.database = caller.alias
-
-    def connect_at_first(self) -> None:
-        """Do nothing: most processes use one database."""
 
     def set_up_connection(self, connection: Any) -> None:
         super().set_up_connection(connection)

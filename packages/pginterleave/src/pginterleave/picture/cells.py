@@ -38,6 +38,7 @@ def judge_end(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
     return HowItEnds(REFUSED if raises else WRONG, violation, due)
 
 
+# The kinds of lines, which are names of styles.
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
 AGAIN = "again"
 AT_SOURCE = {
@@ -101,20 +102,20 @@ class Sheet:
     def __post_init__(self) -> None:
         self.ended = len(self.steps) == len(self.whole)
         wrong = self.ended and self.steps and self.verdict.kind != HOLDS
-        self.conflicts = self._conflicts(bool(wrong))
+        self.conflicts = self._find_conflicts(bool(wrong))
         steps = History(self.steps, self.snapshots)
         self.sentences = write_sentences(steps, self.whole, self.conflicts)
         self.transactions = history.find_transactions(self.steps)
         self.locks: list[Lock] = history.find_locks(self.steps)
         self.waits: list[Wait] = history.find_waits(self.steps)
-        self.rows = self._rows()
+        self.rows = self._make_rows()
 
     @property
     def held(self) -> str:
         """The table's value after the last step that is shown."""
         return str(self.steps[-1]["observed"]) if self.steps else self.initial
 
-    def _conflicts(self, wrong: bool) -> list[Conflict]:
+    def _find_conflicts(self, wrong: bool) -> list[Conflict]:
         """Return the cycles, and the other conflicts if the schedule is `wrong`."""
         # A process that tries again alone has no conflicts.
         own = list(takewhile(lambda step: not step.get("alone"), self.steps))
@@ -126,13 +127,14 @@ class Sheet:
         others = conflicts.find_conflicts(own, snapshots=self.snapshots)
         return cycles + [conflict for conflict in others if conflict.target not in explained]
 
-    def _rows(self) -> list[Row]:
+    def _make_rows(self) -> list[Row]:
         rows = [Row(step["process"]) for step in self.steps]
         rows += [Row(int(process)) for process in self.hidden]
         # A wait or a transaction may go on below the last row.
         lasts = [wait.last for wait in self.waits]
         lasts += [transaction.last for transaction in self.transactions]
-        rows += [Row(0)] if max(lasts, default=0) > len(rows) else []
+        if max(lasts, default=0) > len(rows):
+            rows.append(Row(0))
         before = self.initial
         phrases = word_steps(self.steps, self.whole)
         shown = zip(rows, self.steps, phrases, self.sentences, strict=False)
@@ -147,18 +149,19 @@ class Sheet:
                 if until <= len(self.steps):
                     back = rows[until - 1]
                     back.add(process, phrase.returned or ("" if phrase.error else "goes on"))
-                    back.add(process, _refused(phrase.error, step["pivot"]), ERROR)
+                    back.add(process, _write_error(phrase.error, step["pivot"]), ERROR)
             else:
-                row.add(process, phrase.sent if phrase.error else f"{phrase}")
-                row.add(process, _refused(phrase.error, step["pivot"]), ERROR)
+                row.add(process, phrase.sent if phrase.error else str(phrase))
+                row.add(process, _write_error(phrase.error, step["pivot"]), ERROR)
             row.value = shorten_urls(step["observed"]) if step["observed"] != before else ""
             before = step["observed"]
         for lock in self.locks:
             if lock.mode != history.NEW_ROW:
                 rows[lock.first - 1].add(lock.process, lock.mode, LOCK)
         for number in history.find_retries(self.steps):
-            alone = ", after all have ended" * bool(self.steps[number - 1].get("alone"))
-            lines = rows[number - 1].lines[rows[number - 1].process]
+            step = self.steps[number - 1]
+            alone = ", after all have ended" if step.get("alone") else ""
+            lines = rows[number - 1].lines[step["process"]]
             lines.insert(0, CellLine(f"tries again{alone}", AGAIN))
         for number, texts in self._mark_steps().items():
             rows[number - 1].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
@@ -166,10 +169,12 @@ class Sheet:
             row.add(row.process, "?", OPEN)
         raised = Row(0)
         for process, outcome in enumerate(self.outcomes if self.ended else (), start=1):
-            raised.add(process, _refused(outcome and f"raises {outcome.partition(':')[0]}"), ERROR)
+            exception, _, _ = outcome.partition(":")
+            raised.add(process, _write_error(exception and f"raises {exception}"), ERROR)
         return [*rows, raised] if raised.lines else rows
 
     def _mark_steps(self) -> dict[int, list[str]]:
+        """Return the short texts of the conflicts at each step, by its number."""
         numbered_texts: list[tuple[int | None, str]] = []
         for conflict in self.conflicts:
             kind = conflict.kind
@@ -189,5 +194,6 @@ def shorten_urls(observed: str) -> str:
     return re.sub(r"https?://[^\s,;]+", lambda match: shorten(match[0]), observed)
 
 
-def _refused(error: str, pivot: bool = False) -> str:
-    return error and f"{SIGNS[REFUSED]} {error}{', as a pivot' * pivot}"
+def _write_error(error: str, pivot: bool = False) -> str:
+    text = f"{SIGNS[REFUSED]} {error}" if error else ""
+    return f"{text}, as a pivot" if text and pivot else text

@@ -39,7 +39,15 @@ class Lane(NamedTuple):
     inner: int
 
 
-class Placed(NamedTuple):
+class VerdictLine(NamedTuple):
+    """A line below the rows, and the size of its font."""
+
+    text: str
+    style: str
+    font: float
+
+
+class PlacedLine(NamedTuple):
     """A line of a cell; `beside` is the mode of a lock at the end of the line."""
 
     text: str
@@ -65,14 +73,15 @@ class Grid:
         self.tops = [*self._measure_rows()]
         self.bottoms = self.tops[1:]
 
-    def locked(self, process: int) -> list[str]:
+    def list_locked(self, process: int) -> list[str]:
         """Return what a process locks; each lock has a separate column in the lane."""
         return list(dict.fromkeys(lock.on for lock in self.sheet.locks if lock.process == process))
 
-    def box(self, process: int) -> tuple[float, float]:
+    def find_sides(self, process: int) -> tuple[float, float]:
+        """Return the left and the right side of the cells in a lane."""
         lane = self.lanes[process]
         size = self.size
-        locks = len(self.locked(process)) * (LOCK_WIDTH + 2)
+        locks = len(self.list_locked(process)) * (LOCK_WIDTH + 2)
         if lane.inner > 0:
             return lane.left + size.margin, lane.right - size.pad - locks
         return lane.left + size.pad + locks, lane.right - size.margin
@@ -83,49 +92,52 @@ class Grid:
         top = size.font * 2.1
         yield top
         for row in (Row(0, value=shorten_urls(self.sheet.initial)), *self.sheet.rows):
-            needed = [size.font * 1.3, len(self.value_lines(row.value)) * size.font * 1.3]
+            needed = [size.font * 1.3, len(self.wrap_value(row.value)) * size.font * 1.3]
             for process, lines in row.lines.items():
                 needed.append(sum(line.height for line in self.place_lines(process, lines)))
             top += max(needed) + size.pad * 2
             yield top
 
-    def place_lines(self, process: int, lines: list[CellLine]) -> list[Placed]:
+    def place_lines(self, process: int, lines: list[CellLine]) -> list[PlacedLine]:
         """Return the lines of a cell; a lock's mode is put beside the first line if it fits."""
-        left, right = self.box(process)
+        left, right = self.find_sides(process)
         width = right - left - 2 * self.size.pad
-        placed: list[Placed] = []
+        placed: list[PlacedLine] = []
         for line in sorted(lines, key=lambda line: line.kind == LOCK):
-            taken = len(placed[0].text) * self.size.font if placed else width
-            needed = taken + len(line.text) * self.size.small + self.size.font
+            first_line = len(placed[0].text) * self.size.font if placed else width
+            needed = first_line + len(line.text) * self.size.small + self.size.font
             if line.kind == LOCK and needed * CHARACTER_WIDTH < width and not placed[0].beside:
                 placed[0] = placed[0]._replace(beside=line.text)
                 continue
             font = self.size.font if line.kind == SAID else self.size.small
             texts = textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER_WIDTH)))) or [""]
-            placed += [Placed(text, line.kind, font * 1.3) for text in texts]
+            placed += [PlacedLine(text, line.kind, font * 1.3) for text in texts]
         return placed
 
-    def value_lines(self, value: str) -> list[str]:
+    def wrap_value(self, value: str) -> list[str]:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
         return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER_WIDTH))))
 
-    def verdict_lines(self) -> list[tuple[str, str, float]]:
+    def wrap_verdict(self) -> list[VerdictLine]:
         if not self.sheet.ended:
             return []
         verdict = self.sheet.verdict
         size = self.size
-        lines = list[tuple[str, str, float]]()
-        texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
-        texts += [(f"Due: {verdict.due}", "due", size.small)] if verdict.due else []
-        for text, style, font in texts:
-            characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER_WIDTH)
-            lines += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
-        return lines
+        lines = self._wrap_line(
+            f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font
+        )
+        due = f"Due: {verdict.due}" if verdict.due else ""
+        return [*lines, *self._wrap_line(due, "due", size.small)]
 
-    def middle(self, row: int) -> float:
+    def _wrap_line(self, text: str, style: str, font: float) -> list[VerdictLine]:
+        size = self.size
+        characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER_WIDTH)
+        return [VerdictLine(line, style, font) for line in textwrap.wrap(text, int(characters))]
+
+    def find_middle(self, row: int) -> float:
         return self.tops[row] + self.size.pad + self.size.font * 0.65
 
-    def inner_edge(self, process: int) -> float:
+    def find_inner_edge(self, process: int) -> float:
         """Return the side of a lane next to the rows."""
         lane = self.lanes[process]
         return lane.right - self.size.pad if lane.inner > 0 else lane.left + self.size.pad

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from pginterleave.picture.wording import WRITES, Names, Step
 
 ROW = ("id", "key")  # the columns that identify a row; all visits of a link count as one row
-NEVER = (10**9, 0, 0)
+# When a step took effect: the step after which, whether the step had waited, and its own number.
 Moment = tuple[int, int, int]
+NEVER: Moment = (10**9, 0, 0)
 
 
 class History:
@@ -17,23 +18,23 @@ class History:
         self.steps: list[Step] = [{**step, "number": n} for n, step in enumerate(steps, start=1)]
         self.snapshots = snapshots
 
-    def done(self, step: Step) -> Moment:
+    def done_at(self, step: Step) -> Moment:
         """Return when a step took effect: after the step that woke it, and in the order sent."""
         return step["until"], int(step["until"] > step["number"]), step["number"]
 
-    def visible(self, step: Step) -> Moment:
+    def visible_at(self, step: Step) -> Moment:
         """Return when other processes see a step's writes: NEVER if they were undone."""
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
         for later in self.after(step):
             if later["kind"] in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
-                return self.done(later) if later["kind"] == "COMMIT" else NEVER
+                return self.done_at(later) if later["kind"] == "COMMIT" else NEVER
         inside = step["process"] in self.steps[-1]["in_transaction"]
-        return NEVER if inside else self.done(step)
+        return NEVER if inside else self.done_at(step)
 
     def read_at(self, step: Step) -> Moment:
         """Return the moment of the snapshot that a step reads."""
-        moment = self.done(step)
+        moment = self.done_at(step)
         for earlier in reversed(self.before(step)) if self.snapshots else ():
             if earlier["kind"] in ENDS:
                 break
@@ -52,10 +53,13 @@ class History:
 
     def writes(self) -> list[Step]:
         """Return the steps whose writes were committed."""
-        return [step for step in self.steps if self.visible(step) < NEVER]
+        return [step for step in self.steps if self.visible_at(step) < NEVER]
 
     def writes_of(self, process: int) -> list[Step]:
         return [step for step in self.writes() if step["process"] == process]
+
+    def find_written_tables(self, process: int) -> set[str]:
+        return set[str]().union(*(write["writes"] for write in self.writes_of(process)))
 
     def writes_of_others(self, process: int) -> list[Step]:
         return [step for step in self.writes() if step["process"] != process]
@@ -63,19 +67,19 @@ class History:
     def writes_before(self, step: Step) -> list[Step]:
         """Return the writes of other processes that took effect before a step."""
         others = self.writes_of_others(step["process"])
-        return [other for other in others if self.done(other) < self.done(step)]
+        return [other for other in others if self.done_at(other) < self.done_at(step)]
 
     def last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
         for step in reversed(self.before(write)):
             if step["subquery"] and write["table"] in step["tables"]:
                 return step
-            if same_rows(step, write):
+            if may_share_row(step, write):
                 if step["kind"] == "SELECT":
                     return step
-                pairs = product(_rows(step), _rows(write), ROW)
-                same = any(row.get(name, "") == other.get(name) for row, other, name in pairs)
-                if step["kind"] == "INSERT" and not same:
+                triples = product(_list_rows(step), _list_rows(write), ROW)
+                is_same = any(row.get(name, "") == other.get(name) for row, other, name in triples)
+                if step["kind"] == "INSERT" and not is_same:
                     continue  # a new row, and a different one as far as is known
                 if step["kind"] in WRITES and not step["error"]:
                     return None  # since then the process knows the row by its own write
@@ -90,38 +94,42 @@ def may_have_read(read: Step, write: Step) -> bool:
     """Return whether `read` can read a row that `write` writes; a subquery may read any row."""
     if read["subquery"] or write["table"] != read["table"]:
         return not set(write["writes"]).isdisjoint(read["tables"])
-    return same_rows(read, write)
+    return may_share_row(read, write)
 
 
 def would_have_read(read: Step, write: Step) -> bool:
     """Return whether a row that `write` has written meets the condition of `read`."""
     same_table = write["table"] == read["table"]
-    return same_table and any(_agree(read["condition"], row) for row in _rows(write))
+    return same_table and any(_may_equal(read["condition"], row) for row in _list_rows(write))
 
 
-def same_rows(step: Step, other: Step) -> bool:
+def may_share_row(step: Step, other: Step) -> bool:
     """Return whether two statements can be about the same row, as far as is known."""
     if not step["table"] or step["table"] != other["table"]:
         return False
-    return any(_agree(row, other_row) for row in _rows(step) for other_row in _rows(other))
+    return any(_may_equal(*pair) for pair in product(_list_rows(step), _list_rows(other)))
 
 
-def same_write(step: Step, other: Step) -> bool:
+def write_same_columns(step: Step, other: Step) -> bool:
     """Return whether two statements write the same columns of a table."""
     same = all(step[name] == other[name] for name in ("kind", "table", "computed"))
     return same and set(step["wrote"]) == set(other["wrote"])
 
 
-def _rows(step: Step) -> list[dict[str, str | None]]:
+def _list_rows(step: Step) -> list[dict[str, str | None]]:
     """Return the known columns of each row of a step: from its result, condition and writes."""
-    known = {**step["condition"], **{c: v for c, v in step["wrote"].items() if c in ROW}}
+    known = {**step["condition"], **_keep_identity(step["wrote"])}
     if step["kind"] == "INSERT":
         known = step["wrote"]
-    rows = [{c: v for c, v in row.items() if c in ROW} for row in step["read"]]
-    return [{**row, **known} for row in rows] or [known]
+    return [{**_keep_identity(row), **known} for row in step["read"]] or [known]
 
 
-def _agree(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool:
+def _keep_identity(row: dict[str, str | None]) -> dict[str, str | None]:
+    return {column: value for column, value in row.items() if column in ROW}
+
+
+def _may_equal(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool:
+    """Whether both have an equal id or key, or else nothing in them differs."""
     equal = {column: row[column] == other_row[column] for column in row.keys() & other_row.keys()}
     identity = [equal[column] for column in ROW if column in equal]
     return any(identity) if identity else all(equal.values())
@@ -129,10 +137,10 @@ def _agree(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool
 
 def overwrites(read: Step, first: Step, second: Step) -> bool:
     """Return whether `second` sets a column that `first` has changed since `read`."""
-    if second["kind"] != "UPDATE" or first["kind"] == "INSERT" or not same_rows(first, second):
+    if second["kind"] != "UPDATE" or first["kind"] == "INSERT" or not may_share_row(first, second):
         return False
-    row = _rows(first)[0]
-    before: Step = next((candidate for candidate in read["read"] if _agree(candidate, row)), {})
+    row = _list_rows(first)[0]
+    before: Step = next((candidate for candidate in read["read"] if _may_equal(candidate, row)), {})
     changed = {column for column, value in first["wrote"].items() if value != before.get(column)}
     return not changed.union(first["computed"]).isdisjoint(second["wrote"])
 
@@ -255,6 +263,7 @@ def find_release(steps: list[Step], number: int) -> int:
             continue
         if step["kind"] in ENDS:
             return row
-        if step["error"] and number > (savepoints or [0])[-1]:
+        last_savepoint = savepoints[-1] if savepoints else 0
+        if step["error"] and number > last_savepoint:
             return int(step["until"])
     return len(steps) + 1

@@ -82,18 +82,18 @@ class _Layout(Grid):
         drawing = self.drawing
         size = self.size
         drawing.height = self.bottoms[-1] + size.pad
-        if lines := self.verdict_lines():
-            drawing.height += sum(font * 1.3 for *_, font in lines) + size.pad * 2
+        if lines := self.wrap_verdict():
+            drawing.height += sum(line.font * 1.3 for line in lines) + size.pad * 2
         # The verdict is hidden until the last step is shown.
-        taken = len(self.sheet.steps)
-        drawing.ends = [*self.bottoms[:taken], drawing.height]
+        steps = len(self.sheet.steps)
+        drawing.ends = [*self.bottoms[:steps], drawing.height]
         name = "P" if size is NARROW else "process "
         titles = [(f"{name}{process}", lane) for process, lane in self.lanes.items()]
         for title, lane in [*titles, ("rows", self.row_lane)]:
             middle = (lane.left + lane.right) / 2
             drawing.heads.append(Text(middle, size.font * 1.2, title, "head", "middle"))
-        for row in range(1, taken + len(self.sheet.hidden) + 1):
-            y = self.middle(row) + size.small * 0.36
+        for row in range(1, steps + len(self.sheet.hidden) + 1):
+            y = self.find_middle(row) + size.small * 0.36
             drawing.texts.append(Text(size.gutter - 3, y, str(row), "number", "end"))
             d = f"M{size.gutter} {self.tops[row]:.1f}H{size.width}"
             drawing.below.append(Path(d, "guide"))
@@ -105,10 +105,10 @@ class _Layout(Grid):
         for transaction in self.sheet.transactions:
             lane = self.lanes[transaction.process]
             last = min(transaction.last, len(self.sheet.rows))
-            left, right = lane.left + size.margin - 3, lane.right - 3
-            if lane.inner < 0:
-                left, right = lane.left + 3, lane.right - size.margin + 3
-            top, bottom = self.tops[transaction.first] + 1, self.bottoms[last] - 1
+            left = lane.left + (size.margin - 3 if lane.inner > 0 else 3)
+            right = lane.right - (3 if lane.inner > 0 else size.margin - 3)
+            top = self.tops[transaction.first] + 1
+            bottom = self.bottoms[last] - 1
             end = transaction.end or "still open"
             title = f"transaction of process {transaction.process}, {end}"
             style = f"transaction {transaction.end.lower() or 'open'}"
@@ -117,21 +117,21 @@ class _Layout(Grid):
 
     def _draw_waits(self) -> None:
         for wait in self.sheet.waits:
-            left, right = self.box(wait.process)
+            left, right = self.find_sides(wait.process)
             last = min(wait.last, len(self.sheet.rows))
             top = self.bottoms[wait.first]
             if self.tops[last] > top:
                 gap = Rect(left, top, right - left, self.tops[last] - top, "waiting", wait.first)
                 self.drawing.below.append(gap)
-            start = self.inner_edge(wait.process)
-            y = self.middle(wait.first)
+            start = self.find_inner_edge(wait.process)
+            y = self.find_middle(wait.first)
             for other in wait.waited_for:
-                end = self.inner_edge(other)
+                end = self.find_inner_edge(other)
                 self._draw_line(start, end, y, "for-whom", wait.first, "wait")
             releaser = self.sheet.rows[last - 1].process
             if wait.first < wait.last <= len(self.sheet.steps) and releaser != wait.process:
-                y = self.middle(last)
-                self._draw_line(self.inner_edge(releaser), start, y, "release", last, "wait")
+                y = self.find_middle(last)
+                self._draw_line(self.find_inner_edge(releaser), start, y, "release", last, "wait")
 
     def _draw_line(self, x: float, to_x: float, y: float, style: str, step: int, head: str) -> None:
         d = f"M{x:.1f} {y:.1f}L{to_x:.1f} {y:.1f}"
@@ -142,17 +142,18 @@ class _Layout(Grid):
         size = self.size
         lane = self.row_lane
         rows = self.sheet.rows
-        left, right = lane.left + size.pad, lane.right - size.pad
+        left = lane.left + size.pad
+        right = lane.right - size.pad
         center = (left + right) / 2
         values = {0: shorten_urls(self.sheet.initial)} if self.sheet.initial else {}
         values |= {number: row.value for number, row in enumerate(rows, 1) if row.value}
         for number, value in values.items():
-            lines = self.value_lines(value)
-            y = self.middle(number)
+            lines = self.wrap_value(value)
+            y = self.find_middle(number)
             if number:
                 process = rows[number - 1].process
                 edge = right if self.lanes[process].inner < 0 else left
-                self._draw_line(self.inner_edge(process), edge, y, "flow", number, "flow")
+                self._draw_line(self.find_inner_edge(process), edge, y, "flow", number, "flow")
             top = self.tops[number] + size.pad / 2
             height = len(lines) * size.font * 1.3 + size.pad
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
@@ -161,17 +162,17 @@ class _Layout(Grid):
                 self.drawing.texts.append(Text(center, at, text, "held", "middle"))
         for number, step in enumerate(self.sheet.steps, start=1):
             reads = step["kind"] == "SELECT" and step["table"] and not step["error"]
-            if reads and step["until"] == number not in values:
-                y = self.middle(number)
-                sides = self.box(step["process"])
-                edge = sides[1] if self.lanes[step["process"]].inner > 0 else sides[0]
+            if reads and step["until"] == number and number not in values:
+                y = self.find_middle(number)
+                left, right = self.find_sides(step["process"])
+                edge = right if self.lanes[step["process"]].inner > 0 else left
                 self._draw_line(center, edge, y, "flow", number, "flow")
 
     def _draw_cells(self) -> None:
         size = self.size
         for number, row in enumerate(self.sheet.rows, start=1):
             for process, lines in row.lines.items():
-                left, right = self.box(process)
+                left, right = self.find_sides(process)
                 placed = self.place_lines(process, lines)
                 height = sum(line.height for line in placed) + size.pad
                 style = "step" if process == row.process else "step back"
@@ -192,11 +193,12 @@ class _Layout(Grid):
     def _draw_locks(self) -> None:
         for lock in self.sheet.locks:
             lane = self.lanes[lock.process]
-            column = self.locked(lock.process).index(lock.on)
+            column = self.list_locked(lock.process).index(lock.on)
             offset = self.size.pad + column * (LOCK_WIDTH + 2)
             left = lane.right - offset - LOCK_WIDTH if lane.inner > 0 else lane.left + offset
             last = min(lock.last, len(self.sheet.rows))
-            top, bottom = self.tops[lock.first] + 4, self.bottoms[last] - 4
+            top = self.tops[lock.first] + 4
+            bottom = self.bottoms[last] - 4
             title = f"process {lock.process} holds {lock.mode} on {lock.on}"
             bar = Rect(left, top, LOCK_WIDTH, bottom - top, "lock", lock.first, title)
             self.drawing.above.append(bar)
@@ -206,30 +208,36 @@ class _Layout(Grid):
         drawing = self.drawing
         kind = self.sheet.verdict.kind
         y = self.bottoms[-1] + size.pad
-        if lines := self.verdict_lines():
+        if lines := self.wrap_verdict():
             height = drawing.height - y - 1
             width = size.width - size.gutter - 2
             drawing.above.append(Rect(size.gutter, y, width, height, f"verdict {kind}"))
         y += size.pad / 2
-        for text, style, font in lines:
-            drawing.texts.append(Text(size.gutter + size.pad, y + font, text, style))
-            y += font * 1.3
+        for line in lines:
+            drawing.texts.append(Text(size.gutter + size.pad, y + line.font, line.text, line.style))
+            y += line.font * 1.3
 
     def _draw_conflicts(self) -> None:
+        """Draw an arrow from the source to the target of each conflict."""
         for conflict in self.sheet.conflicts:
             if not conflict.source:
                 continue
-            steps = self.sheet.steps
-            process, other = (steps[n - 1]["process"] for n in (conflict.source, conflict.target))
-            y, to_y = self.middle(conflict.source), self.middle(conflict.target)
-            if process == other:
-                outer = 0 if self.lanes[process].inner > 0 else 1
-                x = to_x = self.box(process)[outer]
-                bend = to_bend = x + (outer * 2 - 1) * self.size.margin * 1.15
+            process = self.sheet.steps[conflict.source - 1]["process"]
+            other = self.sheet.steps[conflict.target - 1]["process"]
+            y = self.find_middle(conflict.source)
+            to_y = self.find_middle(conflict.target)
+            if process == other:  # a bow on the outer side of the lane
+                left, right = self.find_sides(process)
+                inner = self.lanes[process].inner
+                x = to_x = left if inner > 0 else right
+                bend = to_bend = x - inner * self.size.margin * 1.15
             else:
-                x, to_x = self.inner_edge(process), self.inner_edge(other)
-                bend, to_bend = x + (to_x - x) * 0.5, to_x - (to_x - x) * 0.5
-                y, to_y = y + self.size.font * 0.5, to_y - self.size.font * 0.5
+                x = self.find_inner_edge(process)
+                to_x = self.find_inner_edge(other)
+                bend = x + (to_x - x) * 0.5
+                to_bend = to_x - (to_x - x) * 0.5
+                y += self.size.font * 0.5
+                to_y -= self.size.font * 0.5
             curve = f"C{bend:.1f} {y:.1f} {to_bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
             style = f"conflict {conflict.kind}"
             step = max(conflict.source, conflict.target)

@@ -72,10 +72,10 @@ def read_columns(step: Step) -> dict[str, Any]:
     reads while it writes.
     """
     tokens = list(tokenize(step.sql, step.params))
-    effects = list(find_writes(tokens) if step.kind == "WITH" else [(step.kind, 0)])
+    effects = list(find_writes(tokens)) if step.kind == "WITH" else [(step.kind, 0)]
     kind, start = effects[0] if effects else ("SELECT", 0)
     tables = find_read_tables(tokens)
-    table = (tables or [""])[0]
+    table = tables[0] if tables else ""
     after = 0
     if kind != "SELECT":
         table, after = find_written_table(tokens, start)
@@ -118,8 +118,10 @@ def find_written_table(tokens: Tokens, start: int) -> tuple[str, int]:
 
 def find_read_tables(tokens: Tokens) -> list[str]:
     """Return the tables that a statement reads from, those of a subquery last."""
-    triples = zip(tokens, tokens[1:], tokens[2:], strict=False)
-    named = {name for name, word, last in triples if word == "AS" and last in ("(", "MATERIALIZED")}
+    named = set()  # by a WITH
+    for name, word, opening in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if word == "AS" and opening in ("(", "MATERIALIZED"):
+            named.add(name)
     depth = 0
     tables = list[tuple[int, str]]()
     for token, following in itertools.pairwise(tokens):
@@ -151,18 +153,25 @@ def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
 def find_expressions(tokens: Tokens) -> dict[str, str]:
     """Return the columns of a SET clause, each with the text of its expression."""
     columns = {}
-    for name, sign, *expression in filter(lambda item: len(item) > 2, split_list(tokens)):
-        if sign == "=":
-            texts = (t.text or "NULL" if isinstance(t, Value) else t for t in expression)
-            columns[str(name)] = " ".join(texts).removeprefix("( ").removesuffix(" )")
+    for assignment in split_list(tokens):
+        if len(assignment) < 3 or assignment[1] != "=":
+            continue
+        name, _, *expression = assignment
+        texts = [
+            token.text or "NULL" if isinstance(token, Value) else token for token in expression
+        ]
+        columns[str(name)] = " ".join(texts).removeprefix("( ").removesuffix(" )")
     return columns
 
 
 def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
     """Yield the tokens of `sql` with its parameters filled in, names without quotes or table."""
     given = iter(() if isinstance(params, dict) else params or ())
-    texts = [(match[0], match[1]) for match in TOKEN.finditer(sql)]
-    for (text, name), (following, _) in zip(texts, [*texts[1:], ("", "")], strict=True):
+    matches = list(TOKEN.finditer(sql))
+    for match, next_match in itertools.zip_longest(matches, matches[1:]):
+        text = match[0]
+        name = match[1]  # of a parameter
+        following = next_match[0] if next_match else ""
         if text == "%s":
             yield Value(write_value(next(given, None)))
         elif name:
@@ -178,6 +187,7 @@ def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
 
 
 def find_between(tokens: Tokens, start: str, end: str) -> Tokens:
+    """Return the tokens after `start`, up to `end` or to the last; none without `start`."""
     rest = tokens[tokens.index(start) + 1 :] if start in tokens else []
     return rest[: rest.index(end)] if end in rest else rest
 

@@ -40,25 +40,26 @@ def write_sentences(history: History, whole: list[Step], arrows: list[Conflict])
         number = step["number"]
         text = f"Process {step['process']} "
         if number in again:
-            text += "tries again, " + "after all have ended, " * bool(step.get("alone")) + "and "
+            alone = "after all have ended, " if step.get("alone") else ""
+            text += f"tries again, {alone}and "
         if step["waited_for"]:
             blockers = " and ".join(map(str, step["waited_for"]))
             text += f"wants to {worded[number - 1].sent}, and waits for process {blockers}"
         else:
-            text += _returns(step, worded[number - 1])
+            text += _write_result(step, worded[number - 1])
         waited = [earlier for earlier in history.steps[:number] if earlier["waited_for"]]
-        back = [earlier for earlier in waited if earlier["until"] == number]
-        for earlier in sorted(back, key=lambda step: not step["error"]):
+        resumed = [earlier for earlier in waited if earlier["until"] == number]
+        for earlier in sorted(resumed, key=lambda step: not step["error"]):  # errors first
             who = "it" if earlier is step else f"process {earlier['process']}"
-            text += f", and {who} {_returns(earlier, worded[earlier['number'] - 1])}"
-            text += _reason(history, earlier, arrows, worded)
+            text += f", and {who} {_write_result(earlier, worded[earlier['number'] - 1])}"
+            text += _write_reason(history, earlier, arrows, worded)
         if step["until"] == number and not step["waited_for"]:
-            text += _reason(history, step, arrows, worded)
+            text += _write_reason(history, step, arrows, worded)
         texts.append(f"{text}.")
     return texts
 
 
-def _returns(step: Step, phrase: Words) -> str:
+def _write_result(step: Step, phrase: Words) -> str:
     """Return what a process does by a step that has returned."""
     if step["error"] == conflicts.DEADLOCK:
         return "is ended by PostgreSQL, as each waits for the other"
@@ -79,7 +80,7 @@ def _returns(step: Step, phrase: Words) -> str:
     return text + phrase.returned.replace("→", ", which makes").replace("found", "")
 
 
-def _reason(history: History, step: Step, arrows: list[Conflict], worded: list[Words]) -> str:
+def _write_reason(history: History, step: Step, arrows: list[Conflict], worded: list[Words]) -> str:
     """Return why a step is wrong, or which write of another process a read does not see; or ""."""
     number = step["number"]
     for kind, text in REASONS.items():
@@ -87,22 +88,22 @@ def _reason(history: History, step: Step, arrows: list[Conflict], worded: list[W
             source = number if kind == conflicts.UNWRITTEN else conflict.source or 0
             if (conflict.kind, conflict.target) == (kind, number) and 0 < source <= number:
                 process = history.steps[source - 1]["process"]
-                write = _has_written(worded[source - 1])
+                write = _write_written(worded[source - 1])
                 return f", {text.format(process=process, write=write, source=source)}"
     if step["kind"] != "SELECT" or step["error"]:
         return ""
     for other in history.steps[: number - 1]:
         if other["process"] == step["process"] or other["kind"] not in WRITES or other["error"]:
             continue
-        lasts = history.visible(other) < NEVER or other["process"] in step["in_transaction"]
-        done = history.done(other) < history.done(step)
-        unseen = done and lasts and history.read_at(step) < history.visible(other)
-        if unseen and other["rows"] and may_have_read(step, other):
-            write = _has_written(worded[other["number"] - 1])
+        is_kept = history.visible_at(other) < NEVER or other["process"] in step["in_transaction"]
+        is_earlier = history.done_at(other) < history.done_at(step)
+        is_unseen = history.read_at(step) < history.visible_at(other)
+        if is_kept and is_earlier and is_unseen and other["rows"] and may_have_read(step, other):
+            write = _write_written(worded[other["number"] - 1])
             return f", although process {other['process']} has {write}"
     return ""
 
 
-def _has_written(phrase: Words) -> str:
+def _write_written(phrase: Words) -> str:
     verb, _, what = phrase.sent.partition(" ")
     return f"{HAS.get(verb, verb)} {what}"

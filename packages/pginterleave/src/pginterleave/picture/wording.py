@@ -53,21 +53,23 @@ class Names:
 
     def __init__(self, steps: list[Step]) -> None:
         self._keys = {
-            (step["table"], row["id"]): _key(row)
+            (step["table"], row["id"]): _find_key(row)
             for step in steps
             for row in [*step["read"], {**step["condition"], **step["wrote"]}]
-            if "id" in row and _key(row)
+            if "id" in row and _find_key(row)
         }
 
     def of(self, step: Step) -> str:
+        """Return the name of a step's row: its key, or a value of it, or the table."""
         row = step["read"][0] if len(step["read"]) == 1 else {}
         known = {**row, **step["wrote"], **step["condition"]}
-        key = self._keys.get((step["table"], known.get("id"))) or _key(known)
-        values = [value for name, value in {**step["condition"], **step["wrote"]}.items() if value]
-        return shorten(key or next(iter(values), None) or step["table"])
+        key = self._keys.get((step["table"], known.get("id"))) or _find_key(known)
+        given = {**step["condition"], **step["wrote"]}
+        value = next(filter(None, given.values()), None)
+        return shorten(key or value or step["table"])
 
 
-def _key(row: dict[str, str | None]) -> str | None:
+def _find_key(row: dict[str, str | None]) -> str | None:
     """Return the name of a row: the key of a link or a visit, the period of a quota."""
     return row.get("key") or row.get("period")
 
@@ -100,6 +102,7 @@ def find_changing_columns(steps: list[Step], names: Names) -> dict[str, set[str]
 
 
 def _word_statement(step: Step, names: Names, changing: set[str], several: bool) -> str:
+    """Return what a step sends; `several` says that the steps are about several rows of a table."""
     kind = step["kind"]
     name = names.of(step)
     if kind == "SELECT":
@@ -109,58 +112,64 @@ def _word_statement(step: Step, names: Names, changing: set[str], several: bool)
             return f"lock {name}"
         if not step["table"]:
             return "read"
-        tells = any(_tells(step, column, changing) for column in _first(step))
-        return "read" if tells and (not several or len(step["read"]) > 1) else f"read {name}:"
+        shows_value = any(_is_shown(step, column, changing) for column in _get_first_row(step))
+        is_clear = shows_value and (not several or len(step["read"]) > 1)
+        return "read" if is_clear else f"read {name}:"
     if kind == "LOCK":
         return "lock table"
     if kind == "INSERT":
         columns = [(c, v) for c, v in step["wrote"].items() if c != "id" and v is not None]
-        return f"insert {_columns(dict(columns[:1]))}".strip()
+        return f"insert {_write_columns(dict(columns[:1]))}".strip()
     if kind == "UPDATE":
         changed = {c: v for c, v in step["wrote"].items() if c in changing}
         wrote = changed or ({} if step["computed"] else step["wrote"])
         now = {c: "now" if "TIMESTAMP" in text else text for c, text in step["computed"].items()}
-        return f"write {f'{name}: ' if several else ''}{_columns({**wrote, **now})}"
+        which = f"{name}: " if several else ""
+        return f"write {which}{_write_columns({**wrote, **now})}"
     if kind == "DELETE":
         return f"delete {name}"
     return PLAIN.get(kind) or str(kind).lower()
 
 
-def _rows_read(step: Step, names: Names, changing: set[str]) -> str:
+def _write_rows_read(step: Step, names: Names, changing: set[str]) -> str:
     """Return what a SELECT has read, with the names of the rows if there are several."""
     texts = []
     for row in step["read"]:
         # Django gives a computed value, such as a count, a name with underscores.
-        shown = {c.lstrip("_"): v for c, v in row.items() if _tells(step, c, changing)}
+        shown = {c.lstrip("_"): v for c, v in row.items() if _is_shown(step, c, changing)}
         name = f"{names.of({**step, 'read': [row]})}: " if len(step["read"]) > 1 else ""
-        texts += [f"{name}{_columns(shown)}"] if shown else []
+        if shown:
+            texts.append(f"{name}{_write_columns(shown)}")
     return ", ".join(texts)
 
 
-def _tells(step: Step, column: str, changing: set[str]) -> bool:
+def _is_shown(step: Step, column: str, changing: set[str]) -> bool:
     """Return whether to show the value of a column: it changes, or the SELECT computes it."""
     return column in changing or f") AS {column}" in step["sql"]
 
 
 def _word_result(step: Step, names: Names, changing: set[str]) -> str:
-    row = {c: v for c, v in _first(step).items() if c in changing}
+    """Return what a step has returned, as far as a reader needs it; or ""."""
+    row = {c: v for c, v in _get_first_row(step).items() if c in changing}
     if step["kind"] == "SELECT" and step["lock"] != "advisory":
         if not step["read"]:
             return "no row"
         if not step["table"]:
-            return _columns(_first(step))
-        read = _rows_read(step, names, changing)
-        return f"read {read}" if step["lock"] and read else read or "found"
+            return _write_columns(_get_first_row(step))
+        read = _write_rows_read(step, names, changing)
+        if not read:
+            return "found"
+        return f"read {read}" if step["lock"] else read
     if step["kind"] in WRITES and step["rows"] == 0:
         return "no row"
     if step["kind"] == "UPDATE" and row:
-        return f"→ {_columns(row)}"
+        return f"→ {_write_columns(row)}"
     return ""
 
 
-def _first(step: Step) -> dict[str, str | None]:
+def _get_first_row(step: Step) -> dict[str, str | None]:
     return step["read"][0] if step["read"] else {}
 
 
-def _columns(row: dict[str, str | None]) -> str:
+def _write_columns(row: dict[str, str | None]) -> str:
     return ", ".join(f"{column} = {shorten(value)}" for column, value in row.items())

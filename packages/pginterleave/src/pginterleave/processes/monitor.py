@@ -123,7 +123,7 @@ class Monitor:
             if second in returned and first in returned:
                 first_ended = since[first.acting.pid]  # None: hidden from the role
                 second_ended = since[second.acting.pid]
-                is_known = first_ended is not None and second_ended is not None
+                is_known = None not in (first_ended, second_ended)
                 overtook = is_known and second_ended < first_ended
             else:
                 is_new = len(attempt.steps) >= attempt.known  # a known step did so before
@@ -139,8 +139,7 @@ class Monitor:
         # A statement that has never waited gets four times the duration of its last runs.
         interval = MIN_POLL_INTERVAL
         if sql not in self.have_waited and self._in_state(RUNNING) == [runner]:
-            interval = max(MIN_POLL_INTERVAL, 4 * self.durations.get(sql, 0.0))
-            interval = min(MAX_FIRST_POLL, interval)
+            interval = min(MAX_FIRST_POLL, max(interval, 4 * self.durations.get(sql, 0.0)))
         while running := self._in_state(RUNNING):
             if self._receive_stop(interval, runner):
                 if running == [runner] and runner and not runner.sqlstate:

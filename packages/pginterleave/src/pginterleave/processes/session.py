@@ -188,6 +188,9 @@ class Session(abc.ABC):
                 self._kept.close()
                 self._kept = None
         self.use_connection(self._kept)
+        for other in self.others:
+            with other.sending():
+                other.open()
 
     def set_up_connection(self, connection: Any) -> None:
         """Set up a driver's connection that has just been opened."""
@@ -228,6 +231,8 @@ class Session(abc.ABC):
 
     def leave(self) -> None:
         """Close all connections, whatever state they are in."""
+        for other in self.others:
+            other.leave()
         for connection in (self._kept, self.get_connection(), *self.copies.values()):
             with contextlib.suppress(Exception), self.sending():
                 connection.close()
@@ -236,6 +241,9 @@ class Session(abc.ABC):
 
     def end(self) -> None:
         """Reset the session to its first state, as if the process had ended."""
+        for other in self.others:
+            with other.sending():
+                other.end()
         connection = self.get_connection()
         self._kept = None
         self.close_others()
