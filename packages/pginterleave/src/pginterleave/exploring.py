@@ -17,6 +17,7 @@ from pginterleave.race import Race
 from pginterleave.results import AT_FIRST, Exploration, Schedule
 from pginterleave.searching.runs import Run, shrink
 from pginterleave.searching.search import Search
+from pginterleave.searching.state_graph import Ending
 
 IN_MEMORY = "{}, which the processes of a server do not share"
 
@@ -112,7 +113,7 @@ def explore(
         if counterexample and truncated == AT_FIRST:
             counterexample = shrink(counterexample, run.run_similar)
         serial_failure = run.find_serial_failure()
-    counts = search.count_schedules()
+    endings = search.count_endings()
     by_limit = truncated not in ("", AT_FIRST)
     result = Exploration(
         orders=tuple(run.orders),
@@ -120,9 +121,9 @@ def explore(
         counterexample=counterexample,
         other=other,
         serial_failure=serial_failure,
-        schedules=counts.schedules,
-        violating=counts.violating,
-        raising=counts.raising,
+        schedules=endings.total(),
+        violating=endings[Ending.VIOLATED] + endings[Ending.RAISED],
+        raising=endings[Ending.RAISED],
         truncated=truncated,
         covered=search.describe_covered() if by_limit else "",
         left=run.estimate_left() if by_limit else 0,

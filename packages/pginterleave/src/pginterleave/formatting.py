@@ -55,34 +55,38 @@ def cut_to_columns(text: str, columns: Set[str]) -> str:
     clauses = _split(text, _CLAUSE)
     for number, clause in enumerate(clauses):
         word, _, rest = clause.partition(" ")
-        if word == "INSERT" and rest.endswith(")") and clauses[1:] and clauses[1][:6] == "VALUES":
+        has_values = clauses[1:] and clauses[1].startswith("VALUES")
+        if word == "INSERT" and rest.endswith(")") and has_values:
             table, _, names = rest[:-1].partition("(")
             parts = _split(names, ", ")
             inserted = {n for n, name in enumerate(parts) if n == 0 or name in columns}
-            clauses[number] = f"INSERT {table}({_cut(parts, inserted)})"
+            clauses[number] = f"INSERT {table}({join_kept(parts, inserted)})"
         elif word == "VALUES" and inserted:
-            rows = [_cut(_split(row[1:-1], ", "), inserted) for row in _split(rest, ", ")]
+            rows = [join_kept(_split(row[1:-1], ", "), inserted) for row in _split(rest, ", ")]
             clauses[number] = "VALUES " + ", ".join(f"({row})" for row in rows)
         elif word in ("SET", "RETURNING"):
             parts = _split(rest, ", ")
             kept = {n for n, part in enumerate(parts) if part.split(" ")[0] in columns}
-            clauses[number] = f"{word} {_cut(parts, kept | {0} if word == 'RETURNING' else kept)}"
+            if word == "RETURNING":
+                kept.add(0)
+            clauses[number] = f"{word} {join_kept(parts, kept)}"
         elif word == "WHERE":
-            clauses[number] = f"WHERE {_conditions(rest, columns)}"
+            clauses[number] = f"WHERE {_cut_conditions(rest, columns)}"
     return " ".join(clauses)
 
 
-def _conditions(text: str, columns: Set[str]) -> str:
+def _cut_conditions(text: str, columns: Set[str]) -> str:
+    """Return conditions; of many in a row only those of a key and of these columns."""
     begin, *more = _split(text, r"\(")
     if not begin and len(more) == 1 and text.endswith(")"):
-        return f"({_conditions(text[1:-1], columns)})"
+        return f"({_cut_conditions(text[1:-1], columns)})"
     parts = _split(text, " AND ")
     if len(_split(text, " OR | BETWEEN ")) > 1:
         return text
     equal = [n for n, part in enumerate(parts) if re.match(r"\w+ = ['\d]", part)]
     keys = [n for n in equal if parts[n].split(" ")[0] in KEYS]
     shown = {n for n, part in enumerate(parts) if not columns.isdisjoint(re.findall(r"\w+", part))}
-    return _cut(parts, {*shown, *(keys or equal[:1])}, " AND ")
+    return join_kept(parts, shown.union(keys or equal[:1]), " AND ")
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -94,11 +98,11 @@ def _split(text: str, separator: str) -> list[str]:
         if match["separator"] and not depth:
             parts.append(text[begin : match.start()])
             begin = match.end()
-        depth += match[0].count("(") - match[0].count(")") if match[0][0] != "'" else 0
+        depth += (match[0] == "(") - (match[0] == ")")
     return [*parts, text[begin:]]
 
 
-def _cut(parts: Sequence[str], kept: Set[int], joint: str = ", ") -> str:
+def join_kept(parts: Sequence[str], kept: Set[int], joint: str = ", ") -> str:
     """Join the parts; of many only those at these places."""
     shown = [part for n, part in enumerate(parts) if n in kept or len(parts) <= MAX_COLUMNS_SHOWN]
     return joint.join([*shown, "…"] if len(shown) < len(parts) else shown)
@@ -159,7 +163,7 @@ def is_database_error(error: BaseException) -> bool:
 
 
 @functools.cache
-def _libraries() -> tuple[str, ...]:
+def _find_libraries() -> tuple[str, ...]:
     """Return the prefixes of the paths of library files, without importing the libraries."""
     specs = map(importlib.util.find_spec, ("django", "psycopg", "psycopg2"))
     folders = [str(Path(spec.origin).parent) + os.sep for spec in specs if spec and spec.origin]
@@ -169,12 +173,12 @@ def _libraries() -> tuple[str, ...]:
 @functools.lru_cache(maxsize=4096)
 def is_user_code(filename: str) -> bool:
     """Whether a file is neither the explorer's, nor Django's, nor the standard library's."""
-    if filename.startswith(_libraries()):
+    if filename.startswith(_find_libraries()):
         return False
     return not filename.startswith(STDLIB_FOLDER) or "-packages" in filename
 
 
-def user_frame(frame: FrameType | None) -> FrameType | None:
+def find_user_frame(frame: FrameType | None) -> FrameType | None:
     """Return the innermost frame of the code under test, from this one outwards."""
     while frame and not is_user_code(frame.f_code.co_filename):
         frame = frame.f_back
@@ -183,7 +187,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 def format_calling_place() -> str:
     """Return " at" the current line of the code under test; "" if that is not known."""
-    frame = user_frame(sys._getframe(1))
+    frame = find_user_frame(sys._getframe(1))
     if frame is None:
         return ""
     return f" at {frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_qualname})"

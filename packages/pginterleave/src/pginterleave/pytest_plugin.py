@@ -1,6 +1,7 @@
 """The pytest fixture `interleave`. pytest loads it in every project, so it imports no Django."""
 
 import functools
+import itertools
 import shlex
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
@@ -76,11 +77,11 @@ def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
         database = request.getfixturevalue("django_db_blocker").unblock()
         mark = request.node.get_closest_marker("django_db")
         databases = (mark and mark.kwargs.get("databases")) or ["default"]
-    with database, _configured(request.node, databases=databases) as run:
+    with database, _make_interleave(request.node, databases=databases) as run:
         yield run
 
 
-def _configured(item: pytest.Item, **options: Any) -> Interleave:
+def _make_interleave(item: pytest.Item, **options: Any) -> Interleave:
     """Return the Interleave of a test, with the options of the command line and of its marks."""
     given = {name: item.config.getoption(_flag(name)) for name in (*OPTIONS, "count_all")}
     options |= {name: value for name, value in given.items() if value is not None}
@@ -97,7 +98,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Fail a test that explores and never reads the result: it would pass in any case."""
     test_case: Any = getattr(item, "instance", None)
     if hasattr(test_case, "new_interleave"):  # InterleaveMixin's
-        test_case.new_interleave = functools.partial(_configured, item)
+        test_case.new_interleave = functools.partial(_make_interleave, item)
     with results.unread() as explorations:
         yield
     for exploration in explorations:
@@ -113,14 +114,16 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     run = item.stash.get(KEY, None) if call.when == "call" else None
-    for schedule in run.replayed if run and run.replay else ():  # drawn even if all holds
+    replayed = run.replayed if run and run.replay else []
+    for schedule in replayed:  # drawn even if all holds
         drawn = f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}"
         item.user_properties.append(("interleave", drawn))
     report = yield
     if call.excinfo and call.excinfo.errisinstance(NotProven):
         vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller
     if run:
-        vars(report)["limits"] = [limit for each in run.explorations for limit in each.limits]
+        limits = [exploration.limits for exploration in run.explorations]
+        vars(report)["limits"] = list(itertools.chain(*limits))
     return report
 
 
@@ -144,11 +147,13 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if limits:
         terminalreporter.section("not checked in tests that passed", "-")
         for limit, (test, *more) in limits.items():
-            terminalreporter.line(f"{limit}: {test}" + f" and {len(more)} more" * bool(more))
+            others = f" and {len(more)} more" if more else ""
+            terminalreporter.line(f"{limit}: {test}{others}")
     for report in terminalreporter.getreports("passed"):
-        for drawn in [text for name, text in report.user_properties if name == "interleave"]:
-            terminalreporter.section("interleave")
-            terminalreporter.line(drawn)
+        for name, text in report.user_properties:
+            if name == "interleave":
+                terminalreporter.section("interleave")
+                terminalreporter.line(text)
 
 
 def _flag(option: str) -> str:

@@ -1,9 +1,9 @@
 """The result of an exploration: its schedules, and whether the invariant holds in each."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from operator import ne
 from typing import Any
 
 from pginterleave import formatting
@@ -57,7 +57,8 @@ class Schedule:
         """Whether the processes have run one after the other, so that there is no race."""
         taken = [step.process for step in self.timeline]
         waited = any(step.waited_for for step in self.timeline)
-        return not waited and sum(map(ne, taken, taken[1:])) < max(1, len(set(taken)))
+        switches = sum(first != second for first, second in itertools.pairwise(taken))
+        return not waited and switches < max(1, len(set(taken)))
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
@@ -145,13 +146,13 @@ class Exploration:
         """
         __tracebackhide__ = True  # for pytest: the counterexample is enough
         if self.counterexample:
-            raise AssertionError(self._failure(self.counterexample))
+            raise AssertionError(self._describe_failure(self.counterexample))
         if self.orders == ("",) and not self.unobserved:
             raise NotProven("Not proven: no process has sent anything to the database.")
         if not self.complete:
             raise NotProven(f"Not proven: {self}")
 
-    def _failure(self, counterexample: Schedule) -> str:
+    def _describe_failure(self, counterexample: Schedule) -> str:
         if serial := self.serial_failure:
             also = " Or name the exception in `expected`, if it is correct." * serial.raises
             sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"
@@ -162,8 +163,8 @@ class Exploration:
             )
         so_far = " so far" if self.truncated else ""
         text = (
-            f"{self._counts()}.\n{self._search()}The shortest{so_far} is {counterexample.order}:"
-            f"\n\n{counterexample.explain()}"
+            f"{self._describe_counts()}.\n{self._describe_search()}"
+            f"The shortest{so_far} is {counterexample.order}:\n\n{counterexample.explain()}"
         )
         if counterexample.serial:
             text += (
@@ -179,10 +180,10 @@ class Exploration:
         return "\n- ".join([f"{text}\n\nNot checked:", *self.limits]) if self.limits else text
 
     def __str__(self) -> str:
-        text = f"{self._counts()}. {self._search()}".rstrip()
+        text = f"{self._describe_counts()}. {self._describe_search()}".rstrip()
         return f"{text} Not checked: {'; '.join(self.limits)}." if self.limits else text
 
-    def _counts(self) -> str:
+    def _describe_counts(self) -> str:
         """Say how many schedules are wrong."""
         so_far = "the first " if self.truncated else ""
         failing = self.violating - self.raising
@@ -195,8 +196,8 @@ class Exploration:
             text += f", and in {self.raising} a process raises an unexpected exception"
         return text
 
-    def _search(self) -> str:
-        """Return sentences on what was run and what was not, each with a space behind it."""
+    def _describe_search(self) -> str:
+        """Return the sentences that apply to what was run and what was not, with a space behind."""
         ran = len(self.orders)
         seconds = self.seconds * self.left / ran if self.left else 0
         applies = {
@@ -215,4 +216,4 @@ class Exploration:
                 self.complete and not self.violating
             ),
         }
-        return "".join(f"{sentence}. " for sentence in applies if applies[sentence])
+        return "".join(f"{sentence}. " for sentence, is_true in applies.items() if is_true)

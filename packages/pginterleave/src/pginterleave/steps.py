@@ -67,13 +67,11 @@ class Step:
             return f"!! {self.error}"
         if self.rows:
             more = max(self.rowcount, len(self.rows)) - 1
-            values = [*zip(self.columns, self.rows[0], strict=False)]
-            kept = values
-            if columns is not None and len(values) > formatting.MAX_COLUMNS_SHOWN:
-                kept = [*values[:1], *(value for value in values[1:] if value[0] in columns)]
-            texts = [f"{name} = {value}" for name, value in kept]
-            shown = ", ".join([*texts, "…"] if len(kept) < len(values) else texts)
-            return f"→ {shown}" + (f" (+{more})" if more > 0 else "")
+            values = zip(self.columns, self.rows[0], strict=False)
+            texts = [f"{name} = {value}" for name, value in values]
+            kept = {n for n, name in enumerate(self.columns) if columns is None or name in columns}
+            shown = formatting.join_kept(texts, kept | {0})
+            return f"→ {shown} (+{more})" if more > 0 else f"→ {shown}"
         if self.kind in {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"} and self.rowcount >= 0:
             return f"→ {self.rowcount} row{'' if self.rowcount == 1 else 's'}"
         return ""
@@ -103,9 +101,10 @@ def draw(
         sent.append(formatting.cut_to_columns(step.statement(), shown))
         if step.filename and step.kind not in ENDS_OF_BLOCKS:
             before = places.get(step.process)
-            place = places[step.process] = formatting.format_place(step.filename, step.lineno)
+            place = formatting.format_place(step.filename, step.lineno)
+            places[step.process] = place
             if place != before:
-                sent.append(_at(place, width))
+                sent.append(_cut_place(place, width))
         if step.waited_for:
             sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
         returned = cells.setdefault((step.until, step.process), [])
@@ -129,18 +128,20 @@ def draw(
     for number, outcome in zip(processes, outcomes, strict=True):
         if outcome.raised is not None:
             error = f"raises {formatting.format_exception(outcome.raised)}"
-            lines += [[*[""] * number, line] for line in _wrap([error], width)]
+            cells_before = [""] * number
+            lines += [[*cells_before, line] for line in _wrap([error], width)]
     margin = len(str(len(timeline)))
     padded = [[line[0].ljust(margin), *(cell.ljust(width) for cell in line[1:])] for line in lines]
     return "\n".join("  ".join(cells).rstrip() for cells in padded)
 
 
-def _at(place: str, width: int) -> str:
+def _cut_place(place: str, width: int) -> str:
     """Write a line of code, without its first folders if it is longer than a lane."""
     text = f"at {place}"
     parts = place.split("/")
     while len(text) > width and len(parts) > 1:
-        text = f"at …/{'/'.join(parts := parts[1:])}"
+        parts = parts[1:]
+        text = "at …/" + "/".join(parts)
     return text
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pginterleave.choices import ENDED, Position
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
-from pginterleave.formatting import process_names, user_frame
+from pginterleave.formatting import find_user_frame, process_names
 from pginterleave.processes import queries, race_coverage
 from pginterleave.processes.control import Control
 from pginterleave.processes.session import Session
@@ -111,7 +111,7 @@ class Process:
                 pids = ", ".join(map(str, self.foreign_blockers))
                 waits = f" and waits for session {pids}, which belongs to no process"
             return f"{name} {what} {self.step.sql!r}{waits}, at {where}."
-        frame = user_frame(sys._current_frames().get(self.thread.ident or 0))
+        frame = find_user_frame(sys._current_frames().get(self.thread.ident or 0))
         if frame is None:
             return f"{name} is in Python."
         at = traceback.extract_stack(frame, limit=1)[0]
@@ -125,7 +125,7 @@ class Process:
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
         self.sent_lines.note(sql, sys._getframe(2))
-        frame = user_frame(sys._getframe(2))
+        frame = find_user_frame(sys._getframe(2))
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(
             process=self.number,

@@ -6,21 +6,19 @@ reduction, the steps after a state are explored once, in whatever order independ
 """
 
 import heapq
+from collections import Counter
 
 from pginterleave.choices import ENDED, Order, Position, Positions, with_victim, write_order
 from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
 from pginterleave.searching.known_states import KnownStates
-from pginterleave.searching.state_graph import Counts, Ending, Needed, State, Trace
+from pginterleave.searching.state_graph import Ending, Needed, State, Trace
 from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
 
 
 class Search:
-    """The choices of which process takes the next step, those with the fewest preemptions first.
-
-    `reduces` merges the states of equivalent orders.
-    """
+    """The choices of which process takes the next step, those with the fewest preemptions first."""
 
     def __init__(self, processes: int, *, reduces: bool = False) -> None:
         self.graph = KnownStates(reduces=reduces)
@@ -92,12 +90,9 @@ class Search:
 
     def drop_last_of_prefix(self) -> None:
         """Leave out the last step of the prefix: it is not possible."""
-        state: State | int | None = self.first
-        for choice in self.prefix[:-1]:
-            assert isinstance(state, State)
-            state = state.steps[choice]
-        assert isinstance(state, State)
-        del state.steps[self.prefix[-1]], state.ready[self.prefix[-1]]
+        choice = self.prefix[-1]
+        state = self.path[len(self.prefix) - 1]
+        del state.steps[choice], state.ready[choice]
 
     def describe_covered(self) -> str:
         """Return a sentence on which schedules are certainly counted, or ""."""
@@ -105,8 +100,9 @@ class Search:
         preemptions = "1 preemption" if number == 1 else f"{number} preemptions"
         return f"Every schedule with at most {preemptions} was counted" if number >= 0 else ""
 
-    def count_schedules(self) -> Counts:
-        return state_graph.count_schedules(self.first) if self.first else Counts()
+    def count_endings(self) -> Counter[Ending]:
+        """Count the schedules, by how they end."""
+        return state_graph.count_endings(self.first) if self.first else Counter()
 
     def find_shortest_violation(self) -> str | None:
         order = state_graph.find_shortest_violation(self.first) if self.first else None

@@ -39,14 +39,6 @@ class Way(NamedTuple):
     order: Order
 
 
-class Counts(NamedTuple):
-    """The numbers of all schedules, of the violating ones, and of those that raise."""
-
-    schedules: int = 0
-    violating: int = 0
-    raising: int = 0
-
-
 class Ending(IntEnum):
     """How a schedule has ended; VIOLATED and RAISED count as violations."""
 
@@ -99,8 +91,8 @@ class State:
 Follow = Callable[[State, int], State | None]  # returns the state after a step, if it is known
 
 
-def count_schedules(first: State) -> Counts:
-    """Count the paths from the first state to the states in which all processes have ended."""
+def count_endings(first: State) -> Counter[Ending]:
+    """Count the schedules, which are the paths from the first state, by how they end."""
     endings = Counter[Ending]()
     paths = {first: 1}  # the number of paths of one length, by the state that they lead to
     while paths:
@@ -111,8 +103,7 @@ def count_schedules(first: State) -> Counts:
             for _, after in state.list_taken():
                 longer[after] += number
         paths = longer
-    raising = endings[Ending.RAISED]
-    return Counts(endings.total(), endings[Ending.VIOLATED] + raising, raising)
+    return endings
 
 
 def find_shortest_violation(first: State) -> Order | None:
