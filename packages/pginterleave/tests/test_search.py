@@ -101,7 +101,7 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
             assert sorted(orders) == every
             assert [preemptions(order) for order in orders] == sorted(map(preemptions, orders))
         assert search.find_shortest_violation() == min(wrong, key=rate_simplicity)
-        assert search.estimate_share_done() == pytest.approx(1)
+        assert search.graph.share_done == pytest.approx(1)
 
 
 def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions() -> None:

@@ -114,8 +114,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     run = item.stash.get(KEY, None) if call.when == "call" else None
-    replayed = run.replayed if run and run.replay else []
-    for schedule in replayed:  # drawn even if all holds
+    for schedule in run.replayed if run and run.replay else ():  # drawn even if all holds
         drawn = f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}"
         item.user_properties.append(("interleave", drawn))
     report = yield

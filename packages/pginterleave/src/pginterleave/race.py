@@ -55,11 +55,7 @@ class Race:
             self.judge = InvariantJudge(invariant, expected)
             return
         self.judge = self.serial = SerialJudge(
-            self.database,
-            expected=expected,
-            try_again=try_again,
-            invariant=invariant,
-            also=also,
+            self.database, expected=expected, try_again=try_again, invariant=invariant, also=also
         )
 
     @contextlib.contextmanager

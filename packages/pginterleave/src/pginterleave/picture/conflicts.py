@@ -66,12 +66,8 @@ def group_by_step(numbered_texts: Iterable[tuple[int | None, str]]) -> dict[int,
 def find_conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
     """Return the conflicts; with `snapshots`, a transaction reads as of its first query."""
     history = History(steps, snapshots)
-    explanations = [
-        *_find_stale_reads(history),
-        *_find_refused_steps(history),
-        *_find_foreign_reads(history),
-        *_find_torn_reads(history),
-    ]
+    explanations = [*_find_stale_reads(history), *_find_refused_steps(history)]
+    explanations += [*_find_foreign_reads(history), *_find_torn_reads(history)]
     # These conflicts also occur in harmless schedules: they count only if there is no other.
     explanations = explanations or [*_find_late_commits(history), *_find_writes_elsewhere(history)]
     return list(dict.fromkeys(explanations or _find_missing_writes(history)))

@@ -39,14 +39,6 @@ class Lane(NamedTuple):
     inner: int
 
 
-class VerdictLine(NamedTuple):
-    """A line below the rows, and the size of its font."""
-
-    text: str
-    style: str
-    font: float
-
-
 class PlacedLine(NamedTuple):
     """A line of a cell; `beside` is the mode of a lock at the end of the line."""
 
@@ -118,21 +110,20 @@ class Grid:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
         return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER_WIDTH))))
 
-    def wrap_verdict(self) -> list[VerdictLine]:
+    def wrap_verdict(self) -> list[tuple[str, str, float]]:
+        """Return the lines below the rows, each with its style and the size of its font."""
         if not self.sheet.ended:
             return []
         verdict = self.sheet.verdict
         size = self.size
-        lines = self._wrap_line(
-            f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font
-        )
-        due = f"Due: {verdict.due}" if verdict.due else ""
-        return [*lines, *self._wrap_line(due, "due", size.small)]
-
-    def _wrap_line(self, text: str, style: str, font: float) -> list[VerdictLine]:
-        size = self.size
-        characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER_WIDTH)
-        return [VerdictLine(line, style, font) for line in textwrap.wrap(text, int(characters))]
+        texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
+        if verdict.due:
+            texts.append((f"Due: {verdict.due}", "due", size.small))
+        lines: list[tuple[str, str, float]] = []
+        for text, style, font in texts:
+            characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER_WIDTH)
+            lines += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
+        return lines
 
     def find_middle(self, row: int) -> float:
         return self.tops[row] + self.size.pad + self.size.font * 0.65

@@ -83,7 +83,7 @@ class _Layout(Grid):
         size = self.size
         drawing.height = self.bottoms[-1] + size.pad
         if lines := self.wrap_verdict():
-            drawing.height += sum(line.font * 1.3 for line in lines) + size.pad * 2
+            drawing.height += sum(font * 1.3 for _, _, font in lines) + size.pad * 2
         # The verdict is hidden until the last step is shown.
         steps = len(self.sheet.steps)
         drawing.ends = [*self.bottoms[:steps], drawing.height]
@@ -213,9 +213,9 @@ class _Layout(Grid):
             width = size.width - size.gutter - 2
             drawing.above.append(Rect(size.gutter, y, width, height, f"verdict {kind}"))
         y += size.pad / 2
-        for line in lines:
-            drawing.texts.append(Text(size.gutter + size.pad, y + line.font, line.text, line.style))
-            y += line.font * 1.3
+        for text, style, font in lines:
+            drawing.texts.append(Text(size.gutter + size.pad, y + font, text, style))
+            y += font * 1.3
 
     def _draw_conflicts(self) -> None:
         """Draw an arrow from the source to the target of each conflict."""

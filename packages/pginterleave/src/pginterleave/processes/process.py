@@ -62,7 +62,6 @@ class Process:
         self.thread.start()
 
     def resume(self) -> None:
-        """Let the process go on from its stop."""
         self.state = RUNNING
         self.blockers = ()
         self.foreign_blockers = []
@@ -195,7 +194,6 @@ class Process:
                 self.session.leave()
 
     def _run(self) -> None:
-        """Run the function, and keep its outcome."""
         try:
             returned = self.function()
             if inspect.iscoroutine(returned):

@@ -1,6 +1,7 @@
 """Runs one schedule after another: lets one process at a time take one step."""
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -187,10 +188,8 @@ class Scheduler:
             self.memory.begin()
             self._run_processes(choose, in_turn)
             self.memory.note_use()
-        pids: set[int] = set()
-        for process in self.processes:
-            pids.update(*(session.pids for session in process.list_sessions()))
-        self.control.note_strangers(pids)
+        sessions = itertools.chain(*(process.list_sessions() for process in self.processes))
+        self.control.note_strangers(set[int]().union(*(session.pids for session in sessions)))
         outcomes = [process.outcome for process in self.processes]
         verdict = Verdict() if attempt.discard_reason else self._judge(outcomes)
         timeline = tuple(Step(**vars(step)) for step in attempt.steps)

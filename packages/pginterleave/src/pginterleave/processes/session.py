@@ -206,11 +206,10 @@ class Session(abc.ABC):
                 "SET synchronous_commit = off; SET idle_in_transaction_session_timeout = 0"
             )
             cursor.execute(queries.NO_TIMEOUTS)
-            try:
+            self.checks_deadlocks_at_once = False
+            with contextlib.suppress(connection.Error):
                 cursor.execute("SET deadlock_timeout = '1ms'")
                 self.checks_deadlocks_at_once = True
-            except connection.Error:
-                self.checks_deadlocks_at_once = False
             cursor.execute("SHOW default_transaction_isolation")
             level = cursor.fetchone()[0]
             self.serializable = level == "serializable"
@@ -271,11 +270,11 @@ class Session(abc.ABC):
                 # The release of advisory locks is a step: a process may wait for them.
                 with self.step("CLOSE", "CLOSE") if holds_locks else contextlib.nullcontext():
                     cursor.execute(self._new_session)
-            self._kept = connection
             if self._is_marked:
-                self._kept = None
                 connection.close()
                 self.wait_until_closed(self.pid)
+            else:
+                self._kept = connection
             self._may_hold_locks = self._looks_late = self._is_marked = False
         except connection.Error:
             connection.close()

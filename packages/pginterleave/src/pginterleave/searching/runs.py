@@ -71,7 +71,7 @@ class Run:
 
     def estimate_left(self) -> int:
         """Estimate how many schedules are left to run; 0 if that is not known."""
-        share = self.search.estimate_share_done()
+        share = min(self.search.graph.share_done, 1.0)
         return round(len(self.orders) / share - len(self.orders)) if share else 0
 
     def find_other_kind(self, counterexample: Schedule) -> Schedule | None:
@@ -107,9 +107,7 @@ class Run:
         In the schedules of a search, all processes have run their Python up to the first step
         before the first step is taken.
         """
-        for schedule in self.violations:
-            if not schedule.serial:
-                continue
+        for schedule in [violation for violation in self.violations if violation.serial]:
             numbers = [step.process for step in schedule.timeline]
             numbers += [process.number for process in self.scheduler.processes]  # without a step
             again = self.scheduler.run_in_turn(list(dict.fromkeys(numbers)))

@@ -108,9 +108,6 @@ class Search:
         order = state_graph.find_shortest_violation(self.first) if self.first else None
         return None if order is None else write_order(order)
 
-    def estimate_share_done(self) -> float:
-        return min(self.graph.share_done, 1.0)
-
     def add_victims(self, victims: list[int]) -> None:
         """Add the schedules with other victims of the deadlock that the last step has closed."""
         if self.pruned:
