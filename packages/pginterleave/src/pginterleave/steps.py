@@ -73,7 +73,7 @@ class Step:
             shown = formatting.join_kept(texts, kept | {0})
             return f"→ {shown} (+{more})" if more > 0 else f"→ {shown}"
         if self.kind in {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"} and self.rowcount >= 0:
-            return f"→ {self.rowcount} row{'' if self.rowcount == 1 else 's'}"
+            return f"→ {self.rowcount} row" + ("" if self.rowcount == 1 else "s")
         return ""
 
 
@@ -131,8 +131,11 @@ def draw(
             cells_before = [""] * number
             lines += [[*cells_before, line] for line in _wrap([error], width)]
     margin = len(str(len(timeline)))
-    padded = [[line[0].ljust(margin), *(cell.ljust(width) for cell in line[1:])] for line in lines]
-    return "\n".join("  ".join(cells).rstrip() for cells in padded)
+    drawn = []
+    for number_of_step, *texts in lines:
+        padded = [number_of_step.ljust(margin), *(text.ljust(width) for text in texts)]
+        drawn.append("  ".join(padded).rstrip())
+    return "\n".join(drawn)
 
 
 def _cut_place(place: str, width: int) -> str:

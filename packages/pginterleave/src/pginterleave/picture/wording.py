@@ -52,12 +52,12 @@ class Names:
     """The names of the rows: a row's key, if any step shows the key and the id of the row."""
 
     def __init__(self, steps: list[Step]) -> None:
-        self._keys = {
-            (step["table"], row["id"]): _find_key(row)
-            for step in steps
-            for row in [*step["read"], {**step["condition"], **step["wrote"]}]
-            if "id" in row and _find_key(row)
-        }
+        self._keys: dict[tuple[str, str | None], str] = {}
+        for step in steps:
+            for row in [*step["read"], {**step["condition"], **step["wrote"]}]:
+                key = _find_key(row)
+                if key and "id" in row:
+                    self._keys[step["table"], row["id"]] = key
 
     def of(self, step: Step) -> str:
         """Return the name of a step's row: its key, or a value of it, or the table."""

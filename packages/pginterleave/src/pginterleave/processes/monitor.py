@@ -98,6 +98,13 @@ class Monitor:
             time.sleep(left)
         return bool(unblocked)
 
+    def _map_pids(self) -> dict[int, Process]:
+        """Return the processes by the pids of their sessions."""
+        by_pid: dict[int, Process] = {}
+        for process in self.processes:
+            by_pid |= dict.fromkeys(process.list_pids(), process)
+        return by_pid
+
     def _in_state(self, *states: str) -> list[Process]:
         return [process for process in self.processes if process.state in states]
 
@@ -194,10 +201,11 @@ class Monitor:
     def _check_deadlock(self, process: Process, step: Any, runner: Process | None) -> None:
         """Discard the attempt if a deadlock's victim may be another process the next time."""
         # A deadlock can end before its waits are seen; the error's detail has a line for each wait.
-        by_pid = {str(pid): other for other in self.processes for pid in other.list_pids()}
+        by_pid = self._map_pids()
         named = set[Process]()
         for line in process.detail.splitlines():
-            waits = [by_pid[pid] for pid in re.findall(r"\d+", line) if pid in by_pid]
+            pids = map(int, re.findall(r"\d+", line))
+            waits = [by_pid[pid] for pid in pids if pid in by_pid]
             named |= {*waits}
             if not waits:
                 continue
@@ -277,7 +285,7 @@ class Monitor:
         """Return which processes wait, each with the numbers of those that it waits for."""
         # The pids are read once, because a process that connects gets a new one.
         by_pid = {process.acting.pid: process for process in running}
-        pids = {pid: process for process in self.processes for pid in process.list_pids()} | by_pid
+        pids = self._map_pids() | by_pid
         for process in running:
             process.foreign_blockers = []
             process.polls += 1

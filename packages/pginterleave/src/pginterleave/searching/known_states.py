@@ -90,10 +90,7 @@ class KnownStates:
             self.spread_preemptions(after, choice, fewest)
 
     def spread_preemptions(self, state: State, last: int, preemptions: int) -> None:
-        """Note the fewest preemptions that lead to a state, and to the states that follow it.
-
-        `last` is the choice of the step that leads to the state.
-        """
+        """Note the fewest preemptions up to a state after the step `last`, and behind the state."""
         reached = [(state, last, preemptions)]
         while reached:
             state, last, preemptions = reached.pop()

@@ -75,10 +75,7 @@ class Run:
         return round(len(self.orders) / share - len(self.orders)) if share else 0
 
     def find_other_kind(self, counterexample: Schedule) -> Schedule | None:
-        """Return the simplest violating schedule of the other kind than the counterexample.
-
-        One kind is that a process raises, the other that the invariant does not hold.
-        """
+        """Return the simplest violation that raises if `counterexample` does not, or vice versa."""
         raises = counterexample.raises
         others = [schedule for schedule in self.violations if schedule.raises != raises]
         return min(others, key=lambda schedule: rate_simplicity(schedule.order), default=None)
