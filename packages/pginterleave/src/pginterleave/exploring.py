@@ -131,10 +131,10 @@ def explore(
         limits=(
             *catalogue.limits,
             *map(IN_MEMORY.format, scheduler.memory.used),
-            *(serial.limits() if serial else ()),
+            *(serial.list_limits() if serial else ()),
         ),
         serial=bool(serial),
-        not_compared=tuple(serial.not_compared()) if serial else (),
+        not_compared=tuple(serial.list_not_compared()) if serial else (),
         unobserved=tuple(catalogue.unobserved),
         unseen_commits=tuple(catalogue.unseen_commits),
         unexplored=tuple(catalogue.unexplored),

@@ -10,7 +10,7 @@ new rows of the table, by the id that a sequence has set.
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Literal
 
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
@@ -20,9 +20,9 @@ HASH_ROUNDS = 4  # over so many references a difference between two rows is seen
 NEW = "new"  # instead of a new id
 MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
-Item = tuple[str, int]  # a table, or "" for the value of a process, and the number in it
+Item = tuple[str, int]  # a row, by its table and number; or, with "", the value of a process
 Edges = dict[Item, list[tuple[str, Item]]]  # to the rows that an item refers to, with the columns
-Tokens = tuple[str, ...]  # the values of a row, with NEW for new ids
+NewIds = dict[tuple[Column, str], Item]  # the row of each new id, by its column and value
 Form = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
 # Which new rows of a table have their place in their label: the first and the last, or all.
 Marked = Literal["ends", "all"]
@@ -36,33 +36,37 @@ class Comparison:
         self.by_chance: set[Column] = set()
         self.parts_by_chance: set[tuple[str, Path]] = set()  # with the name of the value
         self.sequences: set[str] = set()  # those whose last value is compared
+        # The columns of ids, after what they were found from: a structure, and len(by_chance).
         self._cached: tuple[Structure | None, int, set[Column]] = None, 0, set()
 
     def learn(self, first: EndState, second: EndState) -> None:
-        """Note what differs between two ends of the same serial order."""
+        """Note what differs between two ends of a serial order: clock or chance sets it."""
         structure = self.states.structure
         differ: set[Column] = set()
-        for ends in ((first, second), self.states.firsts):
-            for table in ends[0].rows.keys() & ends[1].rows.keys():
+        for end, other in ((first, second), self.states.firsts):
+            for table in end.rows.keys() & other.rows.keys():
                 for column in structure.columns[table]:
-                    values, others = ([row[column] for row in end.rows[table]] for end in ends)
-                    if Counter(values) != Counter(others):
+                    values = Counter(row[column] for row in end.rows[table])
+                    if values != Counter(row[column] for row in other.rows[table]):
                         differ.add(column)
-        ids = self._ids()
+        ids = self._find_id_columns()
         references = structure.references
         known = differ | ids
         self.by_chance |= {column for column in differ - ids if references.get(column) not in known}
-        ids = self._ids()
-        new = {text for end in (first, second) for *_, text in self._owners(end)}
+        ids = self._find_id_columns()
+        new_ids = {*self._find_new_ids(first), *self._find_new_ids(second)}
+        new_texts = {text for _, text in new_ids}
         for name, value in first.values.items():
-            parts = dict(list_leaves(value))
+            leaves = dict(list_leaves(value))
             for path in find_differing(value, second.values[name]):
-                leaf = parts.get(path)
-                is_id = isinstance(leaf, Leaf) and (_bare(leaf) in new or self._column(leaf) in ids)
+                leaf = leaves.get(path)
+                is_id = isinstance(leaf, Leaf) and (
+                    _strip_quotes(leaf) in new_texts or self._find_column(leaf) in ids
+                )
                 if not is_id:
                     self.parts_by_chance.add((name, path))
 
-    def form(
+    def make_form(
         self,
         end: EndState,
         tables: Collection[str],
@@ -77,74 +81,82 @@ class Comparison:
         """
         tokens: dict[Item, object] = {}
         edges: Edges = defaultdict(list)
-        owners = self._owners(end, tables)
+        new_ids = self._find_new_ids(end, tables)
         references = self.states.structure.references
-        ids = self._ids()
+        ids = self._find_id_columns()
         for table in tables:
-            for at, row in enumerate(self._rows(end, table)):
-                item = table, at
-                tokens[item] = table, self._tokens(end, row)
-                for column, id_ in row.items():
+            for number, row in enumerate(self._list_rows(end, table)):
+                item = table, number
+                tokens[item] = table, self._write_row(end, row)
+                for column, value in row.items():
                     target = references.get(column) if column in ids else None
-                    if target and id_ and (owner := owners.get((*target, id_))):
-                        edges[item].append((column[1], owner))
+                    if target and value and (target, value) in new_ids:
+                        edges[item].append((column.name, new_ids[target, value]))
         for table in ordered:
-            new_rows = self.new_rows(end, table)
+            new_rows = self.list_new_rows(end, table)
             for number, item in enumerate(new_rows):
-                if marked == "all" or number in (0, len(new_rows) - 1):
-                    tokens[item] = tokens[item], number == 0 if marked == "ends" else number
-        for number, (name, value) in enumerate(end.values.items()):
+                if marked == "all":
+                    tokens[item] = tokens[item], number
+                elif number in (0, len(new_rows) - 1):
+                    tokens[item] = tokens[item], number == 0
+        for number, (name, returned) in enumerate(end.values.items()):
             item = "", number
             parts = []
-            for path, leaf in list_leaves(value):
-                names = self._named_by(leaf, ids_of) if isinstance(leaf, Leaf) else []
-                named = [owners[named] for named in names if named in owners]
-                edges[item] += [(repr(path), owner) for owner in named]
-                parts.append((path, NEW if named else self._token(end, name, path, leaf)))
+            for path, leaf in list_leaves(returned):
+                rows = self._find_named_rows(leaf, ids_of, new_ids)
+                edges[item] += [(repr(path), row) for row in rows]
+                parts.append((path, NEW if rows else self._write_leaf(end, name, path, leaf)))
             tokens[item] = parts
-        labels = _hash_items(tokens, edges)
-        rows = ((table, *sorted(labels[p] for p in labels if p[0] == table)) for table in tables)
-        values = tuple(labels["", number] for number in range(len(end.values)))
-        last_values = ((name, end.sequences.get(name)) for name in sorted(self.sequences))
-        return (*sorted(rows), values, *last_values)
+        labels: dict[str, list[str]] = {table: [] for table in ("", *tables)}
+        for (table, _), label in _hash_items(tokens, edges).items():
+            labels[table].append(label)
+        tables_with_labels = sorted((table, *sorted(labels[table])) for table in tables)
+        last_values = [(name, end.sequences.get(name)) for name in sorted(self.sequences)]
+        return (*tables_with_labels, tuple(labels[""]), *last_values)
 
-    def new_rows(self, end: EndState, table: str) -> list[Item]:
+    def list_new_rows(self, end: EndState, table: str) -> list[Item]:
         """Return the new rows of a table in the order of their ids; none if there is only one."""
         by_id = {
             int(value): item
-            for (name, column, value), item in self._owners(end, [table]).items()
-            if (name, column) in self.states.structure.generated and value.isdecimal()
+            for (column, value), item in self._find_new_ids(end, [table]).items()
+            if column in self.states.structure.generated and value.isdecimal()
         }
         return [by_id[value] for value in sorted(by_id)] if len(by_id) > 1 else []
 
-    def referring(self, end: EndState, table: str) -> str:
+    def find_referring_table(self, end: EndState, table: str) -> str:
         """Return a table with a row from before that refers to one of several new rows, or ""."""
         structure = self.states.structure
-        owners = self._owners(end, [table])
-        for (name, column), (target, target_column) in structure.references.items():
-            if target != table or name not in end.rows or not self.new_rows(end, table):
+        new_ids = self._find_new_ids(end, [table]) if self.list_new_rows(end, table) else {}
+        for column, target in structure.references.items():
+            if target.table != table or column.table not in end.rows:
                 continue
-            ids = [id_column for id_column in structure.generated if id_column[0] == name]
-            grew = len(end.rows[name]) > len(self.states.firsts[0].rows.get(name, []))
-            for row in end.rows[name] if ids or not grew else ():
-                own_ids = {id_column: row[id_column] for id_column in ids}
-                is_old = all(id_ and self._id(end, of, id_) != NEW for of, id_ in own_ids.items())
-                if is_old and (target, target_column, row[name, column]) in owners:
-                    return name
+            rows = end.rows[column.table]
+            ids = [other for other in structure.generated if other.table == column.table]
+            if not ids and len(rows) > len(self.states.firsts[0].rows.get(column.table, [])):
+                continue  # it is not known which of the rows are new
+            for row in rows:
+                own_ids = [(id_column, row[id_column]) for id_column in ids]
+                is_old = all(id_ and self._write_id(end, of, id_) != NEW for of, id_ in own_ids)
+                if is_old and (target, row[column]) in new_ids:
+                    return column.table
         return ""
 
-    def _named_by(self, leaf: Leaf, ids_of: Column | None) -> list[tuple[str, str, str]]:
-        """Return the columns and the value by which a part of a value may name a row."""
-        text = _bare(leaf)
-        if leaf.number:
-            return [(*ids_of, text)] if ids_of else []
-        if leaf.column is None:  # such as a UUID
-            return [(*column, text) for column in self.by_chance]
-        column = self._column(leaf)
-        columns = (column, self.states.structure.references.get(column))
-        return [(*named, text) for named in columns if named]
+    def _find_named_rows(
+        self, leaf: Leaf | str, ids_of: Column | None, new_ids: NewIds
+    ) -> list[Item]:
+        """Return the rows that a part of a value may name by their new ids."""
+        if isinstance(leaf, str):
+            return []
+        columns: list[Column | None] = [ids_of]
+        if not leaf.is_number:
+            column = self._find_column(leaf)
+            columns = [column, self.states.structure.references.get(column)]
+            if leaf.column is None:  # such as a UUID
+                columns = [*self.by_chance]
+        text = _strip_quotes(leaf)
+        return [new_ids[column, text] for column in columns if column and (column, text) in new_ids]
 
-    def differences(self, end: EndState, serial: EndState) -> Iterator[str]:
+    def list_differences(self, end: EndState, serial: EndState) -> Iterator[str]:
         """Yield what differs as a reader sees it; nothing if only references do."""
         for name in sorted(self.sequences):
             at = end.sequences.get(name)
@@ -152,45 +164,51 @@ class Comparison:
             if at != serial_at:
                 yield f"the sequence {name} is at {at}; one after the other it is at {serial_at}"
         for name in end.values:
-            here, there = (self._parts(state, name) for state in (end, serial))
-            if here == there:
+            parts = self._write_parts(end, name)
+            serial_parts = self._write_parts(serial, name)
+            if parts == serial_parts:
                 continue
-            if here.keys() == there.keys():  # only the parts that differ
-                differ = [path for path in here if here[path] != there[path]]
-                here, there = ({path: parts[path] for path in differ} for parts in (here, there))
-            yield f"{name} {_listed(here)}; one after the other it {_listed(there)}"
+            if parts.keys() == serial_parts.keys():  # only the parts that differ
+                differ = [path for path in parts if parts[path] != serial_parts[path]]
+                parts = {path: parts[path] for path in differ}
+                serial_parts = {path: serial_parts[path] for path in differ}
+            yield f"{name} {_join_parts(parts)}; one after the other it {_join_parts(serial_parts)}"
         for table in sorted(end.rows.keys() | serial.rows.keys()):
-            yield from self._row_differences(table, end, serial)
+            yield from self._list_row_differences(table, end, serial)
 
-    def _parts(self, end: EndState, name: str) -> dict[Path, str]:
+    def _write_parts(self, end: EndState, name: str) -> dict[Path, str]:
         """Return the parts of what a process returned or raised; each path begins with the verb."""
         value = end.values[name]
         kind = value.kind if isinstance(value, Node) else ""
         leaves = [(path, leaf) for path, leaf in list_leaves(value) if isinstance(leaf, Leaf)]
-        return {(kind, *path): self._token(end, name, path, leaf) for path, leaf in leaves}
+        return {(kind, *path): self._write_leaf(end, name, path, leaf) for path, leaf in leaves}
 
-    def _row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[str]:
-        names = [name for _, name in self.states.structure.columns[table]]
-        here = Counter(self._tokens(end, row) for row in self._rows(end, table))
-        there = Counter(self._tokens(serial, row) for row in self._rows(serial, table))
-        missing = sorted((there - here).elements())
-        for row in sorted((here - there).elements()):
+    def _list_row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[str]:
+        """Yield what differs in a table; a row is compared with the most similar serial one."""
+        names = [column.name for column in self.states.structure.columns[table]]
+        rows = Counter(self._write_row(end, row) for row in self._list_rows(end, table))
+        serial_rows = Counter(
+            self._write_row(serial, row) for row in self._list_rows(serial, table)
+        )
+        missing = sorted((serial_rows - rows).elements())
+        for row in sorted((rows - serial_rows).elements()):
             if not missing:
-                yield f"{table} has a row {_shown(names, row)}; one after the other it has none"
+                yield f"{table} has a row {_join_row(names, row)}; one after the other it has none"
                 continue
             nearest = max(missing, key=lambda candidate: sum(map(str.__eq__, candidate, row)))
             missing.remove(nearest)
-            for name, value, other in zip(names, row, nearest, strict=True):
-                if value != other:
-                    yield f"{table}.{name} is {value}; one after the other it is {other}"
+            for name, value, serial_value in zip(names, row, nearest, strict=True):
+                if value != serial_value:
+                    yield f"{table}.{name} is {value}; one after the other it is {serial_value}"
         for row in missing:
-            yield f"{table} has no row {_shown(names, row)}; one after the other it has one"
+            yield f"{table} has no row {_join_row(names, row)}; one after the other it has one"
 
-    def _rows(self, end: EndState, table: str) -> list[Row]:
+    def _list_rows(self, end: EndState, table: str) -> list[Row]:
         """Return the rows at the end, or, if nothing was written there, from before."""
         return end.rows[table] if table in end.rows else self.states.firsts[0].rows.get(table, [])
 
-    def _ids(self) -> set[Column]:
+    def _find_id_columns(self) -> set[Column]:
+        """Return the columns that a sequence, the clock or chance sets, and references to these."""
         structure = self.states.structure
         if self._cached[:2] != (structure, len(self.by_chance)):
             ids = structure.generated | self.by_chance
@@ -200,54 +218,65 @@ class Comparison:
             self._cached = structure, len(self.by_chance), ids
         return self._cached[2]
 
-    def _owners(
-        self, end: EndState, tables: Collection[str] | None = None
-    ) -> dict[tuple[str, str, str], Item]:
-        """Return, by table, column and value, the rows with new ids."""
-        ids = self._ids()
-        owners = {}
+    def _find_new_ids(self, end: EndState, tables: Collection[str] | None = None) -> NewIds:
+        """Return the new ids in some tables, or in all that were written."""
+        ids = self._find_id_columns()
+        new_ids = {}
         for table in end.rows if tables is None else tables:
-            for number, row in enumerate(self._rows(end, table)):
+            for number, row in enumerate(self._list_rows(end, table)):
                 for column, value in row.items():
-                    if column in ids and value and self._id(end, column, value) == NEW:
-                        owners[*column, value] = table, number
-        return owners
+                    if column in ids and value and self._write_id(end, column, value) == NEW:
+                        new_ids[column, value] = table, number
+        return new_ids
 
-    def _tokens(self, end: EndState, row: Row) -> Tokens:
-        ids = self._ids()
-        return tuple(
-            "NULL" if value is None else self._id(end, column, value) if column in ids else value
-            for column, value in row.items()
-        )
+    def _write_row(self, end: EndState, row: Row) -> tuple[str, ...]:
+        """Return the values of a row as they are compared, with NEW for new ids."""
+        ids = self._find_id_columns()
+        texts = []
+        for column, value in row.items():
+            if value is None:
+                texts.append("NULL")
+            else:
+                texts.append(self._write_id(end, column, value) if column in ids else value)
+        return tuple(texts)
 
-    def _id(self, end: EndState, column: Column, value: str) -> str:
-        """Return an id that was there before the processes, or NEW."""
+    def _write_id(self, end: EndState, column: Column, value: str) -> str:
+        """Return an id as it is compared: NEW, if it was not there before the processes.
+
+        An id from before stays, or is its number (#3) if setup makes other ids each time.
+        """
         structure = self.states.structure
-        while structure.references.get(column) in self._ids() and column not in structure.generated:
+        ids = self._find_id_columns()
+        # To the column from which references have the id.
+        while structure.references.get(column) in ids and column not in structure.generated:
             column = structure.references[column]
         if column in self.by_chance:
-            return value if value in self.states.constant(column) else NEW
-        known = end.ids if column[0] in end.rows else self.states.firsts[0].ids
+            return value if value in self.states.find_constant_values(column) else NEW
+        known = end.ids if column.table in end.rows else self.states.firsts[0].ids
         number = known.get(column, {}).get(value)
         if number is None:
             return NEW
         return f"#{number + 1}" if column in self.states.drifting else value
 
-    def _token(self, end: EndState, name: str, path: Path, leaf: Leaf | str) -> str:
-        if any((name, path[:upto]) in self.parts_by_chance for upto in range(len(path) + 1)):
+    def _write_leaf(self, end: EndState, name: str, path: Path, leaf: Leaf | str) -> str:
+        """Return a part of the value `name` as it is compared: NEW, if chance decides it."""
+        if any((name, path[:length]) in self.parts_by_chance for length in range(len(path) + 1)):
             return NEW
         if isinstance(leaf, str):
             return leaf
-        column = self._column(leaf)
-        return self._id(end, column, _bare(leaf)) if column in self._ids() else leaf.text
+        column = self._find_column(leaf)
+        if column not in self._find_id_columns():
+            return leaf.text
+        return self._write_id(end, column, _strip_quotes(leaf))
 
-    def _column(self, leaf: Leaf) -> Column:
+    def _find_column(self, leaf: Leaf) -> Column:
         """Return the column of a model's field; of another value, one that does not exist."""
         table, name = leaf.column or ("", "")
-        return self.states.structure.tables.get(table, ""), name
+        return Column(self.states.structure.tables.get(table, ""), name)
 
 
 def _hash_items(tokens: dict[Item, object], edges: Edges) -> dict[Item, str]:
+    """Return the label of each item: a hash of its token, and of the labels around it."""
     labels = {item: _hash(token) for item, token in tokens.items()}
     back = defaultdict(list)
     for item, targets in edges.items():
@@ -269,16 +298,23 @@ def _hash(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def _bare(leaf: Leaf) -> str:
+def _strip_quotes(leaf: Leaf) -> str:
     return leaf.text.strip("'")
 
 
-def _shown(columns: list[str], row: Tokens) -> str:
-    texts = [f"{name} = {value}" for name, value in zip(columns, row, strict=True)]
-    return f"({', '.join(texts[:MAX_SHOWN])}{', …' * (len(texts) > MAX_SHOWN)})"
+def _join_row(names: list[str], row: tuple[str, ...]) -> str:
+    return f"({_join_first(f'{name} = {text}' for name, text in zip(names, row, strict=True))})"
 
 
-def _listed(parts: dict[Path, str]) -> str:
+def _join_parts(parts: dict[Path, str]) -> str:
+    """Write the parts of what a process returned or raised, with the verb before them."""
+    verb = next(iter(parts))[0] if parts else "ended with nothing"
     texts = [f"{name} = {text}" if name else text for (*_, name), text in parts.items()]
-    kind = next(iter(parts), ("ended with nothing",))[0]
-    return f"{kind} {', '.join(texts[:MAX_SHOWN])}{', …' * (len(texts) > MAX_SHOWN)}"
+    return f"{verb} {_join_first(texts)}"
+
+
+def _join_first(texts: Iterable[str]) -> str:
+    shown = [*texts]
+    if len(shown) > MAX_SHOWN:
+        shown[MAX_SHOWN:] = ["…"]
+    return ", ".join(shown)

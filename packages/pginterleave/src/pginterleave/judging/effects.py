@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pginterleave.judging.end_states import EndStates
-from pginterleave.judging.values import Value, plain_value
+from pginterleave.judging.values import Value, make_plain_value
 
 Also = Callable[[], object]
 RECIPIENTS = "the list of the mails' recipients"
@@ -30,11 +30,12 @@ class Effects:
         self._mails = len(_list_mails())
 
     def note_database(self, name: str) -> None:
-        """Note the use of another database, whose rows are compared if a serial order uses it."""
+        """Note a used database: its rows are compared if a serial order uses it, else a limit."""
         if name in self.databases and name not in self.used:
-            (self.unread if self.has_learned else self.used)[name] = None
+            databases = self.unread if self.has_learned else self.used
+            databases[name] = None
 
-    def values(self) -> dict[str, Value]:
+    def collect_values(self) -> dict[str, Value]:
         """Return what has been added since `begin`, by name."""
         mails = _list_mails()[self._mails :]
         self.has_mails = self.has_mails or bool(mails)
@@ -44,12 +45,13 @@ class Effects:
             named[f"the database {name}"] = read_rows(self.databases[name])
         if self.also:
             named["also"] = _subtract(_copy(self.also()), self._before)
-        return {name: plain_value(value) for name, value in named.items()}
+        return {name: make_plain_value(value) for name, value in named.items()}
 
-    def limits(self) -> list[str]:
-        calls = [] if self.also else [f"{call}: compare it with also=" for call in self.calls]
-        calls += [f"the rows of the database {name!r}" for name in self.unread]
-        return ["the text of the mails that a process sends"] * self.has_mails + calls
+    def list_limits(self) -> list[str]:
+        limits = ["the text of the mails that a process sends"] if self.has_mails else []
+        if not self.also:
+            limits += [f"{call}: compare it with also=" for call in self.calls]
+        return limits + [f"the rows of the database {name!r}" for name in self.unread]
 
 
 def read_rows(states: EndStates) -> dict[str, list[str]]:
@@ -74,7 +76,7 @@ def _copy(value: object) -> object:
 
 
 def _subtract(after: Any, before: Any) -> object:
-    """Return the difference of two numbers, or what a list has more; otherwise the first value."""
+    """Return the difference of two numbers, or what a list has more; otherwise `after`."""
     numbers = (int, float)
     if isinstance(before, numbers) and isinstance(after, numbers) and not isinstance(after, bool):
         return after - before

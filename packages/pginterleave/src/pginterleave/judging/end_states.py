@@ -2,12 +2,18 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.values import Value
 from pginterleave.processes.rows import MAX_BYTES, Ask, WatchedTable, require_counts, watched_tables
 
-Column = tuple[str, str]  # the names of a table and of a column
+
+class Column(NamedTuple):
+    table: str
+    name: str
+
+
 Row = dict[Column, str | None]
 
 # The columns of each table, and whether a sequence sets their values.
@@ -46,11 +52,11 @@ class Structure:
 
 @dataclass
 class EndState:
-    """The end of a schedule; `ids` has the place of each id that was there before it."""
+    """The end of a schedule, or the state before it."""
 
     values: dict[str, Value]  # of each process, and of what is compared besides, by name
     rows: dict[str, list[Row]]  # by table
-    ids: Mapping[Column, dict[str, int]]
+    ids: Mapping[Column, dict[str, int]]  # those from before the schedule, with their places
     sequences: Mapping[str, str | None] = field(default_factory=dict)  # the last value of each
 
 
@@ -66,7 +72,7 @@ class EndStates:
         self._ids: dict[Column, dict[str, int]] = {}
         self._sequences: list[str] = []
 
-    def sequence_names(self) -> list[str]:
+    def list_sequences(self) -> list[str]:
         """Return the names of all sequences, as PostgreSQL writes them."""
         if not self._sequences:
             self._sequences = [name for name, _ in self._ask(SEQUENCES, {})]
@@ -84,15 +90,14 @@ class EndStates:
             generated = sorted(self.structure.generated)
             first.ids = {column: self._number_ids(first.rows, column) for column in generated}
             self.firsts.append(first)
-            if len(self.firsts) == 2:
-                before, now = (first.ids for first in self.firsts)
-                self.drifting = [column for column in now if before.get(column) != now[column]]
+            ids = self.firsts[0].ids
+            self.drifting = [column for column in generated if ids.get(column) != first.ids[column]]
         self._ids = {**self.firsts[-1].ids}
         if self.drifting:
-            rows = self._read(sorted({table for table, _ in self.drifting}))
+            rows = self._read(sorted({column.table for column in self.drifting}))
             self._ids |= {column: self._number_ids(rows, column) for column in self.drifting}
 
-    def end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
+    def read_end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
         """Return the rows of tables written since `begin`; with `sequences`, their values, too."""
         tables = watched_tables(self._ask)
         written = [table for oid, table in tables.items() if self._before.get(oid) != table]
@@ -112,39 +117,43 @@ class EndStates:
         tables = watched_tables(self._ask).values()
         return self._read(table.name for table in tables if table.size <= MAX_BYTES)
 
-    def constant(self, column: Column) -> set[str | None]:
+    def find_constant_values(self, column: Column) -> set[str | None]:
         """Return the values of a column that were there before each schedule."""
-        before, again = (set(self._values(first.rows, column)) for first in self.firsts)
-        return before & again
+        first, second = self.firsts
+        return self._find_values(first.rows, column) & self._find_values(second.rows, column)
 
     def _learn(self) -> None:
-        self.structure = known = Structure()
-        for table, relname, name, quoted, generated in self._ask(COLUMNS, {}):
-            known.columns.setdefault(table, []).append((table, name))
-            known.quoted.setdefault(table, []).append(quoted)
-            known.tables[relname] = table
-            if generated:
-                known.generated.add((table, name))
-        for table, column, other, theirs in self._ask(REFERENCES, {}):
-            known.references[table, column] = other, theirs
+        """Read the structure anew."""
+        self.structure = structure = Structure()
+        for table, relname, name, quoted, is_generated in self._ask(COLUMNS, {}):
+            column = Column(table, name)
+            structure.columns.setdefault(table, []).append(column)
+            structure.quoted.setdefault(table, []).append(quoted)
+            structure.tables[relname] = table
+            if is_generated:
+                structure.generated.add(column)
+        for table, name, target_table, target_name in self._ask(REFERENCES, {}):
+            structure.references[Column(table, name)] = Column(target_table, target_name)
 
-    def _values(self, rows: dict[str, list[Row]], column: Column) -> list[str | None]:
-        return [row[column] for row in rows.get(column[0], ())]
+    def _find_values(self, rows: dict[str, list[Row]], column: Column) -> set[str | None]:
+        return {row[column] for row in rows.get(column.table, ())}
 
     def _number_ids(self, rows: dict[str, list[Row]], column: Column) -> dict[str, int]:
         """Return the ids of a column, each with its place among them."""
-        ids = {text for text in self._values(rows, column) if text is not None}
-        return {id_: at for at, id_ in enumerate(sorted(ids, key=lambda id_: (len(id_), id_)))}
+        ids = [text for text in self._find_values(rows, column) if text is not None]
+        ids.sort(key=lambda id_: (len(id_), id_))  # as numbers
+        return {id_: number for number, id_ in enumerate(ids)}
 
     def _read(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         """Return the rows of tables, each value as PostgreSQL writes it."""
         rows: dict[str, list[Row]] = {table: [] for table in tables}
         names = [*rows]
-        parts = []
-        for at, table in enumerate(names):
+        queries = []
+        for number, table in enumerate(names):
             texts = ", ".join(f"{name}::text" for name in self.structure.quoted.get(table, ()))
-            parts.append(f"SELECT {at}, ARRAY[{texts}]::text[] FROM ONLY {table}")  # noqa: S608
-        for at, values in self._ask(" UNION ALL ".join(parts), {}) if parts else ():
-            columns = self.structure.columns.get(names[at], ())
-            rows[names[at]].append(dict(zip(columns, values, strict=True)))
+            queries.append(f"SELECT {number}, ARRAY[{texts}]::text[] FROM ONLY {table}")  # noqa: S608
+        for number, values in self._ask(" UNION ALL ".join(queries), {}) if queries else ():
+            table = names[number]
+            columns = self.structure.columns.get(table, ())
+            rows[table].append(dict(zip(columns, values, strict=True)))
         return rows

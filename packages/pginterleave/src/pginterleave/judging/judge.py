@@ -45,6 +45,7 @@ def find_violation(invariant: Invariant, outcomes: list[Outcome]) -> str:
 
 
 def refuse_other_than_classes(expected: Expected) -> None:
+    """Raise CannotExplore unless `expected` has classes of exceptions only."""
     classes = expected if isinstance(expected, tuple) else (expected,)
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in classes):
         raise CannotExplore(f"expected must be classes of exceptions, not {expected!r}.")

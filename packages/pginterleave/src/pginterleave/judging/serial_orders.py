@@ -15,7 +15,7 @@ from pginterleave.judging.judge import (
     refuse_other_than_classes,
     write_error,
 )
-from pginterleave.judging.values import list_leaves, outcome_value
+from pginterleave.judging.values import list_leaves, make_outcome_value
 from pginterleave.processes.control import Database
 from pginterleave.processes.verdict import Function, Judge, Verdict
 from pginterleave.sql.id_orders import does_ask_for_order, has_sequence_value
@@ -56,10 +56,10 @@ class SerialJudge(Judge):
         self.unordered: set[str] = set()  # tables whose new ids may have another order
         self._ordered: set[str] = set()  # tables of whose ids a statement asks for the order
         self._seen: set[str] = set()  # statements
-        self._recorded: tuple[EndState, list[str]] | None = None
+        self._recorded: tuple[EndState, list[str]] | None = None  # an end, with its errors
         self._is_learning = False
-        self._forms: dict[tuple[object, ...], set[Form]] = {}
-        self._tables: frozenset[str] = frozenset()
+        self._forms: dict[tuple[object, ...], set[Form]] = {}  # of the serial ends, by the options
+        self._tables: frozenset[str] = frozenset()  # that were written
 
     def learn(self, run_in_turn: RunInTurn, processes: int) -> None:
         """Run every serial order twice, to find what clock and chance set. Raises CannotExplore."""
@@ -69,7 +69,7 @@ class SerialJudge(Judge):
                 f"invariant, or at most {MAX_PROCESSES} processes."
             )
         used = -1
-        while used < len(self.effects.used):  # a database that only the last order uses
+        while used < len(self.effects.used):  # until no order uses another database
             used = len(self.effects.used)
             self.ends = self._run_orders(run_in_turn, processes)
         self.effects.has_learned = True
@@ -79,9 +79,9 @@ class SerialJudge(Judge):
         self._tables = frozenset().union(*(end.rows for end in self.ends.values()))
         for order, end in self.ends.items():
             if not any(
-                self.comparison.form(end, self._tables, ids_of)
-                == self.comparison.form(again[order], self._tables, ids_of)
-                for ids_of in self._variants()
+                self.comparison.make_form(end, self._tables, ids_of)
+                == self.comparison.make_form(again[order], self._tables, ids_of)
+                for ids_of in self._list_variants()
             ):
                 raise CannotExplore(
                     f"One after the other, in the order {', '.join(map(str, order))}, the "
@@ -94,11 +94,14 @@ class SerialJudge(Judge):
 
         At first they ran within a moment, in which a clock of seconds may stand still.
         """
-        known = len(self.comparison.by_chance), len(self.comparison.parts_by_chance)
-        for order, again in self._run_orders(run_in_turn, len(next(iter(self.ends)))).items():
+        columns = len(self.comparison.by_chance)
+        parts = len(self.comparison.parts_by_chance)
+        processes = len(next(iter(self.ends)))
+        for order, again in self._run_orders(run_in_turn, processes).items():
             self.comparison.learn(self.ends[order], again)
         self._forms.clear()
-        return known < (len(self.comparison.by_chance), len(self.comparison.parts_by_chance))
+        learned = self.comparison
+        return len(learned.by_chance) > columns or len(learned.parts_by_chance) > parts
 
     def _run_orders(self, run_in_turn: RunInTurn, processes: int) -> dict[Order, EndState]:
         ends = {}
@@ -125,23 +128,24 @@ class SerialJudge(Judge):
             _run_alone(function) if self._has_to_try_again(outcome) else outcome
             for outcome, function in zip(outcomes, functions, strict=True)
         ]
-        values = {f"process {n}": outcome_value(outcome) for n, outcome in enumerate(final, 1)}
+        values = {f"process {n}": make_outcome_value(outcome) for n, outcome in enumerate(final, 1)}
         with_sequences = self._is_learning or bool(self.comparison.sequences)
-        end = self.states.end(values | self.effects.values(), sequences=with_sequences)
-        errors = [_error(outcome) for outcome in final]
+        end = self.states.read_end(values | self.effects.collect_values(), sequences=with_sequences)
+        errors = [_describe_error(outcome) for outcome in final]
         if self._is_learning:
             self._recorded = end, errors
             return Verdict()
         commits = [step.process for step in steps if step.kind in ("COMMIT", "END")]
         self.several |= {process for process in commits if commits.count(process) > 1}
-        verdict = self._compare(end, final, errors)
+        verdict = self._find_violation(end, final, errors)
         if not verdict.violation and self.invariant:
             return Verdict(find_violation(self.invariant, final))
-        if verdict.violation and (hint := self._hint(outcomes, steps)):
+        hint = self._suggest_option(outcomes, steps) if verdict.violation else ""
+        if hint:
             return verdict._replace(violation=f"{verdict.violation}. {hint}")
         return verdict
 
-    def not_compared(self) -> list[str]:
+    def list_not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
         by_chance = sorted(self.comparison.by_chance)
         names = [f"{table}.{name}" for table, name in by_chance if table in self._tables]
@@ -151,89 +155,88 @@ class SerialJudge(Judge):
             names.append(f"{part} of {whole}" if part else whole)
         return names
 
-    def limits(self) -> list[str]:
+    def list_limits(self) -> list[str]:
         """Return what the comparison leaves out, and may matter."""
-        return [
-            *(
-                f"what a third program sees between the transactions of process {number}"
-                for number in sorted(self.several)
-            ),
-            *(f"the value of {value}, which clock or chance sets" for value in self.not_compared()),
-            *(f"the order of the new ids of {table}" for table in sorted(self.unordered)),
-            *self.effects.limits(),
-        ]
+        between = "what a third program sees between the transactions of process"
+        limits = [f"{between} {number}" for number in sorted(self.several)]
+        values = self.list_not_compared()
+        limits += [f"the value of {value}, which clock or chance sets" for value in values]
+        limits += [f"the order of the new ids of {table}" for table in sorted(self.unordered)]
+        return limits + self.effects.list_limits()
 
     def _has_to_try_again(self, outcome: Outcome) -> bool:
         if outcome.raised:
             return isinstance(outcome.raised, self.expected)
         return bool(self.try_again and self.try_again(outcome))
 
-    def _compare(self, end: EndState, final: list[Outcome], errors: list[str]) -> Verdict:
-        for number, (outcome, what) in enumerate(zip(final, errors, strict=True), start=1):
-            error = outcome.raised
-            if error is None or isinstance(error, self.expected):
+    def _find_violation(self, end: EndState, final: list[Outcome], errors: list[str]) -> Verdict:
+        """Judge the exceptions, then the end, and then the order of new ids if that matters."""
+        for index, outcome in enumerate(final):
+            exception = outcome.raised
+            if exception is None or isinstance(exception, self.expected):
                 continue
-            text = f"process {number} raises {write_error(error)}"
-            in_orders = [others[number - 1] == what for others in self.errors.values()]
-            if not any(in_orders):
+            text = f"process {index + 1} raises {write_error(exception)}"
+            is_raised = [serial[index] == errors[index] for serial in self.errors.values()]
+            if not any(is_raised):
                 return Verdict(text, raises=True)
-            if all(in_orders):
+            if all(is_raised):
                 return Verdict(f"{text} in every serial order, too", raises=True)
         if not end.rows.keys() <= self._tables:
             self._tables |= end.rows.keys()
             self._forms.clear()
-        grown = [table for table in sorted(end.rows) if self.comparison.new_rows(end, table)]
+        grown = [table for table in sorted(end.rows) if self.comparison.list_new_rows(end, table)]
         if self._is_serial(end, grown):
             return Verdict()
         if not grown or not self._is_serial(end):
-            return Verdict(self._nearest(end))
+            return Verdict(self._describe_nearest(end))
         for table in grown:
-            why = self._reason_for_order(end, table)
-            if why and not self._is_serial(end, [table], "ends"):
+            reason = self._explain_order(end, table)
+            if reason and not self._is_serial(end, [table], "ends"):
                 return Verdict(
                     f"the new rows of {table} have their ids in an order as after no serial order, "
-                    f"and {why}"
+                    f"and {reason}"
                 )
         unordered = [table for table in grown if not self._is_serial(end, [table])]
         self.unordered |= {*(unordered or grown)}
         return Verdict()
 
-    def _reason_for_order(self, end: EndState, table: str) -> str:
+    def _explain_order(self, end: EndState, table: str) -> str:
         """Say why the order of the new ids of a table is part of the end; "" if it is not known."""
         if table in self._ordered:
             return "a statement asks for their order"
-        referring = self.comparison.referring(end, table)
+        referring = self.comparison.find_referring_table(end, table)
         return f"{referring} refers to one of them" if referring else ""
 
     def _is_serial(self, end: EndState, ordered: Sequence[str] = (), mark: Marked = "all") -> bool:
         """Whether an end is that of a serial order, with the order of some tables' new ids."""
-        for ids_of in self._variants():
+        for ids_of in self._list_variants():
             key = ids_of, *ordered, mark
             if key not in self._forms:
                 self._forms[key] = {
-                    self.comparison.form(serial_end, self._tables, ids_of, ordered, mark)
+                    self.comparison.make_form(serial_end, self._tables, ids_of, ordered, mark)
                     for serial_end in self.ends.values()
                 }
-            form = self.comparison.form(end, self._tables, ids_of, ordered, mark)
+            form = self.comparison.make_form(end, self._tables, ids_of, ordered, mark)
             if form in self._forms[key]:
                 return True
         return False
 
-    def _variants(self) -> list[Column | None]:
+    def _list_variants(self) -> list[Column | None]:
         """Return the columns whose ids a returned number may be; None: it is a number."""
         generated = self.states.structure.generated
-        return [None, *sorted(column for column in generated if column[0] in self._tables)]
+        return [None, *sorted(column for column in generated if column.table in self._tables)]
 
-    def _nearest(self, end: EndState) -> str:
+    def _describe_nearest(self, end: EndState) -> str:
         """Say what no serial order gives, and which of them is nearest."""
-        ends = self.ends.items()
-        by_order = {order: [*self.comparison.differences(end, other)] for order, other in ends}
+        by_order = {}
+        for order, serial_end in self.ends.items():
+            by_order[order] = [*self.comparison.list_differences(end, serial_end)]
         order = min(by_order, key=lambda order: (len(by_order[order]), order))
         differences = ", and ".join(by_order[order])
         differences = differences or "the rows refer to each other as after no serial order"
         return f"{differences} (nearest is the order {', '.join(map(str, order))})"
 
-    def _hint(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
+    def _suggest_option(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
         """Return how to say that a process has found a row busy, if one may have; or ""."""
         busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(find_words(step.sql))}
         for number in sorted(busy):
@@ -258,11 +261,11 @@ class SerialJudge(Judge):
                 continue
             self._seen.add(text)
             for table, column in self.states.structure.generated:
-                if does_ask_for_order(step.sql, _bare(table), column):
+                if does_ask_for_order(step.sql, _strip_schema(table), column):
                     self._ordered.add(table)
             if has_sequence_value(step.sql):
-                names = self.states.sequence_names()
-                self.comparison.sequences |= {name for name in names if _bare(name) in text}
+                names = self.states.list_sequences()
+                self.comparison.sequences |= {name for name in names if _strip_schema(name) in text}
                 self._forms.clear()
 
 
@@ -273,11 +276,11 @@ def _run_alone(function: Function) -> Outcome:
         return Outcome(raised=error)
 
 
-def _error(outcome: Outcome) -> str:
+def _describe_error(outcome: Outcome) -> str:
     """Return the class of an exception, and its constraint; "" if there is none."""
-    return str([*list_leaves(outcome_value(outcome))]) if outcome.raised else ""
+    return str([*list_leaves(make_outcome_value(outcome))]) if outcome.raised else ""
 
 
-def _bare(name: str) -> str:
+def _strip_schema(name: str) -> str:
     """Return a name as PostgreSQL writes it without its schema and quotes."""
     return name.rpartition(".")[2].strip('"')

@@ -18,7 +18,7 @@ class Leaf(NamedTuple):
 
     text: str
     column: tuple[str, str] | None = None
-    number: bool = False  # whether it is an int
+    is_number: bool = False  # whether it is an int
 
 
 class Node(NamedTuple):
@@ -28,6 +28,7 @@ class Node(NamedTuple):
     parts: tuple[tuple[str, "Value"], ...]
 
     def shape(self) -> tuple[str, ...]:
+        """Return the names of the kind and of the parts."""
         return (self.kind, *(name for name, _ in self.parts))
 
 
@@ -35,25 +36,26 @@ Value = Leaf | Node
 Path = tuple[str, ...]
 
 
-def outcome_value(outcome: Outcome) -> Value:
+def make_outcome_value(outcome: Outcome) -> Value:
     """Return an exception by its class and constraint, and anything else by its value."""
     error = outcome.raised
     if error is None:
-        return Node("returned", (("", _value(outcome.returned, 0)),))
+        return Node("returned", (("", _make_value(outcome.returned, 0)),))
     cause: Any = error.__cause__ or error
     constraint = getattr(getattr(cause, "diag", None), "constraint_name", None) or ""
     kind = f"{type(error).__module__}.{type(error).__qualname__}"
     return Node("raised", (("", Leaf(f"{kind} {constraint}".strip())),))
 
 
-def plain_value(value: Any) -> Value:
+def make_plain_value(value: Any) -> Value:
     """Return a value that no process has returned, in the form of those that one has."""
-    return Node("is", (("", _value(value, 0)),))
+    return Node("is", (("", _make_value(value, 0)),))
 
 
-def _value(value: Any, depth: int) -> Value:
+def _make_value(value: Any, depth: int) -> Value:
+    """Return a leaf for what has no parts or is too deep, or else a node with the parts."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return Leaf(repr(int(value)), number=True)
+        return Leaf(repr(int(value)), is_number=True)
     if value is None or isinstance(value, (bool, float, str, bytes)):
         return Leaf(repr(value))
     if depth > MAX_DEPTH:
@@ -65,7 +67,7 @@ def _value(value: Any, depth: int) -> Value:
     if models and isinstance(value, models.QuerySet):
         value = list(value)
     if isinstance(value, Set):
-        elements = sorted((_value(element, depth + 1) for element in value), key=repr)
+        elements = sorted((_make_value(element, depth + 1) for element in value), key=repr)
         return Node(name, tuple(("", element) for element in elements))
     parts: dict[str, Any]
     if isinstance(value, Mapping):
@@ -75,17 +77,18 @@ def _value(value: Any, depth: int) -> Value:
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif isinstance(value, (list, tuple)):
         name = "list" if isinstance(value, list) else name
-        parts = {str(at): element for at, element in enumerate(value)}
+        parts = {str(index): element for index, element in enumerate(value)}
     elif hasattr(value, "status_code") and hasattr(value, "content"):  # a response
         parts = {"status_code": value.status_code, "content": value.content}
     elif getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
-        return _value({"": name, **vars(value)}, depth + 1)
+        return _make_value({"": name, **vars(value)}, depth + 1)
     else:
         return Leaf(_ADDRESS.sub("", repr(value)))
-    return Node(name, tuple((part, _value(parts[part], depth + 1)) for part in parts))
+    return Node(name, tuple((part, _make_value(parts[part], depth + 1)) for part in parts))
 
 
 def _list_fields(model: Any) -> Iterator[tuple[str, Value]]:
+    """Yield the name and the value of each field of a model that is loaded."""
     loaded = vars(model)
     for field in model._meta.concrete_fields:
         if field.attname in loaded:
@@ -97,8 +100,8 @@ def _list_fields(model: Any) -> Iterator[tuple[str, Value]]:
 def find_differing(value: Value, other: Value, path: Path = ()) -> Iterator[Path]:
     """Yield the paths to the parts in which two values differ."""
     if isinstance(value, Node) and isinstance(other, Node) and value.shape() == other.shape():
-        for (name, part), (_, second) in zip(value.parts, other.parts, strict=True):
-            yield from find_differing(part, second, (*path, name))
+        for (name, part), (_, other_part) in zip(value.parts, other.parts, strict=True):
+            yield from find_differing(part, other_part, (*path, name))
     elif value != other:
         yield path
 

@@ -54,28 +54,17 @@ def are_dependent(effect: Effect, other: Effect) -> bool:
 
 
 def find_effect(
-    step: Any,
-    earlier: Sequence[TakenStep],
+    step: Any,  # with its `kind`, `sql` and `params`
+    earlier: Sequence[TakenStep],  # what the process has taken before, in this schedule
     *,
-    serializable: bool,
-    commits: bool,
-    failed: bool,
-    special: Set[str],
-    special_writes: Set[str],
-    tables: Tables | None,
+    serializable: bool,  # whether its transactions are SERIALIZABLE by default
+    commits: bool,  # whether the step commits its own writes
+    failed: bool,  # whether the last step of the process ended in an error of PostgreSQL
+    special: Set[str],  # the names that do not stand for a plain table
+    special_writes: Set[str],  # those that do not stand for one in statements that write
+    tables: Tables | None,  # None above READ COMMITTED, with one snapshot in a transaction
 ) -> Effect:
-    """Return the effect of the step that a process is about to take.
-
-    Args:
-        step: the step, with its `kind`, `sql` and `params`.
-        earlier: the steps that the process has taken before, in this schedule.
-        serializable: whether its transactions are SERIALIZABLE by default.
-        commits: whether the step commits its own writes.
-        failed: whether the last step of the process ended in an error of PostgreSQL.
-        special: the names that do not stand for a plain table.
-        special_writes: the names that do not stand for one in statements that write.
-        tables: of the catalogue; None above READ COMMITTED, with one snapshot in a transaction.
-    """
+    """Return the effect of the step that a process is about to take."""
     kind = step.kind
     sql = step.sql
     # Every step that is not known to affect others less is global.
