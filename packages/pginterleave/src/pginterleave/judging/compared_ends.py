@@ -85,7 +85,7 @@ class Comparison:
         references = self.states.structure.references
         ids = self._find_id_columns()
         for table in tables:
-            for number, row in enumerate(self._list_rows(end, table)):
+            for number, row in enumerate(self._get_rows(end, table)):
                 item = table, number
                 tokens[item] = table, self._write_row(end, row)
                 for column, value in row.items():
@@ -103,7 +103,7 @@ class Comparison:
             item = "", number
             parts = []
             for path, leaf in list_leaves(returned):
-                rows = self._find_named_rows(leaf, ids_of, new_ids)
+                rows = self._find_rows(leaf, ids_of, new_ids)
                 edges[item] += [(repr(path), row) for row in rows]
                 parts.append((path, NEW if rows else self._write_leaf(end, name, path, leaf)))
             tokens[item] = parts
@@ -141,9 +141,7 @@ class Comparison:
                     return column.table
         return ""
 
-    def _find_named_rows(
-        self, leaf: Leaf | str, ids_of: Column | None, new_ids: NewIds
-    ) -> list[Item]:
+    def _find_rows(self, leaf: Leaf | str, ids_of: Column | None, new_ids: NewIds) -> list[Item]:
         """Return the rows that a part of a value may name by their new ids."""
         if isinstance(leaf, str):
             return []
@@ -186,10 +184,8 @@ class Comparison:
     def _list_row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[str]:
         """Yield what differs in a table; a row is compared with the most similar serial one."""
         names = [column.name for column in self.states.structure.columns[table]]
-        rows = Counter(self._write_row(end, row) for row in self._list_rows(end, table))
-        serial_rows = Counter(
-            self._write_row(serial, row) for row in self._list_rows(serial, table)
-        )
+        rows = Counter(self._write_row(end, row) for row in self._get_rows(end, table))
+        serial_rows = Counter(self._write_row(serial, row) for row in self._get_rows(serial, table))
         missing = sorted((serial_rows - rows).elements())
         for row in sorted((rows - serial_rows).elements()):
             if not missing:
@@ -203,7 +199,7 @@ class Comparison:
         for row in missing:
             yield f"{table} has no row {_join_row(names, row)}; one after the other it has one"
 
-    def _list_rows(self, end: EndState, table: str) -> list[Row]:
+    def _get_rows(self, end: EndState, table: str) -> list[Row]:
         """Return the rows at the end, or, if nothing was written there, from before."""
         return end.rows[table] if table in end.rows else self.states.firsts[0].rows.get(table, [])
 
@@ -223,7 +219,7 @@ class Comparison:
         ids = self._find_id_columns()
         new_ids = {}
         for table in end.rows if tables is None else tables:
-            for number, row in enumerate(self._list_rows(end, table)):
+            for number, row in enumerate(self._get_rows(end, table)):
                 for column, value in row.items():
                     if column in ids and value and self._write_id(end, column, value) == NEW:
                         new_ids[column, value] = table, number
@@ -241,15 +237,11 @@ class Comparison:
         return tuple(texts)
 
     def _write_id(self, end: EndState, column: Column, value: str) -> str:
-        """Return an id as it is compared: NEW, if it was not there before the processes.
-
-        An id from before stays, or is its number (#3) if setup makes other ids each time.
-        """
+        """Return NEW, an id from before, or its number (#3) if setup makes other ids each time."""
         structure = self.states.structure
         ids = self._find_id_columns()
-        # To the column from which references have the id.
         while structure.references.get(column) in ids and column not in structure.generated:
-            column = structure.references[column]
+            column = structure.references[column]  # from which the id comes
         if column in self.by_chance:
             return value if value in self.states.find_constant_values(column) else NEW
         known = end.ids if column.table in end.rows else self.states.firsts[0].ids

@@ -94,14 +94,12 @@ class SerialJudge(Judge):
 
         At first they ran within a moment, in which a clock of seconds may stand still.
         """
-        columns = len(self.comparison.by_chance)
-        parts = len(self.comparison.parts_by_chance)
+        known = len(self.comparison.by_chance) + len(self.comparison.parts_by_chance)
         processes = len(next(iter(self.ends)))
         for order, again in self._run_orders(run_in_turn, processes).items():
             self.comparison.learn(self.ends[order], again)
         self._forms.clear()
-        learned = self.comparison
-        return len(learned.by_chance) > columns or len(learned.parts_by_chance) > parts
+        return len(self.comparison.by_chance) + len(self.comparison.parts_by_chance) > known
 
     def _run_orders(self, run_in_turn: RunInTurn, processes: int) -> dict[Order, EndState]:
         ends = {}

@@ -192,11 +192,9 @@ def _find_holds(earlier: Sequence[TakenStep], tables: Tables) -> tuple[Hold, ...
         table = (RowSet(row.table),)
         same_table = [other for other, writes in writing if do_overlap(writes, table)]
         # A row with this value must not appear, nor be deleted and inserted again.
-        harmless = all(
-            tables.does_keep_unique_value(other.sql, other.params, row) for other in same_table
-        )
+        harmless = all(tables.does_keep_value(other.sql, other.params, row) for other in same_table)
         deletes = any(other.kind == "DELETE" for other in same_table)
-        assigns = any(tables.does_assign_unique_column(other.sql, row) for other in same_table)
+        assigns = any(tables.does_assign_column(other.sql, row) for other in same_table)
         # Sent again, the statement waits if the transaction has not changed the table before.
         text = f"{step.sql} {step.params!r}" if same_table[0] is step else ""
         holds.append(Hold(row, text, harmless and not (deletes and assigns)))

@@ -5,7 +5,7 @@ Two such statements of two processes may wait for each other within their steps.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 from pginterleave.sql import statements
@@ -72,23 +72,18 @@ class LockOrders:
         held: dict[int, dict[str, set[RowSet]]] = defaultdict(lambda: defaultdict(set))
         for step in steps:
             locked = self.tables.find_locked_tables(step.sql, step.rowcount)
-            if statements.is_insert(step.sql):
-                locked = {}
-            for table in locked:
+            for table in locked if not statements.is_insert(step.sql) else ():
                 rows = held[step.process][table]
                 rows |= self.tables.find_locked_rows(step, table)
-                if _has_two_rows(rows) and unsorted[table] - {step.process}:
+                # Two rows that are known by different columns may be one.
+                has_two_rows = any(
+                    row.column == other.column or "" in (row.column, other.column)
+                    for row, other in combinations(rows, 2)
+                )
+                if has_two_rows and unsorted[table] - {step.process}:
                     yield f"in which order one statement locks several rows of {table}"
             if not step.in_transaction:
                 held.pop(step.process, None)
-
-
-def _has_two_rows(rows: Set[RowSet]) -> bool:
-    """Whether two are different rows: two that are known by different columns may be one."""
-    return any(
-        row.column == other.column or "" in (row.column, other.column)
-        for row, other in combinations(rows, 2)
-    )
 
 
 def _may_run_for_each_row(sql: str, index: int) -> bool:

@@ -135,10 +135,7 @@ class Catalogue:
             self.note_limit(CLOCK_LIMIT)
 
     def note_commit(self, sql: str, *, single: bool) -> None:
-        """Note a statement that commits within its step, if others notice: nothing is proven then.
-
-        `single` says that it is sent once, and not for several rows of parameters.
-        """
+        """Note a statement that commits within its step, if others notice: it proves nothing."""
         if statements.has_unseen_commit(sql, self.special, single=single):
             self.unseen_commits[_shorten(sql)] = None
 
@@ -146,18 +143,18 @@ class Catalogue:
         self.limits |= dict.fromkeys(self._orders.note_statement(sql, rows, process))
 
     def note_schedule(
-        self, timeline: Sequence[Step], *, read_committed: bool, snapshots: bool
+        self, steps: Sequence[Step], *, read_committed: bool, snapshots: bool
     ) -> None:
         """Note after a schedule what no order of the steps shows.
 
         By default some process takes a new snapshot for each statement (`read_committed`), or keeps
         the first one of its transaction (`snapshots`).
         """
-        self.limits |= dict.fromkeys(self._orders.note_schedule(timeline))
+        self.limits |= dict.fromkeys(self._orders.note_schedule(steps))
         if read_committed:
-            self._note_separable(timeline)
-        if snapshots or any("isolation" in statements.find_words(step.sql) for step in timeline):
-            self._note_refusals(timeline)
+            self._note_separable(steps)
+        if snapshots or any("isolation" in statements.find_words(step.sql) for step in steps):
+            self._note_refusals(steps)
 
     def _note_separable(self, steps: Sequence[Step]) -> None:
         """Note the statements that two commits of others can separate from their locks.

@@ -127,7 +127,6 @@ class Tables:
         self._parts: dict[str, set[str]] = {}  # of views, and of tables with partitions
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
-        """Read the catalogue, with a function that returns the rows of a query."""
         by_oid: dict[int, KnownTable] = {}
         for oid, name, plain, checked_late in ask(TABLES):
             is_in_two_schemas = name in self._tables
@@ -237,10 +236,7 @@ class Tables:
         return several
 
     def find_locked_rows(self, step: Step, table: str) -> set[RowSet]:
-        """Return the rows of a table that a step has locked.
-
-        Where they are not known, the statement stands for a row, in the place of a value.
-        """
+        """Return the rows that a step has locked; if unknown, one with the SQL as its value."""
         _, row = self.find_shape_and_row(step.sql, step.params)
         if row and row.table == table:
             return {row}
@@ -269,7 +265,7 @@ class Tables:
         """Return the tables with a constraint that is checked after a row is written."""
         return {table.name for table in self._tables.values() if table.checked_late}
 
-    def does_keep_unique_value(self, sql: str, params: Any, row: RowSet) -> bool:
+    def does_keep_value(self, sql: str, params: Any, row: RowSet) -> bool:
         """Whether a statement sets the unique column of a row not at all, or to the same value."""
         shape = find_shape(sql)
         if shape is None or shape.table != row.table:
@@ -279,7 +275,7 @@ class Tables:
         values = [_normalize(new.value(params), type_name) if new else None for new in constants]
         return all(value == row.value for value in values)
 
-    def does_assign_unique_column(self, sql: str, row: RowSet) -> bool:
+    def does_assign_column(self, sql: str, row: RowSet) -> bool:
         """Whether a statement sets the unique column of a row, or may do so."""
         shape = find_shape(sql)
         return shape is None or any(column == row.column for column, _ in shape.assigned)

@@ -148,10 +148,8 @@ def _list_outside_parentheses(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
     """Yield the tokens outside parentheses, and closing ones, with their places."""
     depth = 0
     for index, token in enumerate(tokens):
-        if token.kind == "other" and token.text == "(":
-            depth += 1
-        elif token.kind == "other" and token.text == ")":
-            depth -= 1
+        if token.kind == "other":
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
         if not depth:
             yield index, token
 
@@ -190,8 +188,7 @@ def _find_conditions(table: str, alias: Tokens, rest: Tokens) -> tuple[Equal, bo
             term = term[2:]  # the column without its table
         if len(term) == 3 and term[0].is_name() and term[1].text == "=" and term[2].constant:
             equal.append((term[0].text, term[2].constant))
-    exact = len(terms) == len(equal) == 1
-    return tuple(equal), exact
+    return tuple(equal), len(terms) == len(equal) == 1
 
 
 def _split_terms(tokens: Tokens) -> list[Tokens]:
