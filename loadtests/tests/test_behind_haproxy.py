@@ -102,7 +102,9 @@ def test_slow_clients_stop_no_redirect(proxied: str, clients: int, data: bytes) 
 
 
 @pytest.mark.parametrize(("script", "strategy"), [("last_use", "service"), ("last_use", "naive")])
-def test_requests_count_once(proxied: str, tmp_path: Path, script: str, strategy: str) -> None:
+def test_haproxy_repeats_no_request(
+    proxied: str, tmp_path: Path, script: str, strategy: str
+) -> None:
     url = f"http://{proxied}"
     result = run_script(script, url, tmp_path / "ledger", "--strategy", strategy)
     assert result["exit_code"] == (1 if strategy == "naive" else 0)

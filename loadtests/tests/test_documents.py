@@ -15,7 +15,8 @@ def test_the_example_finds_lost_purchases(tmp_path: Path) -> None:
     shop, script = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     (tmp_path / "shop.py").write_text(shop)
     (tmp_path / "shop_load.py").write_text(script)
-    url = f"http://127.0.0.1:{(port := free_port())}"
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "flask", "--app", "shop", "run", "--port", port]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
         try:

@@ -10,16 +10,17 @@ from loadtests.records import Records, Result, Verdict
 HELD, VIOLATED, UNKNOWN = 0, 1, 2
 
 
-def compare(counted: int, **told: Any) -> Result:
+def compare(counted: int, **requests: Any) -> Result:
     """Compare the requests of one key with the number that the service has counted."""
-    failed = Counter(told.pop("failed", ()))
-    counters = {name: Counter(key=number) for name, number in told.items()}
+    failed = Counter(requests.pop("failed", ()))
+    counters = {name: Counter(key=number) for name, number in requests.items()}
     records, count = Records(failed=failed, **counters), Counter(key=counted)
     return Result(records, Verdict(count, records.acknowledged - count))
 
 
+# What clients know of their requests, what the service has counted, and the result.
 @pytest.mark.parametrize(
-    ("told", "counted", "exit_code", "lost", "unknown"),
+    ("requests", "counted", "exit_code", "lost", "unknown"),
     [
         ({"sent": 3, "acknowledged": 3}, 3, HELD, 0, 0),
         ({"sent": 3, "acknowledged": 3}, 2, VIOLATED, 1, 0),
@@ -35,15 +36,15 @@ def compare(counted: int, **told: Any) -> Result:
         ({}, 0, UNKNOWN, 0, 0),
     ],
 )
-def test_the_result(
-    told: dict[str, Any], counted: int, exit_code: int, lost: int, unknown: int
+def test_the_outcome_is_held_violated_or_unknown(
+    requests: dict[str, Any], counted: int, exit_code: int, lost: int, unknown: int
 ) -> None:
-    result = compare(counted, **told)
+    result = compare(counted, **requests)
     assert (result.exit_code, result.lost, result.unknown) == (exit_code, lost, unknown)
     assert result.outcome.startswith(["held", "violated", "unknown"][exit_code])
 
 
-def test_the_rows() -> None:
+def test_the_rows_of_the_web_ui_say_what_was_lost_and_of_how_many() -> None:
     result = compare(1, sent=7, acknowledged=4, refused=1, failed={"IntegrityError": 1})
     assert result.rows("hits lost") == {
         "outcome": "violated",

@@ -35,11 +35,6 @@ def test_a_wrong_strategy_is_violated_and_a_right_one_holds(
         assert result["exit_code"] == exit_code, result
 
 
-def test_naive_loses_hits_in_one_process(service: RunningService, tmp_path: Path) -> None:
-    result = run_script("lost_update", service.url, tmp_path / "ledger", "--strategy", "naive")
-    assert result["of"] > result["lost"] > 0
-
-
 def test_a_master_adds_up_all_that_its_workers_were_told(
     service: RunningService, tmp_path: Path
 ) -> None:
@@ -68,7 +63,7 @@ def test_the_links_of_a_run_are_removed(service: RunningService, tmp_path: Path)
         (["--host", "HOST/nothing"], "start it (here: `make run`)"),
     ],
 )
-def test_a_run_that_cannot_begin(
+def test_a_run_that_cannot_begin_says_why(
     service: RunningService, tmp_path: Path, options: list[str], problem: str
 ) -> None:
     given = [option.replace("HOST", service.url) for option in options]

@@ -21,13 +21,13 @@ from project.static_files import Finder
 from project.tests.conftest import GUNICORN, ROOT, database, image_sources, run_in
 
 
-def pins(name: str) -> dict[str, str]:
+def read_pins(name: str) -> dict[str, str]:
     """Return the packages that a requirements file, or one it names, pins, with their versions."""
     text = (ROOT / "requirements" / name).read_text()
     pinned = re.findall(r"^([\w.-]+)==([^\s;]+)", text, re.MULTILINE)
     packages: dict[str, str] = {canonicalize_name(name): version for name, version in pinned}
     for other in re.findall(r"^-r (\S+)", text, re.MULTILINE):
-        packages |= pins(other)
+        packages |= read_pins(other)
     return packages
 
 
@@ -37,9 +37,9 @@ def test_the_lock_has_the_requirements_and_their_dependencies(group: str) -> Non
 
     A dependency that is missing there would be an ImportError in production.
     """
-    locked = pins(f"{group}.txt")
-    all_locked = {**pins("development.txt"), **pins("parser.txt")}
-    assert pins(f"{group}.in").items() <= locked.items(), "run requirements/lock"
+    locked = read_pins(f"{group}.txt")
+    all_locked = {**read_pins("development.txt"), **read_pins("parser.txt")}
+    assert read_pins(f"{group}.in").items() <= locked.items(), "run requirements/lock"
     assert locked.items() <= all_locked.items(), "run requirements/lock"
     for name, version in locked.items():
         with suppress(metadata.PackageNotFoundError):  # only another platform needs it

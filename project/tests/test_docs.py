@@ -16,7 +16,7 @@ def test_the_blocks_are_what_the_commands_print(path: Path) -> None:
     assert run_cog(path, "--check", "--diff") == 0, "make docs"
 
 
-def row_of(strategy: str, table: str) -> list[str]:
+def find_row(strategy: str, table: str) -> list[str]:
     """Return the cells of the strategy's first row in a Markdown table."""
     (row, *_) = re.findall(rf"^\|.*\b{strategy} +\|.*$", table, re.MULTILINE)
     return [cell.strip(" *") for cell in row.split("|")]
@@ -28,13 +28,13 @@ def test_the_readme_shows_the_numbers_of_the_tables() -> None:
     races = (ROOT / "docs" / "races.md").read_text().split("| resolving |")[1]
     load_tests = (ROOT / "docs" / "load-tests.md").read_text()
     for strategy in ("naive", "update_returning"):
-        violating, schedules = row_of(strategy, races)[2].split(" / ")
+        violating, schedules = find_row(strategy, races)[2].split(" / ")
         assert f"{violating} of {schedules} |" in readme
-        lost, _, _ = row_of(strategy, load_tests)[4].partition(" (")
+        lost, _, _ = find_row(strategy, load_tests)[4].partition(" (")
         assert f"{lost} |" in readme
 
 
-def anchors(page: Path) -> set[str]:
+def list_anchors(page: Path) -> set[str]:
     """Return the anchors of a page's headings, as GitHub makes them."""
     texts = re.findall(r"^#+ (.+)", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in texts}
@@ -47,7 +47,7 @@ def test_the_links_lead_somewhere_and_the_targets_of_make_exist(path: Path) -> N
         if not link.startswith(("http://", "https://")):
             page = path.parent / link if link else path
             assert page.exists(), f"{path.name} links to {link}"
-            assert not anchor or anchor in anchors(page), f"{link} has no #{anchor}"
+            assert not anchor or anchor in list_anchors(page), f"{link} has no #{anchor}"
     targets = re.findall(r"^([a-z ]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     commands = re.findall(r"(?:^|`)make ([a-z]+)", text, re.MULTILINE)
     assert {*commands} <= {*" ".join(targets).split()}

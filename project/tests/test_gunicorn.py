@@ -61,7 +61,7 @@ def test_it_listens_on_ipv6_addresses_and_prints_them_as_urls() -> None:
         ({**NOWHERE, "HOST": "::1"}, r"cannot listen on \[::1\]:[0-9]+ .Address already in use."),
     ],
 )
-def test_why_it_does_not_start_is_short(
+def test_a_failed_start_says_why_in_one_message(
     project_copy: Path, environment: dict[str, str], message: str
 ) -> None:
     with (

@@ -24,7 +24,7 @@ def test_manage_test_says_what_runs_the_tests() -> None:
 
 
 @contextmanager
-def started(*arguments: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
+def start(*arguments: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen(
         [sys.executable, *arguments], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -35,7 +35,7 @@ def started(*arguments: str, **environment: str) -> Iterator["subprocess.Popen[s
 
 
 @pytest.mark.django_db(transaction=True)
-def test_runserver_serves() -> None:
+def test_runserver_answers_requests() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
@@ -47,7 +47,7 @@ def test_runserver_serves() -> None:
 
     with (
         database("shorturl_runserver") as url,
-        started("manage.py", "runserver", "--noreload", str(port), DATABASE_URL=url, **LOCAL),
+        start("manage.py", "runserver", "--noreload", str(port), DATABASE_URL=url, **LOCAL),
     ):
         wait_until(answers, "runserver does not answer", TIMEOUT)
 

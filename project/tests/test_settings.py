@@ -53,7 +53,7 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         ({"DATABASE_STATEMENT_TIMEOUT": "0"}, {"DATABASE_REQUEST_TIMEOUT": 0}),
     ],
 )
-def test_what_the_variables_do(
+def test_variables_and_defaults_become_these_settings(
     load: Load, variables: dict[str, str], expected: dict[str, Any]
 ) -> None:
     settings = load(**variables)
@@ -94,14 +94,14 @@ def test_a_wrong_value_is_refused_by_name_with_an_example(
         load(**{**PRODUCTION, "SHORTURL_LOCAL": "off", name: value})
 
 
-def test_no_switch_and_no_number_takes_any_word(load: Load) -> None:
-    for name, (_, value) in example().items():
+def test_another_word_for_a_switch_or_a_number_is_refused(load: Load) -> None:
+    for name, (_, value) in read_example().items():
         if re.fullmatch(r"on|off|\d+", value):
             with pytest.raises(ImproperlyConfigured, match=rf"^{name}='maybe' is .*{name}=\S+"):
                 load(**{**PRODUCTION, name: "maybe"})
 
 
-def test_a_warning_of_a_misspelt_name_has_the_nearest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_warning_of_a_misspelt_name_has_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_variable_names() == []
     monkeypatch.setenv("SHORTURL_VISIT", "on")
     (warning,) = check_variable_names()
@@ -156,7 +156,7 @@ def test_no_message_holds_the_password(load: Load) -> None:
         ),
     ],
 )
-def test_the_forms_of_database_url(
+def test_database_url_becomes_the_connection_and_its_options(
     load: Load, url: str, expected: dict[str, Any], options: dict[str, Any]
 ) -> None:
     config = load(**{**PRODUCTION, "DATABASE_URL": url})["DATABASES"]["default"]
@@ -176,7 +176,7 @@ def test_the_operators_session_settings_come_after_the_services(load: Load) -> N
     assert pooled["DISABLE_SERVER_SIDE_CURSORS"]
 
 
-def test_env_is_honoured_the_environment_wins_and_empty_is_unset(
+def test_the_environment_wins_over_env_and_what_is_empty_is_unset(
     load: Load, tmp_path: Path
 ) -> None:
     (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nWORKERS=4\nDEBUG=\n")
@@ -220,7 +220,7 @@ def test_without_a_place_for_its_secret_key_a_local_run_names_the_setting(
 # --- .env.example --------------------------------------------------------------------------------
 
 
-def example() -> dict[str, tuple[bool, str]]:
+def read_example() -> dict[str, tuple[bool, str]]:
     """Return the variables in .env.example: whether each is commented out, and its value."""
     lines = re.findall(r"^(# )?([A-Z_]+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE)
     return {name: (bool(comment), value) for comment, name, value in lines}
@@ -232,12 +232,12 @@ def test_env_example_lists_every_variable_and_no_other() -> None:
     )
     of_compose = {"POSTGRES_PASSWORD"}
     assert of_compose <= {*re.findall(r"\$\{([A-Z_]+)", compose)} <= variables | of_compose
-    assert set(example()) == variables | of_compose
+    assert set(read_example()) == variables | of_compose
 
 
 def test_env_example_shows_the_defaults(load: Load) -> None:
     """Without the # in its lines, the settings are the same."""
-    shown = {name: value for name, (commented, value) in example().items() if commented}
+    shown = {name: value for name, (commented, value) in read_example().items() if commented}
     plain, explicit = load(**PRODUCTION), load(**PRODUCTION, **shown)
     for name in filter(str.isupper, plain):
         assert plain[name] == explicit[name], name
@@ -253,7 +253,7 @@ def test_a_command_reports_a_wrong_setting_in_one_line(project_copy: Path) -> No
 
 
 @pytest.mark.django_db
-def test_postgresql_has_the_limits() -> None:
+def test_a_session_has_the_time_limits_of_the_service() -> None:
     """On a Unix socket a keepalive always shows as 0, so reset_val is compared."""
     expected = {
         "application_name": "shorturl",

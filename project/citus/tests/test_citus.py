@@ -100,9 +100,11 @@ def test_a_key_is_hashed_as_postgresql_hashes_it() -> None:
 
 
 def test_a_key_is_of_the_shard_with_its_hash_and_a_lost_shard_of_the_coordinator() -> None:
-    middle = hashtext("a")
-    known = ShardMap([(-(2**31), 1, 1, "one", 5432), (middle, 2, 0, "here", 5432)])
-    assert (known.find_shard("a"), known.find_node(2)) == (2, Node())
-    least = ShardMap([(-(2**31), 1, 1, "one", 5432), (middle + 1, 2, 2, "two", 5432)])
-    assert (least.find_shard("a"), least.find_node(1)) == (1, Node("one", 5432))
-    assert least.find_node(3) == Node()
+    """A row has a shard's least hash, its number, its group (0 is this database), host and port."""
+    first = (-(2**31), 1, 1, "one", 5432)
+    hash_of_a = hashtext("a")
+    shards = ShardMap([first, (hash_of_a, 2, 0, "here", 5432)])
+    assert (shards.find_shard("a"), shards.find_node(2)) == (2, Node())
+    shards = ShardMap([first, (hash_of_a + 1, 2, 2, "two", 5432)])
+    assert (shards.find_shard("a"), shards.find_node(1)) == (1, Node("one", 5432))
+    assert shards.find_node(3) == Node()

@@ -13,12 +13,15 @@ from django.test import override_settings
 pytestmark = pytest.mark.django_db
 
 
-def messages() -> list[str]:
+def list_messages() -> list[str]:
     return [message.msg for message in run_checks(tags=[Tags.database], databases=["default"])]
 
 
+# `more` are a worker's connections beyond that of each of its four threads.
 @pytest.mark.parametrize(("chosen", "more"), [({}, 6), ({"SHORTURL_DELIVER": True}, 27)])
-def test_a_warning_of_too_many_connections(chosen: dict[str, Any], more: int) -> None:
+def test_more_connections_than_postgresql_allows_are_a_warning(
+    chosen: dict[str, Any], more: int
+) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SHOW max_connections")
         limit = int(cursor.fetchone()[0])
@@ -27,21 +30,21 @@ def test_a_warning_of_too_many_connections(chosen: dict[str, Any], more: int) ->
     of_a_worker = 4 + more
     fits = (limit - reserved) // of_a_worker
     with override_settings(WORKERS=fits, THREADS=4, **chosen):
-        assert messages() == []
+        assert list_messages() == []
     with override_settings(WORKERS=fits + 1, THREADS=4, **chosen):
-        assert messages() == [
+        assert list_messages() == [
             f"The service may open {of_a_worker * (fits + 1)} connections: WORKERS {fits + 1} × "
             f"{of_a_worker}. PostgreSQL allows {limit - reserved}: max_connections {limit} less "
             f"{reserved} reserved ones."
         ]
     with override_settings(WORKERS=fits + 1, THREADS=4, DATABASE_POOLER="transaction"):
-        assert messages() == []  # the connections are PgBouncer's
+        assert list_messages() == []  # the connections are PgBouncer's
 
 
-def test_a_warning_of_clocks_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clocks_that_differ_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() + 90)
-    (message,) = messages()
+    (message,) = list_messages()
     assert message.startswith("The clocks of this machine and of the database differ by 90.")
 
 
@@ -51,7 +54,7 @@ def test_migrate_refuses_a_database_of_another_state() -> None:
             "INSERT INTO django_migrations (app, name, applied)"
             " VALUES ('shorturl', '0022_forward_query', now()), ('other', '0001_initial', now())"
         )
-    assert messages() == [
+    assert list_messages() == [
         "Another state of this project made the database: it has shorturl.0022_forward_query."
     ]
     with pytest.raises(SystemCheckError, match=r"run manage\.py import_links"):

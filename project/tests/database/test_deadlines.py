@@ -17,7 +17,7 @@ LONGER = f"SELECT pg_sleep({10 * LIMIT})"
 
 
 @pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
+def install_deadline() -> Iterator[None]:
     """Install the deadline, as in a worker."""
     before = extensions.get_wait_callback()
     deadlines.install_wait_callback()

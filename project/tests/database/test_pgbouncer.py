@@ -39,7 +39,7 @@ pytestmark = [
 
 
 @contextmanager
-def pgbouncer(parameters: dict[str, Any]) -> Iterator[str]:
+def start_pgbouncer(parameters: dict[str, Any]) -> Iterator[str]:
     """Start a PgBouncer in front of a PostgreSQL, and yield the DATABASE_URL of its database.
 
     Each transaction begins in a reset session, so no test sees another one's parameters.
@@ -68,7 +68,7 @@ def pgbouncer(parameters: dict[str, Any]) -> Iterator[str]:
 
 @pytest.fixture
 def pooled_url() -> Iterator[str]:
-    with pgbouncer({"port": 5432, "user": "", **connection.get_connection_params()}) as url:
+    with start_pgbouncer({"port": 5432, "user": "", **connection.get_connection_params()}) as url:
         yield url
 
 
@@ -99,7 +99,7 @@ def test_iterator_reads_all_rows_in_any_session(load: Load, pooled_url: str) -> 
 
 # They set a parameter of their session, keep a lock in it, or read its statistics. The next
 # statement may have another session.
-OF_A_SESSION = (
+NEED_ONE_SESSION = (
     "test_hits_are_counted_in_place",
     "test_a_request_that_is_still_in_progress",
     "test_a_lock_timeout_of_the_work_is_not_a_request_in_progress",
@@ -107,15 +107,15 @@ OF_A_SESSION = (
 
 
 TESTS = ("-m", "pytest", "-q", "--reuse-db", "shorturl/tests")
-OF_OTHERS = ("browser", "races", "test_serial_orders.py")
+IGNORED_PATHS = ("browser", "races", "test_serial_orders.py")
 
 
 @pytest.mark.exhaustive
-def test_the_services_own_tests_through_it() -> None:
-    """All but OF_A_SESSION and those of the explorer, which tells sessions apart."""
-    ignored = [f"--ignore=shorturl/tests/{path}" for path in OF_OTHERS]
-    chosen = ("-k", f"not ({' or '.join(OF_A_SESSION)})")
-    with own_postgres() as postgres, pgbouncer(postgres.address) as url:
+def test_the_services_own_tests_pass_through_pgbouncer() -> None:
+    """All but NEED_ONE_SESSION and those of the explorer, which tells sessions apart."""
+    ignored = [f"--ignore=shorturl/tests/{path}" for path in IGNORED_PATHS]
+    chosen = ("-k", f"not ({' or '.join(NEED_ONE_SESSION)})")
+    with own_postgres() as postgres, start_pgbouncer(postgres.address) as url:
         through = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction", "SHORTURL_LOCAL": "on"}
         ended = subprocess.run(
             [sys.executable, *TESTS, *ignored, *chosen],

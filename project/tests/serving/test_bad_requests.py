@@ -32,30 +32,30 @@ def get(line: bytes, *fields: bytes) -> bytes:
     return b"\r\n".join([line, b"Host: localhost", CLOSE, *fields, b"", b""])
 
 
-def coded(coding: bytes, body: bytes = CHUNK + END) -> bytes:
+def create_with_coding(coding: bytes, body: bytes = CHUNK + END) -> bytes:
     """Return a create with this transfer coding."""
     return create(b"Transfer-Encoding: " + coding, CLOSE, body=body)
 
 
-def long(length: bytes) -> bytes:
+def create_with_length(length: bytes) -> bytes:
     """Return a create with this Content-Length."""
     return create(b"Content-Length: " + length, CLOSE)
 
 
-def field(line: bytes) -> bytes:
+def create_with_field(line: bytes) -> bytes:
     """Return a create that only this header field makes wrong."""
     return create(LENGTH, CLOSE, line)
 
 
-def chunks(body: bytes) -> bytes:
+def create_in_chunks(body: bytes) -> bytes:
     """Return a create with this body in chunks, with another request behind it."""
     return create(CHUNKED, b"X-Forwarded-For: 192.0.2.1", body=body) + HIDDEN
 
 
 HOSTS = {
     "no host": HIDDEN.replace(b"Host", b"X-Host"),
-    "two hosts": field(b"Host: localhost"),
-    "another host, too": field(b"Host: other.example"),
+    "two hosts": create_with_field(b"Host: localhost"),
+    "another host, too": create_with_field(b"Host: other.example"),
     "an empty host": HIDDEN.replace(b"localhost", b""),
     "a host with a user": HIDDEN.replace(b"localhost", b"localhost@other.example"),
     "a host with a wrong port": HIDDEN.replace(b"localhost", b"localhost:x"),
@@ -64,46 +64,48 @@ HOSTS = {
 LENGTHS = {
     "a length and chunks": create(b"Content-Length: 5", CHUNKED, body=END + HIDDEN),
     "chunks and a length": create(CHUNKED, b"Content-Length: 5", body=END + HIDDEN),
-    "a length twice": field(LENGTH),
-    "two lengths": field(b"Content-Length: 1"),
-    "a negative length": long(b"-1"),
-    "a length with a sign": long(b"+36"),
-    "a length in Arabic": long("٣٦".encode()),
-    "a length of 4000 digits": long(b"9" * 4000),
+    "a length twice": create_with_field(LENGTH),
+    "two lengths": create_with_field(b"Content-Length: 1"),
+    "a negative length": create_with_length(b"-1"),
+    "a length with a sign": create_with_length(b"+36"),
+    "a length in Arabic": create_with_length("٣٦".encode()),
+    "a length of 4000 digits": create_with_length(b"9" * 4000),
     "a length before a space": create(b"Content-Length : 36") + HIDDEN,
     "a length behind a space": create(b" Content-Length: 36") + HIDDEN,
 }
 CODINGS = {
-    "identity": coded(b"identity", HIDDEN),
-    "gzip": coded(b"gzip", HIDDEN),
-    "chunked behind a vertical tab": coded(b"\x0bchunked"),
-    "chunked, then identity": coded(b"chunked, identity"),
+    "identity": create_with_coding(b"identity", HIDDEN),
+    "gzip": create_with_coding(b"gzip", HIDDEN),
+    "chunked behind a vertical tab": create_with_coding(b"\x0bchunked"),
+    "chunked, then identity": create_with_coding(b"chunked, identity"),
     "chunked twice": create(CHUNKED, CHUNKED, body=CHUNK + END),
-    "chunked, folded": coded(b"\r\n chunked"),
+    "chunked, folded": create_with_coding(b"\r\n chunked"),
     "chunked before a space": create(b"Transfer-Encoding : chunked", LENGTH) + HIDDEN,
-    "chunked by HTTP/1.0": coded(b"chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
+    "chunked by HTTP/1.0": create_with_coding(b"chunked").replace(b"HTTP/1.1", b"HTTP/1.0"),
 }
 CHUNKS = {
-    "a size that is none": chunks(b"g" + CHUNK + END),
-    "a size behind a space": chunks(b" " + CHUNK + END),
-    "no size": chunks(CHUNK[2:] + END),
-    "a chunk without an end": chunks(CHUNK[:-2] + END),
-    "a chunk that ends with LF": chunks(CHUNK[:-2] + b"\n" + END),
-    "an extension with LF": chunks(b"24;a\nb" + CHUNK[2:] + END),
-    "LF instead of the end": chunks(CHUNK + b"0\n\n"),
-    "a length in the trailers": chunks(CHUNK + b"0\r\nContent-Length: 9\r\n\r\n"),
-    "a coding in the trailers": chunks(CHUNK + b"0\r\nTransfer-Encoding: chunked\r\n\r\n"),
-    "too many trailers": chunks(CHUNK + b"0\r\n" + b"X: a\r\n" * 101 + b"\r\n"),
-    "a request in the trailers": chunks(CHUNK + b"0\r\n" + HIDDEN),
+    "a size that is none": create_in_chunks(b"g" + CHUNK + END),
+    "a size behind a space": create_in_chunks(b" " + CHUNK + END),
+    "no size": create_in_chunks(CHUNK[2:] + END),
+    "a chunk without an end": create_in_chunks(CHUNK[:-2] + END),
+    "a chunk that ends with LF": create_in_chunks(CHUNK[:-2] + b"\n" + END),
+    "an extension with LF": create_in_chunks(b"24;a\nb" + CHUNK[2:] + END),
+    "LF instead of the end": create_in_chunks(CHUNK + b"0\n\n"),
+    "a length in the trailers": create_in_chunks(CHUNK + b"0\r\nContent-Length: 9\r\n\r\n"),
+    "a coding in the trailers": create_in_chunks(
+        CHUNK + b"0\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ),
+    "too many trailers": create_in_chunks(CHUNK + b"0\r\n" + b"X: a\r\n" * 101 + b"\r\n"),
+    "a request in the trailers": create_in_chunks(CHUNK + b"0\r\n" + HIDDEN),
 }
 FIELDS = {
-    "a folded field": field(b"X: a\r\n b"),
-    "LF in a value": field(b"X: a\nY: b"),
-    "CR in a value": field(b"X: a\rY: b"),
-    "NUL in a value": field(b"X: a\0b"),
-    "a space behind a name": field(b"X : a"),
-    "no name": field(b": a"),
-    "no colon": field(b"X"),
+    "a folded field": create_with_field(b"X: a\r\n b"),
+    "LF in a value": create_with_field(b"X: a\nY: b"),
+    "CR in a value": create_with_field(b"X: a\rY: b"),
+    "NUL in a value": create_with_field(b"X: a\0b"),
+    "a space behind a name": create_with_field(b"X : a"),
+    "no name": create_with_field(b": a"),
+    "no colon": create_with_field(b"X"),
     "too many fields": get(b"GET /healthz HTTP/1.1", *[b"X: a"] * 100),
     "too long a field": get(b"GET /healthz HTTP/1.1", b"X: " + b"a" * 9000),
     "a field without an end": b"GET /healthz HTTP/1.1\r\nX: " + b"a" * 20_000,
@@ -140,7 +142,7 @@ LINES = {
         )
     },
 }
-SHAPES = {**HOSTS, **LENGTHS, **CODINGS, **CHUNKS, **FIELDS, **LINES}
+MALFORMED = {**HOSTS, **LENGTHS, **CODINGS, **CHUNKS, **FIELDS, **LINES}
 
 
 @pytest.fixture(scope="module", params=["fast", "python"])
@@ -153,7 +155,7 @@ def service(request: pytest.FixtureRequest, postgres: OwnPostgres) -> Iterator[S
         yield service
 
 
-def answers(service: Served, data: bytes) -> list[int]:
+def read_statuses(service: Served, data: bytes) -> list[int]:
     """Return the statuses of all answers until the connection ends."""
     with closing(Client(service.service.url, data)) as client:
         received = b""
@@ -164,18 +166,18 @@ def answers(service: Served, data: bytes) -> list[int]:
 
 
 def test_the_parts_of_the_requests_are_right(service: Served) -> None:
-    before = service.links()
-    assert answers(service, get(b"GET /healthz HTTP/1.1")) == [200]
-    assert answers(service, chunks(CHUNK + END)) == [201, 201]
-    assert service.links() == before + 2
+    before = service.count_links()
+    assert read_statuses(service, get(b"GET /healthz HTTP/1.1")) == [200]
+    assert read_statuses(service, create_in_chunks(CHUNK + END)) == [201, 201]
+    assert service.count_links() == before + 2
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=map(repr, SHAPES))
-def test_a_request_and_the_one_behind_it_are_refused(service: Served, shape: bytes) -> None:
-    before = service.links()
-    (status,) = answers(service, shape)
+@pytest.mark.parametrize("malformed", MALFORMED.values(), ids=map(repr, MALFORMED))
+def test_a_request_and_the_one_behind_it_are_refused(service: Served, malformed: bytes) -> None:
+    before = service.count_links()
+    (status,) = read_statuses(service, malformed)
     assert status in REFUSALS
-    assert service.links() == before
+    assert service.count_links() == before
 
 
 def test_the_expect_header_changes_no_other_field(service: Served) -> None:
@@ -183,7 +185,9 @@ def test_the_expect_header_changes_no_other_field(service: Served) -> None:
     own = b"X-Forwarded-For: 10.%d.%d.1" % divmod(int(service.service.url.rpartition(":")[2]), 256)
     # At most one minute ends meanwhile, and the quota begins anew.
     statuses = [
-        answers(service, create(b"Expect: 100-continue, 9.9.%d.1" % number, own, LENGTH, CLOSE))[-1]
+        read_statuses(
+            service, create(b"Expect: 100-continue, 9.9.%d.1" % number, own, LENGTH, CLOSE)
+        )[-1]
         for number in range(2 * LIMIT + 1)
     ]
     assert statuses[:LIMIT] == [201] * LIMIT

@@ -22,8 +22,9 @@ class Visit(NamedTuple):
 class Statements:
     """The statements of a HitCounter, which wait until the test ends them.
 
-    Statements for several keys leave out the keys in `locked`. `uses` has what is left of a link
-    with a limit, which bots do not use.
+    `sent` has {key: numbers of its hits} for a statement for several keys, which leaves out the
+    keys in `locked`, and (key, numbers) for that of a single key. `uses` has what is left of a
+    link with a limit, which bots do not use.
     """
 
     def __init__(self, queue_timeout: float) -> None:
@@ -34,18 +35,18 @@ class Statements:
         self.counter = HitCounter(self.count_keys, self.count_key, queue_timeout=queue_timeout)
 
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, str]:
-        await self.end_of({key: numbers(of_key) for key, of_key in visits.items()})
+        await self.wait_for_end({key: list_numbers(of_key) for key, of_key in visits.items()})
         return {key: key for key in visits if key not in self.locked}
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> str | None:
-        await self.end_of((key, numbers(visits)))
+        await self.wait_for_end((key, list_numbers(visits)))
         if key in self.uses:
             if len(visits) > self.uses[key] or any(visit.is_bot for visit in visits):
                 return None
             self.uses[key] -= len(visits)
         return key
 
-    async def end_of(self, statement: object) -> None:
+    async def wait_for_end(self, statement: object) -> None:
         self.sent.append(statement)
         self.under_way.append(asyncio.get_running_loop().create_future())
         await self.under_way[-1]
@@ -56,7 +57,7 @@ class Statements:
             asyncio.create_task(self.counter.count(key, Visit(number, number in bots)))
             for number, key in enumerate(keys)
         ]
-        await self.rounds()
+        await self.run_event_loop()
         return tasks
 
     async def end(self, number: int = 1, error: Exception | None = None) -> None:
@@ -64,13 +65,13 @@ class Statements:
         for _ in range(number):
             statement = self.under_way.pop(0)
             statement.set_exception(error) if error else statement.set_result(None)
-        await self.rounds()
+        await self.run_event_loop()
 
     async def end_all(self) -> None:
         while self.counter.tasks:
             await self.end(len(self.under_way))
 
-    async def rounds(self) -> None:
+    async def run_event_loop(self) -> None:
         for _ in range(ROUNDS):
             await asyncio.sleep(0)
 
@@ -78,7 +79,7 @@ class Statements:
 Test = Callable[[Statements], Coroutine[Any, Any, None]]
 
 
-def numbers(visits: Sequence[Visit]) -> list[int]:
+def list_numbers(visits: Sequence[Visit]) -> list[int]:
     return [visit.number for visit in visits]
 
 
@@ -86,7 +87,7 @@ def numbers(visits: Sequence[Visit]) -> list[int]:
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run a test on an event loop; afterwards no hit waits, and no key is remembered."""
 
-    async def whole(test: Test, queue_timeout: float) -> None:
+    async def run_and_clean_up(test: Test, queue_timeout: float) -> None:
         statements = Statements(queue_timeout)
         await test(statements)
         counter = statements.counter
@@ -101,7 +102,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     ) -> None:
         monkeypatch.setattr(hit_counter, "KEY_STATEMENT_SECONDS", key_statement)
         monkeypatch.setattr(hit_counter, "GATHER_SECONDS", gather)
-        asyncio.run(asyncio.wait_for(whole(test, queue_timeout), LONG))
+        asyncio.run(asyncio.wait_for(run_and_clean_up(test, queue_timeout), LONG))
 
     return run_test
 
@@ -111,7 +112,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     [
         ("ad", "abacb", [{"a": [0], "d": [1]}, {"a": [0, 2], "b": [1, 4], "c": [3]}]),
         ("aa", "a", [("a", [0, 1]), ("a", [0])]),  # a key that waits alone has a cheaper statement
-        ("abcde", "", [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]),  # MAX_KEYS
+        ("abcde", "", [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]),  # MAX_KEYS is 3
     ],
 )
 def test_the_next_statement_counts_all_hits_that_came_meanwhile(
@@ -133,15 +134,15 @@ def test_the_next_statement_counts_all_hits_that_came_meanwhile(
 @pytest.mark.parametrize("keys", ["aaa", "aba", "abc"])
 def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(run: Any, keys: str) -> None:
     async def test(statements: Statements) -> None:
-        await statements.add(*keys)
-        again = await statements.add("a")
+        await statements.add(*keys)  # three hits, so the next statement waits for three
+        again = await statements.add(keys[0])
         await statements.end()
         again += await statements.add(keys[1])
         assert len(statements.sent) == 1
         again += await statements.add(keys[2])
         assert len(statements.sent) == 2
         await statements.end()
-        assert await asyncio.gather(*again) == ["a", *keys[1:]]
+        assert await asyncio.gather(*again) == [*keys]
 
     run(test, gather=LONG)
 
@@ -196,11 +197,16 @@ def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
     run(test)
 
 
+# Two uses are left. Which hits are bots', the result of each hit, and the hits of each statement.
 @pytest.mark.parametrize(
     ("bots", "rows", "sent"),
     [
         ([], ["a", "a", None], [[0, 1, 2], [0], [1], [2]]),
-        ([], ["a", "a", None, None], [[0, 1, 2, 3], [0], [1], [2]]),  # no use is left
+        (
+            [],
+            ["a", "a", None, None],
+            [[0, 1, 2, 3], [0], [1], [2]],
+        ),  # once no use is left
         ([0, 1], [None, None], [[0, 1]]),
         ([0], [None, "a"], [[0, 1], [1]]),
     ],
@@ -222,11 +228,11 @@ def test_counted_hits_are_answered_although_a_later_one_fails(run: Any) -> None:
     async def test(statements: Statements) -> None:
         statements.uses = {"a": 2}
         tasks = await statements.add("a", "a", "a")
+        await statements.end()  # there are not three uses, so the hits are tried one by one
         await statements.end()
-        await statements.end()
-        await statements.end(error=ZeroDivisionError())
-        first, *others = await asyncio.gather(*tasks, return_exceptions=True)
-        assert (first, [*map(type, others)]) == ("a", [ZeroDivisionError] * 2)
+        error = ZeroDivisionError()
+        await statements.end(error=error)
+        assert await asyncio.gather(*tasks, return_exceptions=True) == ["a", error, error]
 
     run(test)
 

@@ -105,7 +105,7 @@ class Served(NamedTuple):
     def execute(self, statement: str) -> None:
         self.database.cursor().execute(statement)
 
-    def scalar(self, query: str) -> int:
+    def read_number(self, query: str) -> int:
         """Return the number that a query yields."""
         with self.database.cursor() as cursor:
             cursor.execute(query)
@@ -118,8 +118,8 @@ class Served(NamedTuple):
             f"SELECT key, '{TARGET}'{values} FROM ({keys}) AS wanted (key)"
         )
 
-    def links(self) -> int:
-        return self.scalar("SELECT count(*) FROM shorturl_shorturl")
+    def count_links(self) -> int:
+        return self.read_number("SELECT count(*) FROM shorturl_shorturl")
 
     @contextmanager
     def no_creates(self) -> Iterator[None]:
@@ -149,13 +149,13 @@ def sized(body: bytes) -> bytes:
 CREATE = create(sized(NEW))
 
 
-def until(condition: Callable[[], object]) -> None:
+def wait_for(condition: Callable[[], object]) -> None:
     wait_until(condition, "the expected did not happen", TIMEOUT)
 
 
-def workers(served: Served, number: int = 1) -> list[psutil.Process]:
+def wait_for_workers(served: Served, number: int = 1) -> list[psutil.Process]:
     """Return the processes of the workers, once that many have started."""
-    until(lambda: len(served.service.workers) == number)
+    wait_for(lambda: len(served.service.workers) == number)
     return served.service.workers
 
 
@@ -196,9 +196,10 @@ def connect() -> Iterator[Connect]:
 
 
 def test_a_body_may_come_in_halves(service: Served, connect: Connect) -> None:
-    client = connect(service, CREATE[:-9])
+    first, second = CREATE[:-9], CREATE[-9:]  # within the body
+    client = connect(service, first)
     assert service.ask(HEALTHZ).status == 200  # by now the first half is read
-    client.send(CREATE[-9:])
+    client.send(second)
     assert client.answer().status == 201
 
 
@@ -290,7 +291,7 @@ def test_there_is_no_websocket(service: Served) -> None:
 
 
 def test_the_backlog_holds_many_connections(service: Served) -> None:
-    (worker,) = workers(service)
+    (worker,) = wait_for_workers(service)
     address = urlsplit(service.service.url)
 
     def is_room() -> bool:
@@ -306,7 +307,7 @@ def test_the_backlog_holds_many_connections(service: Served) -> None:
             worker.resume()
         return True
 
-    until(is_room)  # the worker sets the backlog some time after its start
+    wait_for(is_room)  # the worker sets the backlog some time after its start
 
 
 @pytest.mark.parametrize(
@@ -328,7 +329,7 @@ def test_what_does_not_arrive_delays_no_other_client(
 
 
 def test_a_client_that_never_reads_delays_no_other_one(service: Served, connect: Connect) -> None:
-    (worker,) = workers(service)
+    (worker,) = wait_for_workers(service)
     for number in range(100):
         client = connect(service, LONG_FILE * 20, narrow=True)
         assert client.file.read(15) == b"HTTP/1.1 200 OK"
@@ -341,24 +342,29 @@ def test_a_client_that_never_reads_delays_no_other_one(service: Served, connect:
 def occupy_threads(service: Served, connect: Connect) -> list[Client]:
     """Return clients whose requests occupy all threads, which wait for the table."""
     clients = [connect(service, CREATE) for _ in range(THREADS)]
-    until(lambda: service.scalar(WAITING) == THREADS)
+    wait_for(lambda: service.read_number(WAITING) == THREADS)
     return clients
 
 
 def test_a_client_that_leaves_takes_no_thread(service: Served, connect: Connect) -> None:
-    before = service.links()
-    (worker,) = workers(service)
+    before = service.count_links()
+    (worker,) = wait_for_workers(service)
     with service.no_creates():
         gone = occupy_threads(service, connect)
         gone += [connect(service, CREATE) for _ in range(40)]
         assert service.ask(HEALTHZ).status == 200  # now the others wait
         for client in gone:
             client.close()
-        until(lambda: {each.status for each in worker.net_connections()} == {psutil.CONN_LISTEN})
+        wait_for(
+            lambda: (
+                {connection.status for connection in worker.net_connections()}
+                == {psutil.CONN_LISTEN}
+            )
+        )
     assert service.ask(CREATE).status == 201
     # Of those that left, the requests in the threads are processed.
-    until(lambda: service.links() >= before + THREADS + 1)
-    assert service.links() == before + THREADS + 1
+    wait_for(lambda: service.count_links() >= before + THREADS + 1)
+    assert service.count_links() == before + THREADS + 1
 
 
 def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
@@ -367,11 +373,11 @@ def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
     with service.no_creates():
         clients = occupy_threads(service, connect)
         requests = (CREATE, PAGE, PAGE.replace(b"GET", b"HEAD"))
-        refused = [connect(service, data) for data in requests]
+        create_client, page_client, head_client = (connect(service, data) for data in requests)
         assert service.ask(HEALTHZ).status == 200
         assert service.ask(HEALTHZ.replace(b"healthz", b"readyz")).status == 200
-        api, page = (client.answer() for client in refused[:2])
-        assert refused[2].file.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
+        api, page = create_client.answer(), page_client.answer()
+        assert head_client.file.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
     assert (api.status, page.status) == (503, 503)
     assert api.headers["Retry-After"] == page.headers["Retry-After"] == "1"
     assert json.loads(api.body) == {"detail": "Too many requests at the moment."}
@@ -402,7 +408,7 @@ def test_each_hit_is_counted_and_redirected_when_no_thread_is_free(
         assert service.ask(PAGE).status == 503
     assert {client.answer().status for client in clients} == {201}
     assert {answer.status for answer in answers} == {302}
-    hits = service.scalar("SELECT sum(hits) FROM shorturl_shorturl WHERE key LIKE 'hit%'")
+    hits = service.read_number("SELECT sum(hits) FROM shorturl_shorturl WHERE key LIKE 'hit%'")
     assert hits == len(paths)
     service.execute("DELETE FROM shorturl_shorturl WHERE key LIKE 'hit%'")
 
@@ -470,16 +476,16 @@ def test_no_hit_is_lost_or_invented_when_workers_end(postgres: OwnPostgres) -> N
 
     with served(postgres, WORKERS="2") as pair, ThreadPoolExecutor(FOLLOWERS) as pool:
         process = pair.service.process
-        first = {*workers(pair, 2)}
+        first = {*wait_for_workers(pair, 2)}
         key = json.loads(pair.ask(CREATE).body)["key"]
         followers = [pool.submit(follow, pair.service.url, f"/{key}") for _ in range(FOLLOWERS)]
-        until(lambda: statuses[302] > 10 * FOLLOWERS)
+        wait_for(lambda: statuses[302] > 10 * FOLLOWERS)
         process.send_signal(signal.SIGHUP)
-        until(lambda: not first & {*workers(pair, 2)})
+        wait_for(lambda: not first & {*wait_for_workers(pair, 2)})
         process.terminate()
         assert process.wait(TIMEOUT) == 0
         for follower in followers:
             follower.result()
-        hits = pair.scalar(f"SELECT hits FROM shorturl_shorturl WHERE key = '{key}'")
+        hits = pair.read_number(f"SELECT hits FROM shorturl_shorturl WHERE key = '{key}'")
     assert statuses.keys() == {302}
-    assert statuses[302] <= hits <= next(sent)
+    assert statuses[302] <= hits <= next(sent)  # which is the number of requests that were sent

@@ -32,23 +32,19 @@ PATIENT = {
 TIMEOUT = 60  # seconds
 
 
-def failing(statement: str) -> Callable[..., HttpResponse]:
+def make_failing_view(statement: str) -> Callable[..., HttpResponse]:
     """Return a view whose statement fails."""
 
-    def fail(*_: object, **__: object) -> HttpResponse:
+    def view(*_: object, **__: object) -> HttpResponse:
         with connection.cursor() as cursor:
             cursor.execute(statement)
         raise AssertionError("the statement did not fail")
 
-    return fail
+    return view
 
 
-def raising(message: str, code: str) -> Callable[..., HttpResponse]:
-    return failing(f"DO $$ BEGIN RAISE '{message}' USING ERRCODE = '{code}'; END $$")
-
-
-too_slow = failing("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
-stopping = raising("stopping", "57P01")
+too_slow = make_failing_view("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
+stopping = make_failing_view("DO $$ BEGIN RAISE 'stopping' USING ERRCODE = '57P01'; END $$")
 
 
 def too_slow_middleware(_: object) -> Callable[..., HttpResponse]:
@@ -63,18 +59,18 @@ def assert_unavailable(response: Any) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("trouble", "heading", "detail"),
+    ("failing_view", "heading", "detail"),
     [
         (stopping, "Temporarily unavailable", "The database is not answering."),
         (too_slow, "Busy at the moment", "Too many requests at the moment."),
     ],
 )
-def test_the_api_answers_with_json_and_others_with_a_page(
-    client: Client, monkeypatch: pytest.MonkeyPatch, trouble: Any, heading: str, detail: str
+def test_an_outage_is_json_for_the_api_and_a_page_for_others(
+    client: Client, monkeypatch: pytest.MonkeyPatch, failing_view: Any, heading: str, detail: str
 ) -> None:
     """A slow database is busy, and not down."""
-    monkeypatch.setattr(following, "follow", trouble)
-    monkeypatch.setattr(links, "find_link", trouble)
+    monkeypatch.setattr(following, "follow", failing_view)
+    monkeypatch.setattr(links, "find_link", failing_view)
     page, call = get_all(client, "/spring", "/api/links/spring")
     assert page["Content-Type"].startswith("text/html")
     assert f"<h1>{heading}" in page.content.decode()
@@ -119,18 +115,18 @@ def get(service: RunningService, path: str) -> tuple[int, str]:
         return response.status, response.read().decode()
 
 
-def statuses(service: RunningService, path: str, count: int = 32) -> set[int]:
+def get_statuses(service: RunningService, path: str, count: int = 32) -> set[int]:
     """Return the statuses of that many requests, 8 at a time."""
     with ThreadPoolExecutor(8) as pool:
         return {status for status, _ in pool.map(get, [service] * count, [path] * count)}
 
 
-def running_url(running: Any) -> str:
+def make_url(running: Any) -> str:
     """Return the address of an embedded server."""
     return f"postgres://postgres@/shorturl?host={running.socket_directory}&port={running.port}"
 
 
-def readyz(service: RunningService, status: int) -> str:
+def wait_for_readyz(service: RunningService, status: int) -> str:
     """Return the body of /readyz once it has this status."""
     wait_until(lambda: get(service, "/readyz")[0] == status, f"no {status}", TIMEOUT)
     return get(service, "/readyz")[1]
@@ -151,29 +147,29 @@ def test_the_service_outlives_its_database() -> None:
         # The path is short, so that the socket is in it, at the same place after each start.
         postgres = Server(Path(stack.enter_context(TemporaryDirectory())) / "postgres")
         stack.callback(postgres.leave)
-        url = running_url(postgres.use("shorturl"))
+        url = make_url(postgres.use("shorturl"))
         service = stack.enter_context(serving(DATABASE_URL=url, **PATIENT))
         wait_until(lambda: len(service.workers) == 2, "the workers do not start", TIMEOUT)
         before = service.workers
-        assert statuses(service, "/readyz") == {200}
-        assert statuses(service, "/nosuchkey") == {404}
+        assert get_statuses(service, "/readyz") == {200}
+        assert get_statuses(service, "/nosuchkey") == {404}
 
         postgres.leave()  # the only user leaves, which stops it
         assert get(service, "/healthz")[0] == 200
-        body = readyz(service, 503)
+        body = wait_for_readyz(service, 503)
         assert "the database does not answer" in body
         assert str(postgres.directory) not in body
-        assert statuses(service, "/nosuchkey/stats", 1) == {503}
-        assert statuses(service, "/nosuchkey", 8) == {503}
+        assert get_statuses(service, "/nosuchkey/stats", 1) == {503}
+        assert get_statuses(service, "/nosuchkey", 8) == {503}
 
-        assert running_url(postgres.use("shorturl")) == url
-        readyz(service, 200)
-        assert statuses(service, "/nosuchkey") == {404}
+        assert make_url(postgres.use("shorturl")) == url
+        wait_for_readyz(service, 200)
+        assert get_statuses(service, "/nosuchkey") == {404}
 
         # Again, without a request while it is down.
         postgres.leave()
         server = psutil.Process(postgres.use("shorturl").pid)
-        assert statuses(service, "/nosuchkey") == {404}
+        assert get_statuses(service, "/nosuchkey") == {404}
 
         # SIGSTOP: the connections stay open, and PostgreSQL does not answer.
         frozen = [server, *server.children()]
@@ -181,10 +177,10 @@ def test_the_service_outlives_its_database() -> None:
             for process in frozen:
                 process.suspend()
             # First on the open connections, then on new ones.
-            assert statuses(service, "/nosuchkey", 8) == {503}
+            assert get_statuses(service, "/nosuchkey", 8) == {503}
             assert get(service, "/healthz")[0] == 200
         finally:
             for process in frozen:
                 process.resume()
-        assert statuses(service, "/nosuchkey") == {404}
+        assert get_statuses(service, "/nosuchkey") == {404}
         assert service.workers == before
