@@ -28,10 +28,8 @@ FILLED_IN = {
 }
 PRODUCTION = {name: value for name, value in FILLED_IN.items() if name != "POSTGRES_PASSWORD"}
 
-NOWHERE = {
-    "DATABASE_URL": "postgres://user:secret@127.0.0.1:1/shorturl",
-    "SHORTURL_LOCAL": "on",
-}
+# Nothing listens on this port.
+NOWHERE = {"DATABASE_URL": "postgres://user:secret@127.0.0.1:1/shorturl", "SHORTURL_LOCAL": "on"}
 GUNICORN = ("-m", "gunicorn", "-c", "project/gunicorn.py")
 
 IGNORED = shutil.ignore_patterns("__pycache__", "tests")  # as in .dockerignore

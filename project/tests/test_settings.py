@@ -115,9 +115,8 @@ def test_https_behind_a_proxy_that_is_not_trusted_is_a_warning(settings: Setting
     assert check_proxy() == []
     settings.BEHIND_PROXY = False
     (warning,) = check_proxy()
-    assert (
-        warning.hint == "Set BEHIND_PROXY=on if a proxy sets X-Forwarded-Proto, or else HTTPS=off."
-    )
+    hint = "Set BEHIND_PROXY=on if a proxy sets X-Forwarded-Proto, or else HTTPS=off."
+    assert warning.hint == hint
     settings.HTTPS = False
     assert check_proxy() == []
 
@@ -227,9 +226,8 @@ def read_example() -> dict[str, tuple[bool, str]]:
 
 
 def test_env_example_lists_every_variable_and_no_other() -> None:
-    compose = "".join(
-        path.read_text() for path in ROOT.glob("**/*.yml") if ".venv" not in path.parts
-    )
+    files = [path for path in ROOT.glob("**/*.yml") if ".venv" not in path.parts]
+    compose = "".join(path.read_text() for path in files)
     of_compose = {"POSTGRES_PASSWORD"}
     assert of_compose <= {*re.findall(r"\$\{([A-Z_]+)", compose)} <= variables | of_compose
     assert set(read_example()) == variables | of_compose
@@ -267,10 +265,8 @@ def test_a_session_has_the_time_limits_of_the_service() -> None:
     }
     mine = connection.copy()  # with the options of the service, and not those of the tests
     options = mine.settings_dict["OPTIONS"]
-    mine.settings_dict["OPTIONS"] = {
-        **options,
-        "options": options["options"].replace(LONG_WAITS, ""),
-    }
+    of_the_service = options["options"].replace(LONG_WAITS, "")
+    mine.settings_dict["OPTIONS"] = {**options, "options": of_the_service}
     with closing(mine), mine.cursor() as cursor:
         cursor.execute(
             "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)", [list(expected)]

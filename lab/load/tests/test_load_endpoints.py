@@ -24,6 +24,7 @@ from shorturl.strategies.table import STRATEGIES
 pytestmark = pytest.mark.django_db
 
 SPACE = "/lab/load/lab-aaaaa"
+HOT = "lab-aaaaa-hot"
 TARGETS = "https://lab-aaaaa.invalid/"
 
 
@@ -38,7 +39,7 @@ def run(client: Client, strategy: str, content: Any, space: str = SPACE) -> Any:
     return client.post(f"{space}/{strategy}", content, content_type="application/json")
 
 
-def create(client: Client, key: str = "lab-aaaaa-hot", **changes: Any) -> Any:
+def create(client: Client, key: str = HOT, **changes: Any) -> Any:
     content = {"key": key, "target_url": f"{TARGETS}a"}
     return run(client, "creating/on_conflict", {**content, **changes})
 
@@ -58,12 +59,11 @@ def test_every_strategy_redirects_and_counts(
     create(client)
     hits = visits = 0
     for strategy in STRATEGIES[operation]:
-        response = run(client, f"{operation}/{strategy}", {"key": "lab-aaaaa-hot"})
+        response = run(client, f"{operation}/{strategy}", {"key": HOT})
         assert (response.status_code, response["Location"]) == (302, f"{TARGETS}a"), strategy
         hits += strategy != "in_memory"  # which counts after the answer
         visits += operation == "recording_visits"
-        links = [["lab-aaaaa-hot", f"{TARGETS}a", hits, None, visits]]
-        assert read_links(client) == links, strategy
+        assert read_links(client) == [[HOT, f"{TARGETS}a", hits, None, visits]], strategy
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES["creating"])
@@ -81,9 +81,9 @@ def test_the_services_own_strategies_take_one_statement_each(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for strategy, content in [
-        ("creating/on_conflict", {"key": "lab-aaaaa-hot", "target_url": f"{TARGETS}a"}),
-        ("resolving/update_returning", {"key": "lab-aaaaa-hot"}),
-        ("recording_visits/upsert", {"key": "lab-aaaaa-hot"}),
+        ("creating/on_conflict", {"key": HOT, "target_url": f"{TARGETS}a"}),
+        ("resolving/update_returning", {"key": HOT}),
+        ("recording_visits/upsert", {"key": HOT}),
     ]:
         with django_assert_num_queries(1):
             assert run(client, strategy, content).status_code in (201, 302)
@@ -92,8 +92,7 @@ def test_the_services_own_strategies_take_one_statement_each(
 def test_a_link_is_followed_up_to_its_limit(client: Client) -> None:
     create(client, max_hits=1)
     for status in (302, 410):
-        response = run(client, "resolving/combined", {"key": "lab-aaaaa-hot"})
-        assert response.status_code == status
+        assert run(client, "resolving/combined", {"key": HOT}).status_code == status
 
 
 def test_each_spender_has_a_quota(client: Client) -> None:

@@ -16,10 +16,8 @@ from pginterleave import Outcome, explore
 
 DOCUMENT = settings.BASE_DIR / "docs" / "isolation-levels.md"
 ABORT = "ABORT"
-READ_ALL, READ_MULTIPLES_OF_3 = (
-    "SELECT id, value FROM test",
-    "SELECT id, value FROM test WHERE value % 3 = 0",
-)
+READ_ALL = "SELECT id, value FROM test"
+MULTIPLES = f"{READ_ALL} WHERE value % 3 = 0"
 Rows = dict[int, int]
 Occurs = Callable[[list[list[Rows]], Rows], bool]
 
@@ -60,7 +58,7 @@ ANOMALIES: dict[str, tuple[list[list[str]], Occurs]] = {
         lambda reads, rows: reads[2] in ([{1: 11}, {2: 20}], [{1: 12}, {2: 20}]),
     ),
     "PMP phantom": (
-        [[READ_MULTIPLES_OF_3, READ_MULTIPLES_OF_3], [insert(3, 30)]],
+        [[MULTIPLES, MULTIPLES], [insert(3, 30)]],
         lambda reads, rows: reads[0] == [{}, {3: 30}],
     ),
     "P4 lost update": (
@@ -76,7 +74,7 @@ ANOMALIES: dict[str, tuple[list[list[str]], Occurs]] = {
         lambda reads, rows: reads == [[{1: 10, 2: 20}]] * 2,
     ),
     "G2 write skew by a phantom": (
-        [[READ_MULTIPLES_OF_3, insert(3, 30)], [READ_MULTIPLES_OF_3, insert(4, 42)]],
+        [[MULTIPLES, insert(3, 30)], [MULTIPLES, insert(4, 42)]],
         lambda reads, rows: reads == [[{}]] * 2,
     ),
 }

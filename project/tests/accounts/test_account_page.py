@@ -108,7 +108,6 @@ def test_quotas_are_those_of_the_account_with_its_tokens(
 ) -> None:
     """Otherwise a user without links left could make another token."""
     settings.SHORTURL_LINKS_PER_DAY = 2
-
     tokens = [make(person), make(person, name="phone")]
     assert "Links a day 0 of 2" in text(person.get("/account"))
     for token, status in zip([*tokens, tokens[0]], (201, 201, 429), strict=True):

@@ -106,7 +106,6 @@ NEED_ONE_SESSION = (
 )
 
 
-TESTS = ("-m", "pytest", "-q", "--reuse-db", "shorturl/tests")
 IGNORED_PATHS = ("browser", "races", "test_serial_orders.py")
 
 
@@ -118,7 +117,7 @@ def test_the_services_own_tests_pass_through_pgbouncer() -> None:
     with own_postgres() as postgres, start_pgbouncer(postgres.address) as url:
         through = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction", "SHORTURL_LOCAL": "on"}
         ended = subprocess.run(
-            [sys.executable, *TESTS, *ignored, *chosen],
+            [sys.executable, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests", *ignored, *chosen],
             cwd=ROOT, env={"PATH": os.environ["PATH"], **through},
             capture_output=True, text=True, check=False,
         )  # fmt: skip

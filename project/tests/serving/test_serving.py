@@ -53,8 +53,6 @@ LONG_FILE = HEALTHZ.replace(b"healthz", b"static/admin/js/vendor/jquery/jquery.j
 
 
 class Answer(NamedTuple):
-    """A response."""
-
     status: int
     headers: Any
     body: bytes
