@@ -104,8 +104,6 @@ NEED_ONE_SESSION = (
     "test_a_request_that_is_still_in_progress",
     "test_a_lock_timeout_of_the_work_is_not_a_request_in_progress",
 )
-
-
 IGNORED_PATHS = ("browser", "races", "test_serial_orders.py")
 
 
@@ -113,11 +111,12 @@ IGNORED_PATHS = ("browser", "races", "test_serial_orders.py")
 def test_the_services_own_tests_pass_through_pgbouncer() -> None:
     """All but NEED_ONE_SESSION and those of the explorer, which tells sessions apart."""
     ignored = [f"--ignore=shorturl/tests/{path}" for path in IGNORED_PATHS]
+    command = [sys.executable, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests"]
     chosen = ("-k", f"not ({' or '.join(NEED_ONE_SESSION)})")
     with own_postgres() as postgres, start_pgbouncer(postgres.address) as url:
         through = {"DATABASE_URL": url, "DATABASE_POOLER": "transaction", "SHORTURL_LOCAL": "on"}
         ended = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "--reuse-db", "shorturl/tests", *ignored, *chosen],
+            [*command, *ignored, *chosen],
             cwd=ROOT, env={"PATH": os.environ["PATH"], **through},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
