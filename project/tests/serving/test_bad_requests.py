@@ -28,7 +28,7 @@ END = b"0\r\n\r\n"
 
 
 def get(line: bytes, *fields: bytes) -> bytes:
-    """Return a request with this line, by default that of a probe."""
+    """Return a request with this first line, and without a body."""
     return b"\r\n".join([line, b"Host: localhost", CLOSE, *fields, b"", b""])
 
 

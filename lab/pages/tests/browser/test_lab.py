@@ -86,17 +86,17 @@ def test_buttons_clicks_and_keys_lead_to_each_step(page: Page) -> None:
     expect_steps(page, schedule, 2)
     press["All"].click()
 
-    for key in ("ArrowRight", "Home"):  # from the whole schedule, to its first step
+    for key, number in [
+        ("ArrowRight", 1),  # from the whole schedule
+        ("ArrowRight", 2),
+        ("ArrowLeft", 1),
+        ("ArrowLeft", 1),  # there is no step before
+        ("End", last),
+        ("Home", 1),
+        ("Escape", last),
+    ]:
         page.keyboard.press(key)
-        expect_steps(page, schedule, 1)
-        page.keyboard.press("ArrowRight")
-        expect_steps(page, schedule, 2)
-        page.keyboard.press("ArrowLeft")
-        expect_steps(page, schedule, 1)
-        page.keyboard.press("ArrowLeft")  # there is no step before
-        expect_steps(page, schedule, 1)
-        page.keyboard.press("End" if key == "ArrowRight" else "Escape")
-        expect_steps(page, schedule, last)
+        expect_steps(page, schedule, number)
 
 
 def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
