@@ -4,9 +4,12 @@ A solution's calls must end as those of a right strategy, in results and in rows
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import permutations
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from lab.conftest import run_in_threads
 from pginterleave import NotProven, Outcome
 from pginterleave.pytest_plugin import Interleave
 
+EXERCISES = Path(__file__).parents[1]
 Call = Callable[[], Any]
 Pair = tuple[Call, Call]  # a call of the solution, and the same one of a right strategy
 # By the number of processes; the schedules with the fewest preemptions come first.
@@ -23,12 +27,26 @@ MAX_SCHEDULES = {2: 120, 3: 60}
 PAST = datetime(2022, 4, 29, tzinfo=UTC)
 
 
+@dataclass(frozen=True)
+class Raised:
+    """An exception of a call. Two of one class are equal; the text says where it was raised."""
+
+    kind: str
+    text: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        return f"raises {self.kind}{self.text}"
+
+
 def outcome_of(call: Call) -> Any:
-    """Return what a call returns, or the class of its exception as text."""
+    """Return what a call returns or, for an exception, Raised."""
     try:
         return call()
     except Exception as error:
-        return f"raises {type(error).__name__}"
+        frames = extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if Path(frame.filename).parent == EXERCISES]
+        place = f" in line {lines[-1]}" if lines else ""
+        return Raised(type(error).__name__, f" ({error}){place}".replace("\n", " "))
 
 
 @transaction.atomic
@@ -55,7 +73,7 @@ def check(
 
     def invariant(outcomes: Sequence[Outcome]) -> str:
         end = [outcome.returned for outcome in outcomes], state()
-        is_right = end in ends or "raises RuntimeError" in end[0]  # as atomic(durable=True) does
+        is_right = end in ends or Raised("RuntimeError") in end[0]  # as atomic(durable=True) does
         return "" if is_right else f"{text}: it is {end}. One after the other it is {ends[0]}."
 
     explore([partial(run, call) for call, _ in pairs], invariant, at_once)
@@ -64,16 +82,17 @@ def check(
 def explore(calls: Sequence[Call], invariant: Any, at_once: Interleave | None) -> None:
     """Fail if the calls violate the invariant; a search that a limit ends is no failure."""
     processes = [partial(outcome_of, call) for call in calls]
+    mistake = ""
     try:
         if at_once:
             at_once(*processes, invariant=invariant, max_schedules=MAX_SCHEDULES[len(calls)])
         else:
             mistake = invariant([Outcome(returned=process()) for process in processes])
-            require(not mistake, mistake)
     except NotProven:
         return
     except AssertionError as error:
-        pytest.fail(str(error), pytrace=False)
+        mistake = str(error)
+    require(not mistake, mistake)
 
 
 def require(is_right: object, mistake: str) -> None:

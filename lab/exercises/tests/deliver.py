@@ -64,7 +64,7 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
     checking.require(end == right, f"Four calls end with {end}. Right is {right}.")
     make_events("a")
     end = call(lambda event: 1 / 0), LinkEvent.objects.count(), call(receiver=2)
-    right = "raises ZeroDivisionError", 1, False
+    right = checking.Raised("ZeroDivisionError"), 1, False
     text = f"With a send that fails, the events left, and without events it is {end}."
     checking.require(end == right, f"{text} Right is {right}.")
 

@@ -47,10 +47,12 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
 def test_calls_at_once(interleave: Interleave) -> None:
     for fields in ({}, {"max_hits": 3}):
         make_links(**fields)
-        checking.check([pair()] * 2, links, f"resolve('a') twice with {fields}", interleave)
+        checking.check(
+            [pair()] * 2, links, f"resolve('a') twice with {fields or 'no limit'}", interleave
+        )
         for changed in (*ENDED, {"target_url": "https://new.example/"}):
             edit = transaction.atomic(partial(ShortUrl.objects.filter(key="a").update, **changed))
-            text = f"resolve('a') with {fields} and edit({changed})"
+            text = f"resolve('a') with {fields or 'no limit'} and edit({changed})"
             checking.check([pair(), (edit, edit)], links, text, interleave)
     make_links(max_hits=4)
     checking.check([pair()] * 3, links, "three resolve('a') with two uses left", interleave)

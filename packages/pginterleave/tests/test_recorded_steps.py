@@ -1,15 +1,17 @@
 """What is recorded of the steps of a schedule, for its picture."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from pginterleave import Step
-from pginterleave.picture.history import find_locks, find_transactions, find_waits
+from pginterleave.picture.history import History, find_locks, find_transactions, find_waits
 from pginterleave.picture.recorded import read_columns, record_steps
 
-from .counter import counted, naive, replayed, select_for_update
+from .counter import counted, naive, replayed, select_for_update, sql, update_returning
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -34,6 +36,20 @@ def test_a_single_statement_is_in_a_transaction_until_its_commit() -> None:
     schedule = replayed("122211", naive, naive, invariant=counted(2))
     steps = record_steps(schedule.timeline)
     assert [step["in_transaction"] for step in steps] == [[], [], [2], [], [1], []]
+
+
+def test_the_rollback_to_a_savepoint_undoes_only_the_writes_after_it() -> None:
+    def write_twice() -> None:
+        with transaction.atomic():
+            update_returning()
+            with suppress(ZeroDivisionError), transaction.atomic():
+                sql("UPDATE interleave_counter SET hits = 5 WHERE key = 'b'")
+                raise ZeroDivisionError
+
+    steps = record_steps(replayed("1" * 6, write_twice).timeline)
+    kinds = ["UPDATE", "SAVEPOINT", "UPDATE", "ROLLBACK TO", "RELEASE", "COMMIT"]
+    assert [step["kind"] for step in steps] == kinds
+    assert [step["number"] for step in History(steps).writes()] == [1]
 
 
 HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"

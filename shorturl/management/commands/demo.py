@@ -40,7 +40,7 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, remove: bool, **options: Any) -> None:
         if not settings.LOCAL:
-            raise CommandError("This is a production service, whose counters must stay correct.")
+            raise CommandError("Only a local run gets demo links: this is a production.")
         keys, targets = ([link[name] for link in DEMO["links"]] for name in ("key", "target_url"))
         links = ShortUrl.objects.filter(key__in=keys, target_url__in=targets)
         if remove:

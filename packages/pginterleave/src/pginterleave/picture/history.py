@@ -26,9 +26,19 @@ class History:
         """Return when other processes see a step's writes: NEVER if they were undone."""
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
+        savepoints = 0  # that were set after the step, and are not released yet
         for later in self.after(step):
-            if later["kind"] in ("COMMIT", "ROLLBACK", "ROLLBACK TO"):
-                return self.done_at(later) if later["kind"] == "COMMIT" else NEVER
+            match later["kind"]:
+                case "SAVEPOINT":
+                    savepoints += 1
+                case "RELEASE":
+                    savepoints = max(savepoints - 1, 0)
+                case "COMMIT":
+                    return self.done_at(later)
+                case "ROLLBACK TO" if savepoints:
+                    continue  # which undoes only what came after the savepoint
+                case "ROLLBACK" | "ROLLBACK TO":
+                    return NEVER
         inside = step["process"] in self.steps[-1]["in_transaction"]
         return NEVER if inside else self.done_at(step)
 
@@ -257,7 +267,7 @@ def find_release(steps: list[Step], number: int) -> int:
             continue
         if step["kind"] == "SAVEPOINT":
             savepoints.append(row)
-        elif step["kind"] in ("RELEASE", "ROLLBACK TO") and savepoints:
+        elif step["kind"] == "RELEASE" and savepoints:  # Django sends one after a ROLLBACK TO, too
             savepoints.pop()
         if row <= number:
             continue
