@@ -1,6 +1,8 @@
 """`manage.py race`: list, show, explore and record races."""
 
 import json
+import os
+import sys
 from argparse import ArgumentTypeError
 from shutil import get_terminal_size
 from typing import Any
@@ -32,6 +34,12 @@ def parse_positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
+
+
+LEGEND = (
+    "A cell has the violating schedules out of all. ✗ is silently wrong, ⊘ fails loudly (a process "
+    "gets an error), ✓ holds, and – takes no part."
+)
 
 
 class Command(BaseCommand):
@@ -76,6 +84,8 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
             raise CommandError(f"Database error: {error}".strip(), returncode=2) from error
+        except BrokenPipeError:  # such as `| head`, which has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _list(self, *, processes: int | None, **options: Any) -> None:
         """Write the table of each operation that has races with this number of processes."""
@@ -89,6 +99,8 @@ class Command(BaseCommand):
             return
         format_table = format_markdown if options["markdown"] else format_aligned
         format_cell = _format_bold if options["markdown"] else _format_marked
+        if not options["markdown"]:
+            self.stdout.write(f"{LEGEND}\n\n")
         for title, columns, rows in operations:
             lines = [[strategy.name, *map(format_cell, cells)] for strategy, cells in rows]
             if lines:

@@ -59,6 +59,6 @@ def test_a_concurrent_visit_is_removed_with_its_link(interleave: Interleave) -> 
 @pytest.mark.parametrize("arguments", [[], ["--remove"]])
 def test_the_demo_is_refused_in_production(settings: Settings, arguments: list[str]) -> None:
     settings.LOCAL = False
-    with pytest.raises(CommandError, match="This is a production"):
+    with pytest.raises(CommandError, match="Only a local run gets demo links"):
         run("demo", *arguments)
     assert not ShortUrl.objects.exists()
