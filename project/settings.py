@@ -38,7 +38,7 @@ else:
     env.check_secret("SECRET_KEY", SECRET_KEY, length=env.SECRET_KEY_LENGTH)
 ALLOWED_HOSTS = env.read_hosts("ALLOWED_HOSTS", local=LOCAL)
 if DEBUG and not LOCAL:
-    raise env.setting_error("DEBUG", " must be off in a production, as error pages show the settings", "off")
+    raise env.setting_error("DEBUG", " must be off: its error pages show the settings", "off")
 
 # Where gunicorn listens. With port 0 the kernel chooses a free one.
 HOST = env.read_text("HOST", default="127.0.0.1")

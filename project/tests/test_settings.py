@@ -68,7 +68,7 @@ def test_variables_and_defaults_become_these_settings(
         ("ALLOWED_HOSTS", "  ", "is not set"),
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
         ("ALLOWED_HOSTS", "*", r"has '\*', which"),
-        ("DEBUG", "on", "must be off in a production, as error pages show the settings"),
+        ("DEBUG", "on", "must be off: its error pages show the settings"),
         ("DATABASE_URL", "", "is not set"),
         ("DATABASE_URL", "sqlite:///shorturl", "is not the address of a PostgreSQL"),
         ("DATABASE_URL", "postgres://user@host:99999/shorturl", "is not the address"),

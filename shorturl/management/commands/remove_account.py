@@ -26,7 +26,7 @@ class Command(DatabaseCommand):
         """Remove the account; raise CommandError for an unknown one."""
         account, owner = user_of(username), user_of(links_to) if links_to else None
         if owner == account:
-            raise CommandError(f"{username} is to be removed: name another account after --links-to.")
+            raise CommandError(f"{username} cannot be both: name another account after --links-to.")
         links = owners.remove(account, links_to=owner)
         whose = f"belong to {owner}" if owner else "have no owner"
         self.stdout.write(f"{username} is removed. Links that {whose} now: {links:,}.")
