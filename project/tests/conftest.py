@@ -77,8 +77,7 @@ def run_in(
 @contextmanager
 def database(name: str) -> Iterator[str]:
     """Make an empty database beside the tests' own, and yield its address."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {name}")
+    execute_without_limit(f"CREATE DATABASE {name}")
     try:
         parameters = connection.get_connection_params()
         user = parameters.get("user") or os.environ.get("USER", "")
@@ -86,8 +85,15 @@ def database(name: str) -> Iterator[str]:
         host, port = parameters.get("host", ""), parameters.get("port") or 5432
         yield f"postgres://{user}{password}@/{name}?host={host}&port={port}"
     finally:
-        with connection.cursor() as cursor:
-            cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        execute_without_limit(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def execute_without_limit(statement: str) -> None:
+    """Execute a statement that writes much to the disk, which can take long on a busy machine."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 0")
+        cursor.execute(statement)
+        cursor.execute("RESET statement_timeout")
 
 
 def image_sources() -> list[str]:

@@ -51,6 +51,7 @@ def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Pa
         ("lost_update", "update_returning", "resolve", 0, 4000, 0.0, 800.0),
         ("toctou", "naive", "create", 7, 70, 0.1, 300.0),
         ("lost_update", "naive", "resolve", 1234, 4936, 0.25, 987.4),
+        ("lost_update", "service", "resolve", 0, 4900, 0.0, 980.0),
         ("hot_and_cold", "naive", "resolve", 99, 100, 0.99, 20.0),
     ]
     about = {"command": "make races", "date": "2001-02-03", "users": 17, "seconds": 5, "left": 0}
@@ -65,6 +66,7 @@ def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Pa
     assert "</meter> 987</td>" in page
     assert "</meter> 1,234 of 4,936 (25.0%)</td><td><a" in page
     assert "</meter> 0 of 4,000</td><td><a" in page
+    assert "</meter> 0 of 4,900</td><td>–</td>" in page  # the service's redirect has no schedules
     assert "99 of 100" not in page  # hot_and_cold is no race of the catalogue
 
 
