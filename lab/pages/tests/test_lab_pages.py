@@ -66,7 +66,7 @@ def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Pa
     assert "</meter> 987</td>" in page
     assert "</meter> 1,234 of 4,936 (25.0%)</td><td><a" in page
     assert "</meter> 0 of 4,000</td><td><a" in page
-    assert "</meter> 0 of 4,900</td><td>–</td>" in page  # the service's redirect has no schedules
+    assert "</meter> 0 of 4,900</td><td>–" in page  # the service's redirect has no schedules
     assert "99 of 100" not in page  # hot_and_cold is no race of the catalogue
 
 
