@@ -35,13 +35,13 @@ def classify(environ: Mapping[str, Any]) -> Visit:
     return classify_visit(environ, with_country=bool(settings.SHORTURL_GEOIP))
 
 
-def key_values(key: str, visits: Sequence[Visit]) -> list[Any]:
-    """Return the values of COUNT_KEY; SHORTURL_VISITS says whether visits are recorded."""
+def count_key_params(key: str, visits: Sequence[Visit]) -> list[Any]:
+    """Return the parameters of COUNT_KEY; SHORTURL_VISITS says whether visits are recorded."""
     return combined.key_values(key, visits, keep=settings.SHORTURL_VISITS)
 
 
-def keys_values(visits: Mapping[str, Sequence[Visit]]) -> list[Any]:
-    """Return the values of COUNT_KEYS."""
+def count_keys_params(visits: Mapping[str, Sequence[Visit]]) -> list[Any]:
+    """Return the parameters of the SQL statement COUNT_KEYS."""
     return combined.keys_values(visits, keep=settings.SHORTURL_VISITS)
 
 

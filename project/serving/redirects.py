@@ -153,15 +153,15 @@ class CountingSessions:
 
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
         """Count the visits to several keys; return the rows of the counted links, by key."""
-        values = following.keys_values(visits)
-        rows = await self.fetch(following.COUNT_KEYS, values, name="count_keys")
+        params = following.count_keys_params(visits)
+        rows = await self.fetch(following.COUNT_KEYS, params, name="count_keys")
         return {row[1]: row for row in rows}
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
         """Count the visits to a key; return the row of the link, or None if it is not counted."""
-        values = following.key_values(key, visits)
+        params = following.count_key_params(key, visits)
         try:
-            rows = await self.fetch(following.COUNT_KEY, values, name="count_key")
+            rows = await self.fetch(following.COUNT_KEY, params, name="count_key")
         except psycopg2.errors.LockNotAvailable as error:
             raise RowLocked(key) from error
         return rows[0] if rows else None

@@ -40,12 +40,12 @@ class ExhibitModel(models.Model):
 
 def wrong_strategy(function: Any, shows: str) -> Strategy:
     """Return a function as a strategy that violates the invariant; `shows` is its description."""
-    return Strategy(function.__name__, function, Verdict.WRONG, "–", shows)
+    return Strategy(function.__name__, function, Verdict.WRONG, step="–", shows=shows)
 
 
 def right_strategy(function: Any, shows: str) -> Strategy:
     """Return a function as a strategy that keeps the invariant; `shows` is its description."""
-    return Strategy(function.__name__, function, Verdict.RIGHT, "–", shows)
+    return Strategy(function.__name__, function, Verdict.RIGHT, step="–", shows=shows)
 
 
 def make_tables(*exhibit_models: type[ExhibitModel]) -> None:
@@ -71,17 +71,18 @@ def describe_rows(*exhibit_models: type[ExhibitModel]) -> str:
 
 
 def check_one_owner(name: str, model: Any, outcomes: list[Outcome]) -> str:
-    """Check that the model has one link, and that only the process that owns it was told so."""
+    """Return what is wrong, or "" if one link is there, and only its own process got it."""
     links = list(model.objects.all())
     if len(links) != 1:
         return f"{len(links)} links are called {name}"
-    owners = [target_of(process) for process, outcome in enumerate(outcomes, 1) if outcome.returned]
     target_url = links[0].target_url
-    return "" if owners == [target_url] else f"{name} leads to {target_url}, and {owners} own it"
+    returned = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
+    targets = [target_of(process) for process in returned]
+    return "" if targets == [target_url] else f"{name} leads to {target_url}, and {targets} own it"
 
 
 def check_own_links(model: Any, outcomes: list[Outcome]) -> str:
-    """Check that each process is returned a primary key that leads to its own target."""
+    """Return what is wrong, or "" if each process got the primary key of a link to its target."""
     for process, outcome in enumerate(outcomes, 1):
         link = model.objects.filter(pk=outcome.returned).first()
         if link is None or link.target_url != target_of(process):

@@ -196,7 +196,7 @@ def test_a_trigger_that_keeps_writing_is_reported() -> None:
 
 
 def test_in_a_larger_table_only_what_differs_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MAX_IN_PLACE", 1)
+    monkeypatch.setattr(rows, "MAX_ORDERED_ROWS", 1)
     counter.setup()
     saved = save_rows()
     place = "SELECT ctid::text FROM interleave_counter WHERE key = 'b'"

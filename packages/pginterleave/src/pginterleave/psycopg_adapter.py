@@ -27,9 +27,9 @@ class PsycopgDatabase:
         self.options = options
         parameters = psycopg.conninfo.conninfo_to_dict(conninfo, **options)
         self.name = parameters.get("dbname") or "default"
-        self._control: psycopg.Connection[Any] | None = None
+        self._own_connection: psycopg.Connection[Any] | None = None  # of ask()
         self._opened: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
-        self._caller: threading.Thread | None = None
+        self._exploring_thread: threading.Thread | None = None
         self._of_thread = threading.local()
 
     def connect(
@@ -42,23 +42,23 @@ class PsycopgDatabase:
         session: PsycopgSession | None = getattr(self._of_thread, "session", None)
         if session:
             return session.connect(autocommit=autocommit, row_factory=row_factory)
-        if self._caller not in (None, threading.current_thread()):
+        if self._exploring_thread not in (None, threading.current_thread()):
             raise CannotExplore("A process connects in another thread, which is not observed.")
         connection = self._connect(autocommit=autocommit, row_factory=row_factory)
         self._opened.add(connection)
         return connection
 
     def close(self) -> None:
-        if self._control is not None:
-            self._control.close()
+        if self._own_connection is not None:
+            self._own_connection.close()
 
     def identity(self) -> object:
-        return self._control
+        return self._own_connection
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
-        if self._control is None or self._control.closed:
-            self._control = self._connect(autocommit=True)
-        cursor = self._control.execute(sql, params or None)
+        if self._own_connection is None or self._own_connection.closed:
+            self._own_connection = self._connect(autocommit=True)
+        cursor = self._own_connection.execute(sql, params or None)
         return cursor.fetchall() if cursor.description else []
 
     def others(self) -> dict[str, Callable[..., list[Any]]]:
@@ -68,7 +68,8 @@ class PsycopgDatabase:
         return any(opened.info.transaction_status in IN_TRANSACTION for opened in self._opened)
 
     def new_session(self, process: Any, control: Any) -> Session:
-        self._caller = threading.current_thread()
+        # connect() refuses other threads than this one and those of the processes.
+        self._exploring_thread = threading.current_thread()
         return PsycopgSession(self, process, control)
 
     def _connect(self, **options: Any) -> "psycopg.Connection[Any]":
@@ -84,7 +85,7 @@ class PsycopgSession(Session):
         self._handle: PsycopgConnection | None = None
 
     def get_connection(self) -> Any:
-        return self._kept_connection
+        return self._driver_connection
 
     def use_connection(self, kept: Any) -> None:
         """Open a session if kept is None; the code under test connects by itself."""
@@ -97,7 +98,7 @@ class PsycopgSession(Session):
                 self.set_up_connection(kept)
             finally:
                 self.connecting = False
-        self._kept_connection = kept
+        self._driver_connection = kept
 
     def connect(self, *, autocommit: bool, row_factory: RowFactory[Any]) -> "PsycopgConnection":
         """Return a new handle. Raises CannotExplore if one is open."""
@@ -106,9 +107,9 @@ class PsycopgSession(Session):
                 f"Process {self.number} opens a second connection while its first one is open; "
                 "with SQLAlchemy, use poolclass=NullPool and one Session at a time."
             )
-        if self._kept_connection.closed:
+        if self._driver_connection.closed:
             self.use_connection(None)
-        self._handle = PsycopgConnection(self._kept_connection.pgconn, row_factory)
+        self._handle = PsycopgConnection(self._driver_connection.pgconn, row_factory)
         self._handle.session = self
         self._handle.cursor_factory = PsycopgCursor
         self._handle._autocommit = autocommit
@@ -118,13 +119,13 @@ class PsycopgSession(Session):
         return bool(self._handle and not self._handle.autocommit) or super().in_transaction()
 
     def get_connection_with_level(self) -> Any:
-        return self._handle or self._kept_connection
+        return self._handle or self._driver_connection
 
     def close_others(self) -> None:
         """Do nothing: a process has one connection."""
 
     def send_unnoticed(self, sql: str) -> None:
-        self._kept_connection.execute(sql)
+        self._driver_connection.execute(sql)
 
     def end(self) -> None:
         """Close the handle, and reset the session to its first state."""
@@ -172,12 +173,12 @@ class PsycopgConnection(psycopg.Connection[Any]):
         raise CannotExplore("A pipeline cannot be observed.")
 
     def _start_query(self) -> Generator[Any, Any, Any]:
-        """Note the statement of a cursor of another class, such as psycopg.ClientCursor."""
+        """Report the statement of a cursor of another class, such as psycopg.ClientCursor."""
         self.session.note_direct_use()
         yield from super()._start_query()
 
     def _exec_command(self, command: Any, *args: Any) -> Generator[Any, Any, Any]:
-        """Take BEGIN, COMMIT, ROLLBACK and the statements of `transaction()`."""
+        """Send a COMMIT, ROLLBACK or SAVEPOINT of the connection as a step; a BEGIN is none."""
         self.check()
         sql = command.decode() if isinstance(command, bytes) else str(command)
         if statements.is_begin_alone(sql):
@@ -196,13 +197,14 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         return self._send(super().execute, query, params, may_split=True, **options)
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
-        self._check_session().catalogue.note_limit("what executemany() sends is one step")
+        """Send all as one step, and report that the statements in it are not interleaved."""
+        self._get_session().catalogue.note_limit("what executemany() sends is one step")
         self._send(super().executemany, query, params_seq, may_split=False, **options)
 
     def _send(
         self, send: Callable[..., Any], query: Any, params: Any, *, may_split: bool, **options: Any
     ) -> Any:
-        session = self._check_session()
+        session = self._get_session()
         sql = self._write_sql(query)
         if statements.is_begin_alone(sql):
             with session.sending_begin(sql):
@@ -214,11 +216,11 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     @contextlib.contextmanager
     def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        step = self._check_session().statement(self._write_sql(statement), None, may_split=False)
+        step = self._get_session().statement(self._write_sql(statement), None, may_split=False)
         with step, super().copy(statement, *args, **options) as copy:
             yield copy
 
-    def _check_session(self) -> PsycopgSession:
+    def _get_session(self) -> PsycopgSession:
         connection: Any = self.connection
         connection.check()
         session: PsycopgSession = connection.session

@@ -36,10 +36,9 @@ class DjangoDatabase:
             raise CannotExplore(f"isolation_level is {isolation_level!r}, and not one of {known}.")
         self.caller: BaseDatabaseWrapper = connections[alias]
         if self.caller.vendor != "postgresql":
-            text = (
+            raise CannotExplore(
                 f"The database {alias!r} is {self.caller.vendor}; only PostgreSQL can be explored."
             )
-            raise CannotExplore(text)
 
     def identity(self) -> object:
         return self.caller.connection
@@ -155,9 +154,8 @@ class SteppingWrapper(BaseDatabaseWrapper):
     """
 
     Database: Any  # the driver
-    owner: Session
-    # None for a copy() of the connection, whose statements are not observed
-    session: Session | None = None
+    owner: Session  # the session of the process, also for a copy()
+    session: Session | None = None  # None for a copy(), whose statements are not observed
 
     def connect(self) -> None:
         if self.session is None:
@@ -197,14 +195,15 @@ class SteppingWrapper(BaseDatabaseWrapper):
         return super().make_debug_cursor(cursor)
 
     def _taking_step(self, kind: str) -> contextlib.AbstractContextManager[object]:
+        """Return the context of a COMMIT or ROLLBACK: a step only if the driver sends it."""
         if self.session is None:
             return contextlib.nullcontext()
         connection = self.connection
         if connection is None or self.session.connecting:
             return self.session.sending()
-        # If there is nothing to end, nothing is sent. psycopg2 sends nothing after a BEGIN, either.
-        ends = connection.info.transaction_status in IN_TRANSACTION
-        is_sent = ends and (is_psycopg3 or not connection.autocommit)
+        # In autocommit, psycopg2 does not end a transaction that a BEGIN of the code has begun.
+        in_transaction = connection.info.transaction_status in IN_TRANSACTION
+        is_sent = in_transaction and (is_psycopg3 or not connection.autocommit)
         return self.session.step(kind, kind) if is_sent else self.session.sending()
 
     def _commit(self) -> None:
@@ -217,14 +216,11 @@ class SteppingWrapper(BaseDatabaseWrapper):
 
     def _close(self) -> None:
         session = self.session
-        connection = self.connection
-        close = super()._close  # type: ignore[misc]
-        if session is None:
-            close()
-        elif connection is None or connection.closed or session.connecting:
-            with session.sending():
-                close()
-        else:
+        is_open = self.connection is not None and not self.connection.closed
+        if session and is_open and not session.connecting:
             with session.step("CLOSE", "CLOSE"):  # until PostgreSQL has released the locks
-                close()
+                super()._close()  # type: ignore[misc]
                 session.wait_until_closed(session.pid)
+        else:
+            with session.sending() if session else contextlib.nullcontext():
+                super()._close()  # type: ignore[misc]

@@ -50,6 +50,7 @@ class SerialJudge(Judge):
         self.comparison = Comparison(self.states)
         others = {alias: EndStates(ask) for alias, ask in database.others().items()}
         self.effects = Effects(also, others)
+        self.processes = 0  # how many there are
         self.ends: dict[Order, EndState] = {}
         self.errors: dict[Order, list[str]] = {}  # what each process raised
         self.several: set[int] = set()  # the processes with several transactions that write
@@ -62,26 +63,32 @@ class SerialJudge(Judge):
         self._tables: frozenset[str] = frozenset()  # that were written
 
     def learn(self, run_in_turn: RunInTurn, processes: int) -> None:
-        """Run every serial order twice, to find what clock and chance set. Raises CannotExplore."""
+        """Run every serial order twice, to find the values that differ from run to run."""
         if processes > MAX_PROCESSES:
             raise CannotExplore(
                 f"{processes} processes have too many serial orders to compare with: give an "
                 f"invariant, or at most {MAX_PROCESSES} processes."
             )
+        self.processes = processes
         used = -1
-        while used < len(self.effects.used):  # until no order uses another database
+        # Once more if an order has used one more database, whose state was not saved before.
+        while used < len(self.effects.used):
             used = len(self.effects.used)
-            self.ends = self._run_orders(run_in_turn, processes)
+            self.ends = self._run_orders(run_in_turn)
         self.effects.has_learned = True
-        again = self._run_orders(run_in_turn, processes)
+        again = self._run_orders(run_in_turn)
         for order, end in self.ends.items():
             self.comparison.learn(end, again[order])
         self._tables = frozenset().union(*(end.rows for end in self.ends.values()))
+        self._require_same_ends(again)
+
+    def _require_same_ends(self, again: dict[Order, EndState]) -> None:
+        """Raise CannotExplore if a serial order has ended differently when it ran `again`."""
         for order, end in self.ends.items():
             if not any(
                 self.comparison.make_form(end, self._tables, ids_of)
                 == self.comparison.make_form(again[order], self._tables, ids_of)
-                for ids_of in self._list_variants()
+                for ids_of in self._list_meanings_of_numbers()
             ):
                 raise CannotExplore(
                     f"One after the other, in the order {', '.join(map(str, order))}, the "
@@ -90,21 +97,20 @@ class SerialJudge(Judge):
                 )
 
     def learn_again(self, run_in_turn: RunInTurn) -> bool:
-        """Run the serial orders once more; return whether chance is seen to set more than before.
+        """Run the serial orders once more; return whether more values differ from run to run.
 
-        At first they ran within a moment, in which a clock of seconds may stand still.
+        The first runs were within a moment, in which a clock of seconds may stand still.
         """
         known = len(self.comparison.by_chance) + len(self.comparison.parts_by_chance)
-        processes = len(next(iter(self.ends)))
-        for order, again in self._run_orders(run_in_turn, processes).items():
+        for order, again in self._run_orders(run_in_turn).items():
             self.comparison.learn(self.ends[order], again)
         self._forms.clear()
         return len(self.comparison.by_chance) + len(self.comparison.parts_by_chance) > known
 
-    def _run_orders(self, run_in_turn: RunInTurn, processes: int) -> dict[Order, EndState]:
+    def _run_orders(self, run_in_turn: RunInTurn) -> dict[Order, EndState]:
         ends = {}
         self._is_learning = True
-        for order in itertools.permutations(range(1, processes + 1)):
+        for order in itertools.permutations(range(1, self.processes + 1)):
             run_in_turn(order)
             assert self._recorded
             ends[order], self.errors[order] = self._recorded
@@ -136,12 +142,10 @@ class SerialJudge(Judge):
         commits = [step.process for step in steps if step.kind in ("COMMIT", "END")]
         self.several |= {process for process in commits if commits.count(process) > 1}
         verdict = self._find_violation(end, final, errors)
-        if not verdict.violation and self.invariant:
-            return Verdict(find_violation(self.invariant, final))
-        hint = self._suggest_option(outcomes, steps) if verdict.violation else ""
-        if hint:
-            return verdict._replace(violation=f"{verdict.violation}. {hint}")
-        return verdict
+        if not verdict.violation:
+            return Verdict(find_violation(self.invariant, final)) if self.invariant else verdict
+        hint = self._suggest_option(outcomes, steps)
+        return verdict._replace(violation=f"{verdict.violation}. {hint}") if hint else verdict
 
     def list_not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
@@ -199,15 +203,15 @@ class SerialJudge(Judge):
         return Verdict()
 
     def _explain_order(self, end: EndState, table: str) -> str:
-        """Say why the order of the new ids of a table is part of the end; "" if it is not known."""
+        """Say why ids given out in another order make a different end; "" without a reason."""
         if table in self._ordered:
             return "a statement asks for their order"
         referring = self.comparison.find_referring_table(end, table)
         return f"{referring} refers to one of them" if referring else ""
 
     def _is_serial(self, end: EndState, ordered: Sequence[str] = (), mark: Marked = "all") -> bool:
-        """Whether an end is that of a serial order, with the order of some tables' new ids."""
-        for ids_of in self._list_variants():
+        """Whether a serial order has this end, with the same order of new ids in some tables."""
+        for ids_of in self._list_meanings_of_numbers():
             key = ids_of, *ordered, mark
             if key not in self._forms:
                 self._forms[key] = {
@@ -219,13 +223,13 @@ class SerialJudge(Judge):
                 return True
         return False
 
-    def _list_variants(self) -> list[Column | None]:
-        """Return the columns whose ids a returned number may be; None: it is a number."""
+    def _list_meanings_of_numbers(self) -> list[Column | None]:
+        """Return the columns of which a returned number may be an id; None: it is no id."""
         generated = self.states.structure.generated
         return [None, *sorted(column for column in generated if column.table in self._tables)]
 
     def _describe_nearest(self, end: EndState) -> str:
-        """Say what no serial order gives, and which of them is nearest."""
+        """Say how an end differs from that of the nearest serial order."""
         by_order = {}
         for order, serial_end in self.ends.items():
             by_order[order] = [*self.comparison.list_differences(end, serial_end)]
@@ -235,7 +239,7 @@ class SerialJudge(Judge):
         return f"{differences} (nearest is the order {', '.join(map(str, order))})"
 
     def _suggest_option(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
-        """Return how to say that a process has found a row busy, if one may have; or ""."""
+        """Return the option that allows a process to be refused as busy, if it may help; or ""."""
         busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(find_words(step.sql))}
         for number in sorted(busy):
             outcome = outcomes[number - 1]

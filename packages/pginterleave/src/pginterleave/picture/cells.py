@@ -18,8 +18,7 @@ SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
 class HowItEnds(NamedTuple):
     """The verdict on a schedule, and the state that was `due` ("": not given).
 
-    `kind` is REFUSED if a process raised an exception, and WRONG if the invariant does not hold
-    otherwise.
+    `kind` is REFUSED after an exception of a process, and WRONG if only the invariant is violated.
     """
 
     kind: str
@@ -116,15 +115,19 @@ class Sheet:
         return str(self.steps[-1]["observed"]) if self.steps else self.initial
 
     def _find_conflicts(self, wrong: bool) -> list[Conflict]:
-        """Return the cycles, and the other conflicts if the schedule is `wrong`."""
+        """Return all conflicts if the schedule is `wrong`: it has ended, and not in HOLDS.
+
+        Otherwise, return the deadlocks, and the write skews if PostgreSQL has refused one of them.
+        """
         # A process that tries again alone has no conflicts.
-        own = list(takewhile(lambda step: not step.get("alone"), self.steps))
-        cycles = conflicts.find_cycles(own, snapshots=self.snapshots) if own else []
+        first_tries = list(takewhile(lambda step: not step.get("alone"), self.steps))
+        cycles = conflicts.find_cycles(first_tries, snapshots=self.snapshots) if first_tries else []
         if not wrong:
-            pivot = any(step["pivot"] for step in own)
-            return [conflict for conflict in cycles if conflict.kind == conflicts.CYCLE or pivot]
+            is_skew_refused = any(step["pivot"] for step in first_tries)
+            deadlocks = [conflict for conflict in cycles if conflict.kind == conflicts.CYCLE]
+            return cycles if is_skew_refused else deadlocks
         explained = {conflict.target for conflict in cycles if conflict.kind == conflicts.SKEW}
-        others = conflicts.find_conflicts(own, snapshots=self.snapshots)
+        others = conflicts.find_conflicts(first_tries, snapshots=self.snapshots)
         return cycles + [conflict for conflict in others if conflict.target not in explained]
 
     def _make_rows(self) -> list[Row]:
@@ -147,9 +150,9 @@ class Sheet:
                 blockers = " and ".join(map(str, step["waited_for"]))
                 row.add(process, f"waits for process {blockers}", WAIT)
                 if until <= len(self.steps):
-                    back = rows[until - 1]
-                    back.add(process, phrase.returned or ("" if phrase.error else "goes on"))
-                    back.add(process, _write_error(phrase.error, step["pivot"]), ERROR)
+                    end_row = rows[until - 1]
+                    end_row.add(process, phrase.returned or ("" if phrase.error else "goes on"))
+                    end_row.add(process, _write_error(phrase.error, step["pivot"]), ERROR)
             else:
                 row.add(process, phrase.sent if phrase.error else str(phrase))
                 row.add(process, _write_error(phrase.error, step["pivot"]), ERROR)

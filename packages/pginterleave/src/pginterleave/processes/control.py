@@ -80,8 +80,7 @@ class Control:
 
     def prepare(self) -> None:
         """Change the settings of the caller's session, once for each connection."""
-        identity = self.database.identity()
-        if identity is not None and identity is self._prepared:
+        if self._prepared is not None and self._prepared is self.database.identity():
             return
         # A crash of the server does not matter here, and synchronous_commit does not change the
         # order in which transactions become visible. lock_timeout keeps setup, the invariant and

@@ -123,13 +123,13 @@ class Monitor:
             names = process_names(committing)
             what = f"which COMMIT of {names} was first, as one step let both go on"
             attempt.unexplored[what] = None
-        pids = [process.acting.pid for process in returned]
+        pids = [process.step_session.pid for process in returned]
         since = dict(self.control.ask(queries.IDLE_SINCE, pids=pids)) if pids[1:] else {}
         in_order = sorted(unblocked, key=lambda process: process.step.number)
         for first, second in itertools.combinations(in_order, 2):
             if second in returned and first in returned:
-                first_ended = since[first.acting.pid]  # None: hidden from the role
-                second_ended = since[second.acting.pid]
+                first_ended = since[first.step_session.pid]  # None: hidden from the role
+                second_ended = since[second.step_session.pid]
                 is_known = None not in (first_ended, second_ended)
                 overtook = is_known and second_ended < first_ended
             else:
@@ -262,7 +262,7 @@ class Monitor:
         if runner and runner.blockers and time.monotonic() - since > 2 * self.late_check:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
             self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
-            self.control.ask(queries.CANCEL, pid=runner.acting.pid)
+            self.control.ask(queries.CANCEL, pid=runner.step_session.pid)
 
     def _check_timeout(self, process: Process, step: SimpleNamespace, *, waited: bool) -> None:
         """Discard the attempt if a timeout has ended a wait while another process could go on."""
@@ -284,7 +284,7 @@ class Monitor:
     def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
         """Return which processes wait, each with the numbers of those that it waits for."""
         # The pids are read once, because a process that connects gets a new one.
-        by_pid = {process.acting.pid: process for process in running}
+        by_pid = {process.step_session.pid: process for process in running}
         pids = self._map_pids() | by_pid
         for process in running:
             process.foreign_blockers = []

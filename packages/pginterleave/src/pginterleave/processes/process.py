@@ -26,7 +26,6 @@ from pginterleave.steps import Outcome
 IDLE, AT_STEP, RUNNING, RETURNED = "idle", "at a step", "running", "returned"
 DONE, FAILED = "done", "failed"
 
-
 Stops = SimpleQueue["tuple[Process, str]"]  # which processes have stopped, each with its state
 
 
@@ -55,7 +54,7 @@ class Process:
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
         self.session = control.database.new_session(self, control)
-        self.acting = self.session  # the session of the next step, or of the last one
+        self.step_session = self.session  # the session of the next step, or of the last one
 
     def start(self) -> None:
         self.state = RUNNING
@@ -134,10 +133,10 @@ class Process:
             filename=code.co_filename if code else "",
             lineno=frame.f_lineno if frame else 0,
             function=code.co_qualname if code else "",
-            database=self.acting.database,
+            database=self.step_session.database,
         )
         self._stop(AT_STEP)
-        self.acting.set_deadlock_timeout(self.deadlock_timeout, kind)
+        self.step_session.set_deadlock_timeout(self.deadlock_timeout, kind)
         self.sqlstate = self.detail = ""
         self.timed_out = False
         self.sending = True
@@ -155,7 +154,7 @@ class Process:
             raise
         finally:
             self.sending = False
-            step.in_transaction = self.acting.has_begun()
+            step.in_transaction = self.step_session.has_begun()
             if self.blockers and not self.cancelled:
                 self._stop(RETURNED)
 

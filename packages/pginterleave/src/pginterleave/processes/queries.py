@@ -36,10 +36,9 @@ NO_TIMEOUTS = """
     WHERE name IN ('transaction_timeout', 'idle_session_timeout')
 """  # not every version of PostgreSQL has both
 
-# Returns the script that runs after each schedule and resets the session to its present state. The
-# script also reports how many rows the session has written, from which `rows.py` finds the changed
-# tables.
-NEW_SESSION = """
+# Returns the script that resets the session after each schedule to its present state, and reports
+# how many rows it has written: `rows.py` finds the changed tables by that.
+RESET_SCRIPT = """
     SELECT 'RESET SESSION AUTHORIZATION; RESET ALL; SELECT pg_advisory_unlock_all(); CLOSE ALL; '
         || 'UNLISTEN *; DEALLOCATE ALL; DISCARD TEMP; DISCARD SEQUENCES; '
         || 'SELECT pg_stat_force_next_flush(); '

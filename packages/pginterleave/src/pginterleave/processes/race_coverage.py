@@ -62,15 +62,14 @@ class Recorder:
     def note_exploration(self, processes: list["Sent"]) -> None:
         """Note which lines ran beside another process that used one of their tables."""
         for process in processes:
-            others = [other.words for other in processes if other is not process]
-            used = frozenset().union(*others)
+            used = frozenset().union(*(other.words for other in processes if other is not process))
             for line, tables in process.lines.items():
                 if tables & used:
                     self.lines[line].explored.add(self.test)
 
-    def add(self, data: dict[str, Any]) -> None:
-        """Add the lines of another run or process, as `data` returns them."""
-        for line, written in data["lines"].items():
+    def add(self, recorded: dict[str, Any]) -> None:
+        """Add the lines of another run or process, as collect_data() returns them."""
+        for line, written in recorded["lines"].items():
             self.lines[line].tables.update(written["tables"])
             self.lines[line].explored.update(written["explored"])
 
@@ -156,13 +155,14 @@ def write_report(data: dict[str, Any], root: Path) -> Iterator[str]:
     """Yield the lines of a table, as coverage.py writes one."""
     rows = [("Line", "Tables", "Explored by")]
     for line, written in data["lines"].items():
-        beside = f"alone: {written['alone']}" if written["alone"] else "never"
+        explored_by = f"alone: {written['alone']}" if written["alone"] else "never"
         if written["explored"]:
-            beside = f"{len(written['explored'])}: {written['explored'][0]}"
-        rows.append((line.removeprefix(f"{root}{os.sep}"), ", ".join(written["tables"]), beside))
+            explored_by = f"{len(written['explored'])}: {written['explored'][0]}"
+        path = line.removeprefix(f"{root}{os.sep}")
+        rows.append((path, ", ".join(written["tables"]), explored_by))
     line_width = max(len(line) for line, _, _ in rows)
     tables_width = max(len(tables) for _, tables, _ in rows)
-    for line, tables, beside in rows:
-        yield f"{line.ljust(line_width)}  {tables.ljust(tables_width)}  {beside}"
+    for line, tables, explored_by in rows:
+        yield f"{line.ljust(line_width)}  {tables.ljust(tables_width)}  {explored_by}"
     yield f"{data['percent']:.0f} % of the lines that ran and wrote or locked rows were explored."
     yield "A line that no test runs is not counted. Subprocesses and other drivers are not seen."

@@ -14,7 +14,7 @@ from pginterleave.explorer_errors import CannotExplore
 Ask = Callable[[str, dict[str, Any]], list[Any]]
 
 MAX_BYTES = 16 * 2**20  # of a table that is saved; a larger table must not be written
-MAX_IN_PLACE = 1000  # rows of a table, whose order in the table is restored, too
+MAX_ORDERED_ROWS = 1000  # rows of a table, whose order in the table is restored, too
 MAX_PASSES = 5  # triggers and cascades may change rows that have been restored
 
 REPORT_COUNTS = "SELECT pg_stat_force_next_flush()"
@@ -59,11 +59,11 @@ REFERENCES = """
     SELECT conrelid::bigint, confrelid::bigint FROM pg_constraint
     WHERE contype = 'f' AND conrelid <> confrelid AND NOT condeferrable
 """
-AS_TEXT = """
+SAVE = """
     SELECT {oid}, quote_literal(array_agg(whole_row::text ORDER BY ctid)::text), count(*)
     FROM ONLY {name} whole_row
 """
-IN_PLACE = """
+IS_IN_ORDER = """
     SELECT coalesce(array_agg(whole_row::text ORDER BY ctid)::text = {saved}, false)
     FROM ONLY {name} whole_row
 """
@@ -75,9 +75,8 @@ REWRITE = """
     ) AS saved ORDER BY place
 """
 
-# Equal rows are counted. If there are more of them than were saved, some are deleted. If there are
-# fewer, some are inserted.
-TAKE_OUT = """
+# Equal rows are counted: those above the saved number are deleted, and missing ones are inserted.
+DELETE_WRONG = """
     DELETE FROM ONLY {name} WHERE ctid IN (
         SELECT place FROM (
             SELECT ctid AS place, whole_row::text AS line,
@@ -88,7 +87,7 @@ TAKE_OUT = """
         ) AS saved USING (line)
         WHERE copy > coalesce(copies, 0))
 """
-PUT_IN = """
+INSERT_MISSING = """
     INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {values} FROM (
         SELECT line::{name} AS r FROM (
             SELECT unnest({saved}::text[]) AS line
@@ -132,14 +131,14 @@ class Rows:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         require_counts(ask)
-        self._no_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
-        self._is_done_at_once = self._no_triggers and not ask(ALWAYS_TRIGGERS, {})[0][0]
+        self._may_ignore_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
+        self._nothing_can_fire = self._may_ignore_triggers and not ask(ALWAYS_TRIGGERS, {})[0][0]
         self._seen = watched_tables(ask)
         self._sequences: list[str] = ask(SEQUENCES, {})[0][0]
         self._counts: dict[int, int] = {}  # of the saved rows, by the table's oid
         self._saved: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
         small = [table for table in self._seen.values() if 0 < table.size <= MAX_BYTES]
-        parts = [AS_TEXT.format(oid=table.oid, name=table.name) for table in small]
+        parts = [SAVE.format(oid=table.oid, name=table.name) for table in small]
         for oid, saved, count in ask(" UNION ALL ".join(parts), {}) if parts else ():
             self._counts[oid] = count
             self._saved[oid] = saved or "'{}'"
@@ -148,7 +147,7 @@ class Rows:
 
     def has_changed(self) -> bool:
         tables = watched_tables(self._ask)
-        return bool(self._find_written(tables) or self._find_sequence_script())
+        return bool(self._find_written(tables) or self._find_sequence_statements())
 
     def put_back(self) -> None:
         """Restore the rows of all tables, and the sequences.
@@ -156,51 +155,48 @@ class Rows:
         Raises CannotExplore if a table that was written is too large, if a materialized view was
         out of date and is not now, or if something writes again whenever rows are restored.
         """
-        for _ in range(MAX_PASSES):
+        for _ in range(MAX_PASSES):  # until a pass finds nothing to restore
             tables = watched_tables(self._ask)
             written = self._find_written(tables)
             self._seen = tables
-            written.sort(key=lambda table: (self._order.get(table.oid, 0), table.oid))
-            pairs = [self._write_scripts(table) for table in written if not table.is_view]
-            deletes = [delete for delete, _ in reversed(pairs)]
-            inserts = [insert for _, insert in pairs]
-            scripts = [*deletes, *inserts, *self._find_sequence_script()]
-            if scripts:
-                self._run(scripts)
-            if self._no_triggers:
-                self._put_in_place(written)
-            refreshed = [table for table in written if table.is_view and self._refresh(table)]
-            if not (scripts or refreshed):
+            tables_written = [table for table in written if not table.is_view]
+            statements = self._write_statements(tables_written) + self._find_sequence_statements()
+            if statements:
+                self._run(statements)
+            if self._may_ignore_triggers:
+                self._restore_order(tables_written)
+            views = [table for table in written if table.is_view]
+            refreshed = [view for view in views if self._refresh_if_changed(view)]
+            if not (statements or refreshed):
                 return
-            if self._is_done_at_once:
+            if self._nothing_can_fire:
                 self._seen = watched_tables(self._ask)
                 return
         names = ", ".join(table.name for table in written)
         raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
 
-    def _put_in_place(self, written: list[WatchedTable]) -> None:
+    def _restore_order(self, tables: list[WatchedTable]) -> None:
         """Restore the order of the rows in small tables: a statement locks them in this order."""
-        for table in written:
-            if table.is_view or not 1 < self._counts.get(table.oid, 0) <= MAX_IN_PLACE:
+        for table in tables:
+            if not 1 < self._counts.get(table.oid, 0) <= MAX_ORDERED_ROWS:
                 continue
             named = {"name": table.name, "saved": self._saved[table.oid]}
-            if not self._ask(IN_PLACE.format(**named), {})[0][0]:
+            if not self._ask(IS_IN_ORDER.format(**named), {})[0][0]:
                 columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
                 self._run([REWRITE.format(**named, columns=columns, values=values)])
 
-    def _find_sequence_script(self) -> list[str]:
+    def _find_sequence_statements(self) -> list[str]:
         """Return the statements that restore all sequences, if one has moved."""
         [(sequences,)] = self._ask(SEQUENCES, {})
         return [] if sequences == self._sequences else self._sequences
 
     def _find_written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
-        return [table for oid, table in tables.items() if table != self._seen.get(oid)]
+        """Return the tables that were written since `_seen`, each after those it refers to."""
+        written = [table for oid, table in tables.items() if table != self._seen.get(oid)]
+        return sorted(written, key=lambda table: (self._order.get(table.oid, 0), table.oid))
 
     def _sort_tables(self) -> dict[int, int]:
-        """Return the position of each table in an order: it comes after those it refers to.
-
-        Tables in a circle have no order. A role that may switch triggers off needs none.
-        """
+        """Return each table's position, after those it refers to; none if tables form a circle."""
         sorter: TopologicalSorter[int] = TopologicalSorter()
         for table, other in self._ask(REFERENCES, {}):
             sorter.add(table, other)
@@ -209,18 +205,23 @@ class Rows:
         except CycleError:
             return {}
 
-    def _write_scripts(self, table: WatchedTable) -> tuple[str, str]:
-        """Return the statements that delete the wrong rows, and insert the missing ones."""
-        if table.oid in self._too_large:
-            raise CannotExplore(
-                f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: its "
-                "rows cannot be restored."
-            )
-        columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
-        named = {"name": table.name, "saved": self._saved.get(table.oid, "'{}'")}
-        return TAKE_OUT.format(**named), PUT_IN.format(**named, columns=columns, values=values)
+    def _write_statements(self, tables: list[WatchedTable]) -> list[str]:
+        """Return the statements that delete all wrong rows, and then insert the missing ones."""
+        statements: list[str] = []
+        for table in tables:
+            if table.oid in self._too_large:
+                raise CannotExplore(
+                    f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
+                    "its rows cannot be restored."
+                )
+            columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
+            named = {"name": table.name, "saved": self._saved.get(table.oid, "'{}'")}
+            delete = DELETE_WRONG.format(**named)
+            insert = INSERT_MISSING.format(**named, columns=columns, values=values)
+            statements = [delete, *statements, insert]
+        return statements
 
-    def _refresh(self, view: WatchedTable) -> bool:
+    def _refresh_if_changed(self, view: WatchedTable) -> bool:
         """Refresh a materialized view if it has changed; return whether it had."""
         differs = DIFFERS.format(name=view.name, saved=self._saved.get(view.oid, "'{}'"))
         if not self._ask(differs, {}):
@@ -235,7 +236,7 @@ class Rows:
 
     def _run(self, statements: list[str]) -> None:
         begin = ["BEGIN", "SET CONSTRAINTS ALL DEFERRED"]
-        if self._no_triggers:
+        if self._may_ignore_triggers:
             begin.append("SET LOCAL session_replication_role = replica")
         try:
             self._ask("; ".join([*begin, *statements, "COMMIT"]), {})

@@ -206,8 +206,7 @@ class Scheduler:
             if not ready:
                 if not not_started:
                     return
-                number = not_started.pop(0)
-                self._resume(self.processes[number - 1])
+                self._resume(self.processes[not_started.pop(0) - 1])
                 continue
             choice = ready[0].number
             effects: dict[int, Effect] = {}

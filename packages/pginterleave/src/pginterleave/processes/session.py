@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)
-FIRST_STATE = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
+CONNECTION_SETTINGS = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
 
 MAX_ROWS_KEPT = 10  # of the result of a step, for the timeline
 
@@ -57,15 +57,15 @@ class Session(abc.ABC):
         self.snapshots_last = False  # whether a snapshot may serve a whole transaction
         self.checks_deadlocks_at_once = False  # whether the role may set deadlock_timeout
         self.commit_is_a_step = False  # whether the COMMIT of its next statement is another step
-        self._kept: Any = None  # the driver's connection
+        self._kept: Any = None  # the driver's connection, for the next schedule
         self._may_hold_locks = False  # whether it may have taken advisory locks
-        self._looks_late = False  # whether deadlock_timeout may have been changed
-        self._is_marked = False  # whether it has sent a statement that no reset undoes
+        self._timeout_is_set = False  # whether deadlock_timeout may have been changed
+        self._needs_new_connection = False  # whether it has sent a statement that no reset undoes
         self.pids: set[int] = set()  # all pids that it has had
-        self._first_state: dict[str, Any] = {}
-        self._new_session = ""  # the script that resets the session
-        self._says_begin = False  # whether it has sent a BEGIN alone, before the first statement
-        self._sends = False  # whether it sends a step or a statement of the explorer
+        self._first_settings: dict[str, Any] = {}
+        self._reset_script = ""  # the script that resets the session
+        self._has_sent_begin = False  # whether the code has sent a BEGIN alone, as no step
+        self._is_sending = False  # whether it sends a step or a statement of the explorer
 
     @abc.abstractmethod
     def get_connection(self) -> Any:
@@ -92,7 +92,7 @@ class Session(abc.ABC):
         catalogue = self.catalogue
         alone = not self.in_transaction()
         # Whether not every order in which the transaction could have begun is explored.
-        later = self.has_begun() and (catalogue.reduced or self._says_begin)
+        later = self.has_begun() and (catalogue.reduced or self._has_sent_begin)
         catalogue.note(sql, params, alone=alone, later=later)
         commits = alone and self.get_connection() is not None and self.split_autocommit
         separately = statements.has_separate_commit(sql, catalogue.special)
@@ -110,9 +110,10 @@ class Session(abc.ABC):
     @contextlib.contextmanager
     def step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
         """Take one step when the scheduler says so; enter with the record of the step."""
-        self._may_hold_locks = self._may_hold_locks or "advisory_lock" in sql.lower()
-        self._is_marked = bool(self._is_marked or statements.MARKS_SESSION.search(sql))
-        self.process.acting = self
+        # What end() has to undo before another schedule uses the connection.
+        self._may_hold_locks |= "advisory_lock" in sql.lower()
+        self._needs_new_connection |= bool(statements.OUTLIVES_RESET.search(sql))
+        self.process.step_session = self
         with self.process.taking_step(kind, sql, params) as step, self.sending():
             yield step
 
@@ -120,22 +121,22 @@ class Session(abc.ABC):
         """Send a BEGIN, which is not a step."""
         self.serializable |= "SERIALIZABLE" in sql.upper()
         self.snapshots_last |= "ISOLATION" in sql.upper()
-        self._says_begin |= not (self._sends or self.connecting)
+        self._has_sent_begin |= not (self._is_sending or self.connecting)
         return self.sending()
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[None]:
-        """Enter to send a step, or a statement of the explorer."""
-        before = self._sends
-        self._sends = True
+        """Enter to use the driver's connection; note_direct_use() does not report it."""
+        before = self._is_sending
+        self._is_sending = True
         try:
             yield
         finally:
-            self._sends = before
+            self._is_sending = before
 
     def note_direct_use(self) -> None:
-        """Note a use of the driver's connection, unless it is within `sending`."""
-        if self.connecting or (self._sends and threading.current_thread() is self.thread):
+        """Report a use of the driver's connection as unobserved, unless it is within `sending`."""
+        if self.connecting or (self._is_sending and threading.current_thread() is self.thread):
             return
         place = formatting.format_calling_place()
         self.catalogue.note_unobserved(f"the driver's connection{place}")
@@ -156,11 +157,11 @@ class Session(abc.ABC):
     def set_deadlock_timeout(self, seconds: float, kind: str) -> None:
         """Set after how many seconds a wait looks for a deadlock; 0: the usual time."""
         connection = self._find_open_connection()
-        if not (seconds or self._looks_late) or not connection or kind == "CLOSE":
+        if not (seconds or self._timeout_is_set) or not connection or kind == "CLOSE":
             return
         _, in_failed_transaction = IN_TRANSACTION
         if connection.info.transaction_status != in_failed_transaction:
-            self._looks_late = True  # also if it is reset here: a ROLLBACK may undo that
+            self._timeout_is_set = True  # also if it is reset here: a ROLLBACK may undo that
             self.send_unnoticed(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
 
     def get_connection_with_level(self) -> Any:
@@ -197,8 +198,8 @@ class Session(abc.ABC):
         self._kept = connection
         self.pid = connection.info.backend_pid
         self.pids.add(self.pid)
-        names = [name for name in FIRST_STATE if hasattr(connection, name)]
-        self._first_state = {name: getattr(connection, name) for name in names}
+        names = [name for name in CONNECTION_SETTINGS if hasattr(connection, name)]
+        self._first_settings = {name: getattr(connection, name) for name in names}
         with connection.cursor() as cursor:
             # A stop of the process may take longer than the timeouts for idle transactions.
             cursor.execute(
@@ -214,8 +215,8 @@ class Session(abc.ABC):
             level = cursor.fetchone()[0]
             self.serializable = level == "serializable"
             self.snapshots_last = level in ("serializable", "repeatable read")
-            cursor.execute(queries.NEW_SESSION)
-            self._new_session = cursor.fetchone()[0]
+            cursor.execute(queries.RESET_SCRIPT)
+            self._reset_script = cursor.fetchone()[0]
 
     @contextlib.contextmanager
     def _begin_transaction(self) -> Iterator[None]:
@@ -259,7 +260,7 @@ class Session(abc.ABC):
                     connection.rollback()
                     if self.has_begun():  # psycopg2 sends no ROLLBACK in autocommit
                         self.send_unnoticed("ROLLBACK")
-            for name, value in self._first_state.items():
+            for name, value in self._first_settings.items():
                 if getattr(connection, name) != value:
                     setattr(connection, name, value)
             with connection.cursor() as cursor:
@@ -269,12 +270,12 @@ class Session(abc.ABC):
                     holds_locks = bool(cursor.fetchone())
                 # The release of advisory locks is a step: a process may wait for them.
                 with self.step("CLOSE", "CLOSE") if holds_locks else contextlib.nullcontext():
-                    cursor.execute(self._new_session)
-            if self._is_marked:
+                    cursor.execute(self._reset_script)
+            if self._needs_new_connection:
                 connection.close()
                 self.wait_until_closed(self.pid)
             else:
                 self._kept = connection
-            self._may_hold_locks = self._looks_late = self._is_marked = False
+            self._may_hold_locks = self._timeout_is_set = self._needs_new_connection = False
         except connection.Error:
             connection.close()

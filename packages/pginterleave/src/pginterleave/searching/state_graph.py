@@ -133,7 +133,6 @@ class Needed(Exception):
     """A step has to run before the state after another step can be derived."""
 
     def __init__(self, state: State, process: int) -> None:
-        super().__init__()
         self.state = state
         self.process = process
 
@@ -141,28 +140,27 @@ class Needed(Exception):
 def derive_after_independent(state: State, number: int, follow: Follow) -> State | None:
     """Return the state after a step, if the step was taken after an independent one; or None.
 
-    What the process of the step is like then is known from the state after both steps. All else is
-    as before the step.
+    Its process is as in the state after both steps, and all else is as before the step.
     """
     if state.has_waits():
         return None
     for other in state.ready:
         if other == number or are_dependent(state.ready[other], state.ready[number]):
             continue
-        first = follow(state, other)
-        if first is None or first.has_waits() or waits_for(first.claims, number):
+        after_other = follow(state, other)
+        if after_other is None or after_other.has_waits() or waits_for(after_other.claims, number):
             continue
         # The other step must not change the effect of this one.
-        if first.ready.get(number, GLOBAL) != state.ready[number]:
+        if after_other.ready.get(number, GLOBAL) != state.ready[number]:
             continue
-        both = follow(first, number)
-        if both is None or both.has_waits():
+        after_both = follow(after_other, number)
+        if after_both is None or after_both.has_waits():
             continue
         ready = {choice: state.ready[choice] for choice in state.ready if choice != number}
-        if number in both.ready:
-            ready[number] = both.ready[number]
-        position = both.positions[number - 1] if both.positions else ENDED
-        claim = both.claims[number - 1] if both.claims else Claim()
+        if number in after_both.ready:
+            ready[number] = after_both.ready[number]
+        position = after_both.positions[number - 1] if after_both.positions else ENDED
+        claim = after_both.claims[number - 1] if after_both.claims else Claim()
         return State(
             (*state.order, number),
             state.trace_after(number),
@@ -175,7 +173,7 @@ def derive_after_independent(state: State, number: int, follow: Follow) -> State
 
 
 def _replace(values: tuple[Any, ...], process: int, value: Any) -> tuple[Any, ...]:
-    """Return the values of all processes with another one for this process."""
+    """Return the values of all processes with another for one; () if none is known."""
     return (*values[: process - 1], value, *values[process:]) if values else ()
 
 
@@ -193,22 +191,21 @@ def derive_wait(state: State, number: int, follow: Follow) -> StateWithWaits | N
     """
     base = state.base or state
     waiting = state.waiting
-    if holder := waits_for(base.claims, number):
-        while holder in waiting:
-            holder = abs(waits_for(base.claims, holder))
-        closes_a_deadlock = holder == number
-        harmless = waits_for(base.claims, number) > 0
-        if not harmless or closes_a_deadlock:
-            return None
+    holder = waits_for(base.claims, number)
+    while holder in waiting:
+        holder = abs(waits_for(base.claims, holder))
+    if holder < 0 or holder == number:  # the wait does harm, or closes a deadlock
+        return None
+    if holder:
         return StateWithWaits(base, (*waiting, number))
     after = _require_state_after(base, number, follow)
     if base.ready[number] == GLOBAL or after.has_waits():
         return None
     # The statements that waited for this process go on, each as if it were sent now.
-    left: list[int] = []
+    still_waiting: list[int] = []
     for process in waiting:
         if waits_for(after.claims, process):
-            left.append(process)
+            still_waiting.append(process)
             continue
         before = after
         after = _require_state_after(before, process, follow)
@@ -219,9 +216,9 @@ def derive_wait(state: State, number: int, follow: Follow) -> StateWithWaits | N
         held = after.claims[process - 1].holds if after.claims else ()
         if not claim.exact and claim.wants not in [hold.row for hold in held]:
             return None
-    if any(waits_for(after.claims, process) < 0 for process in left):
+    if any(waits_for(after.claims, process) < 0 for process in still_waiting):
         return None
-    return StateWithWaits(after, tuple(left))
+    return StateWithWaits(after, tuple(still_waiting))
 
 
 def _require_state_after(state: State, number: int, follow: Follow) -> State:

@@ -73,7 +73,7 @@ _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
 # Statements that leave a custom setting or notifications: no reset of a session removes these.
-MARKS_SESSION = re.compile(r"(?i)\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)")
+OUTLIVES_RESET = re.compile(r"(?i)\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)")
 # Texts that PostgreSQL reads as a time of its clock. A text with escapes may be one of them.
 _CLOCK_TEXTS = re.compile(
     r"(?i)(?:(?<![a-z])|\\\w{0,3})(?:now|today|tomorrow|yesterday)(?![a-z])"
