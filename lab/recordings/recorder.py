@@ -41,7 +41,10 @@ RESTART_SEQUENCES = """
 # this is the order in which they were inserted, whatever ran before.
 # No foreign key of the database leads from visits and partial counts to their link.
 TABLES = (ShortUrl, RecentVisits, HourlyVisits, DailyVisits, PartialCount)
-EMPTY_TABLES = f"TRUNCATE {', '.join(model._meta.db_table for model in TABLES)} CASCADE"
+NAMES = [model._meta.db_table for model in TABLES]
+EMPTY_TABLES = f"TRUNCATE {', '.join(NAMES)} CASCADE"
+# An ANALYZE in the background could change a plan, and with the plan the order of the rows.
+WITHOUT_ANALYZE = "; ".join(f"ALTER TABLE {name} SET (autovacuum_enabled = off)" for name in NAMES)
 
 
 def record_cell(cell: Cell, *, is_counted: bool = True) -> Recording:
@@ -68,6 +71,8 @@ class _Recorder:
         """Run and record the schedules. The count is that of `counted`, if there is one."""
         cell = self.cell
         is_small = counted and counted.schedules <= MAX_SCHEDULES
+        with connection.cursor() as cursor:
+            cursor.execute(WITHOUT_ANALYZE)
         with mock.patch("secrets.choice", self._choose):
             result = replace(cell.race, setup=self._setup).explore(
                 cell.strategy,
