@@ -1,5 +1,6 @@
 """The commands that a Django developer types by habit do what is expected, or say what does."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -21,6 +22,19 @@ def test_manage_test_says_what_runs_the_tests() -> None:
     assert ended.returncode == 1
     assert "make test" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_command_ends_quietly_when_its_reader_has_gone() -> None:
+    """As `manage.py strategies | head` does."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**LOCAL, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "manage.py", "strategies"]
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=writer, stderr=subprocess.PIPE, check=True
+    )
+    os.close(writer)
+    assert ended.stderr == b""
 
 
 @contextmanager

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import permutations
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
 import pytest
@@ -17,9 +15,9 @@ from django.db import connection, transaction
 
 from lab.conftest import run_in_threads
 from pginterleave import NotProven, Outcome
+from pginterleave.formatting import format_exception
 from pginterleave.pytest_plugin import Interleave
 
-EXERCISES = Path(__file__).parents[1]
 Call = Callable[[], Any]
 Pair = tuple[Call, Call]  # a call of the solution, and the same one of a right strategy
 # By the number of processes; the schedules with the fewest preemptions come first.
@@ -29,13 +27,13 @@ PAST = datetime(2022, 4, 29, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Raised:
-    """An exception of a call. Two of one class are equal; the text says where it was raised."""
+    """An exception of a call. Two of one class are equal; the text has the message and the line."""
 
     kind: str
     text: str = field(default="", compare=False)
 
     def __repr__(self) -> str:
-        return f"raises {self.kind}{self.text}"
+        return f"raises {self.text or self.kind}"
 
 
 def outcome_of(call: Call) -> Any:
@@ -43,10 +41,7 @@ def outcome_of(call: Call) -> Any:
     try:
         return call()
     except Exception as error:
-        frames = extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if Path(frame.filename).parent == EXERCISES]
-        place = f" in line {lines[-1]}" if lines else ""
-        return Raised(type(error).__name__, f" ({error}){place}".replace("\n", " "))
+        return Raised(type(error).__name__, format_exception(error))
 
 
 @transaction.atomic

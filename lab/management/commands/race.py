@@ -1,8 +1,6 @@
 """`manage.py race`: list, show, explore and record races."""
 
 import json
-import os
-import sys
 from argparse import ArgumentTypeError
 from shutil import get_terminal_size
 from typing import Any
@@ -26,6 +24,10 @@ from shorturl.strategies.table import Strategy
 # runs all its 34,650 schedules.
 MAX_SCHEDULES = 50_000
 MAX_SECONDS = 900
+LEGEND = (
+    "A cell has the violating schedules out of all. ✗ is silently wrong, ⊘ fails loudly (a process "
+    "gets an error), ✓ holds, and – takes no part."
+)
 HOW_TO_READ = "Each digit of a schedule is the process that takes the next step."
 
 
@@ -34,12 +36,6 @@ def parse_positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
-
-
-LEGEND = (
-    "A cell has the violating schedules out of all. ✗ is silently wrong, ⊘ fails loudly (a process "
-    "gets an error), ✓ holds, and – takes no part."
-)
 
 
 class Command(BaseCommand):
@@ -84,8 +80,6 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
             raise CommandError(f"Database error: {error}".strip(), returncode=2) from error
-        except BrokenPipeError:  # such as `| head`, which has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _list(self, *, processes: int | None, **options: Any) -> None:
         """Write the table of each operation that has races with this number of processes."""
