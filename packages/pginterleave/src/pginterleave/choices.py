@@ -25,33 +25,36 @@ LETTERS = ("", *"abcdefghi")  # of the victims, by their numbers
 
 
 def process_of(choice: int) -> int:
+    """Return the number of the process that takes the step: the last digit of a choice."""
     return choice % 10
 
 
 def victim_of(choice: int) -> int:
-    """Return the number of the planned victim, or 0."""
+    """Return the number of the victim that a choice plans, or 0: the digit before the last."""
     return choice // 10
 
 
-def with_victim(process: int, victim: int) -> int:
+def make_choice(process: int, victim: int) -> int:
     return 10 * victim + process
 
 
 def write_order(choices: Sequence[int]) -> str:
+    """Write the choices of a schedule, such as 1 and 12, as `12a`."""
     return "".join(f"{process_of(choice)}{LETTERS[victim_of(choice)]}" for choice in choices)
 
 
 def parse_order(order: str) -> list[int]:
-    """Return the choices of a schedule; other characters are ignored."""
+    """Return the choices of a schedule such as `12a`; other characters are ignored."""
     choices = re.findall(r"([1-9])([a-i]?)", order)
-    return [with_victim(int(digit), LETTERS.index(letter)) for digit, letter in choices]
+    return [make_choice(int(digit), LETTERS.index(letter)) for digit, letter in choices]
 
 
 def find_waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
-    """Return, by the step at which a victim waits, the step that closes its deadlock; from 0."""
-    waits = {}
-    for closing, choice in enumerate(choices):
-        earlier = [i for i in range(closing) if process_of(choices[i]) == victim_of(choice)]
-        if victim_of(choice) and earlier:
-            waits[earlier[-1]] = closing
-    return waits
+    """Return which step begins the wait of a planned victim, and which ends it, as indexes."""
+    ends_of_waits = {}
+    for end, choice in enumerate(choices):
+        victim = victim_of(choice)
+        steps_of_victim = [step for step in range(end) if process_of(choices[step]) == victim]
+        if steps_of_victim:
+            ends_of_waits[steps_of_victim[-1]] = end
+    return ends_of_waits

@@ -7,12 +7,10 @@ does no I/O.
 import heapq
 import math
 
-from pginterleave.choices import Order
+from pginterleave.choices import Order, victim_of
 from pginterleave.searching import state_graph
-from pginterleave.searching.state_graph import State, Trace
+from pginterleave.searching.state_graph import State, StateWithWaits, Trace
 from pginterleave.sql.dependent_steps import waits_for
-
-MAX_PLAIN_CHOICE = 9  # a larger choice names the victim of a deadlock
 
 
 class KnownStates:
@@ -23,35 +21,36 @@ class KnownStates:
 
     def __init__(self, *, reduces: bool) -> None:
         self.reduces = reduces
-        self.tried: set[tuple[State, int]] = set()  # steps whose state was to be derived
-        self.with_waits: dict[tuple[State, tuple[int, ...]], State] = {}  # by the waiting processes
+        self.tried: set[tuple[State, int]] = set()  # steps whose state was to be derived just now
+        self.states_with_waits: dict[StateWithWaits, State] = {}
         self.states: dict[Trace, State] = {}  # the states that several orders may lead to
         # A heap of steps not yet taken: the preemptions, the order with the step, the state before.
         self.pending: list[tuple[int, Order, State]] = []
-        self.share_done = 0.0  # of the whole search
+        self.share_done = 0.0  # the part of the search that is done, from 0 to 1
 
     def find_after(self, state: State, choice: int) -> State | None:
         """Return the state that a step leads to, if that is known from equivalent orders.
 
         Raises Needed if another step has to run first.
         """
-        if not self.reduces or choice > MAX_PLAIN_CHOICE:
+        if not self.reduces or victim_of(choice):
             return None if state.waiting else self.find_equivalent(state, choice)
         if state.waiting or waits_for(state.claims, choice):
             derived = state_graph.derive_wait(state, choice, self._follow)
-            return self._add_waits(derived.base, derived.waiting) if derived else None
-        return self.find_equivalent(state, choice) or self._derive(state, choice)
+            return self._find_state_with_waits(derived) if derived else None
+        return self._find_or_derive(state, choice)
 
-    def _add_waits(self, base: State, waiting: tuple[int, ...]) -> State:
-        """Return the state after `base` in which these processes have sent statements that wait."""
-        if not waiting:
-            return base
-        if (base, waiting) not in self.with_waits:
-            before = self._add_waits(base, waiting[:-1])
-            process = waiting[-1]
-            self.with_waits[base, waiting] = state_graph.add_wait(before, process)
-            self.link(before, process, self.with_waits[base, waiting])
-        return self.with_waits[base, waiting]
+    def _find_state_with_waits(self, derived: StateWithWaits) -> State:
+        """Return the state in which these processes have sent their statements, in turn."""
+        if not derived.waiting:
+            return derived.base
+        if derived not in self.states_with_waits:
+            *earlier, process = derived.waiting
+            before = self._find_state_with_waits(StateWithWaits(derived.base, tuple(earlier)))
+            state = state_graph.add_wait(before, process)
+            self.states_with_waits[derived] = state
+            self.link(before, process, state)
+        return self.states_with_waits[derived]
 
     def _follow(self, state: State, choice: int) -> State | None:
         """Return the state that a step leads to, if it was taken or can be derived."""
@@ -60,15 +59,16 @@ class KnownStates:
             return after
         if waits_for(state.claims, choice):
             return None
-        known = self.find_equivalent(state, choice) or self._derive(state, choice)
+        known = self._find_or_derive(state, choice)
         if known:
             self.link(state, choice, known)
         return known
 
-    def _derive(self, state: State, choice: int) -> State | None:
-        """Return the state that a step leads to, if it can be derived and this was not tried."""
-        if (state, choice) in self.tried:
-            return None
+    def _find_or_derive(self, state: State, choice: int) -> State | None:
+        """Return the state that a step leads to, if it is known, or derived at the first try."""
+        known = self.find_equivalent(state, choice)
+        if known or (state, choice) in self.tried:
+            return known
         self.tried.add((state, choice))
         derived = state_graph.derive_after_independent(state, choice, self._follow)
         if derived:
@@ -82,15 +82,15 @@ class KnownStates:
 
     def link(self, before: State, choice: int, after: State) -> None:
         """Note that a step leads from one state to another."""
-        if after.fewest:  # it was reached before, so no schedule is left to run behind this step
+        if after.fewest:  # `after` was reached before: no schedule is left to run behind this step
             self.share_done += before.share / len(before.steps)
         before.steps[choice] = after
         for last, preemptions in before.fewest.items():
-            fewest = preemptions + before.is_preemption(last, choice)
-            self.spread_preemptions(after, choice, fewest)
+            with_step = preemptions + before.is_preemption(last, choice)
+            self.spread_preemptions(after, choice, with_step)
 
     def spread_preemptions(self, state: State, last: int, preemptions: int) -> None:
-        """Note the fewest preemptions up to a state after the step `last`, and behind the state."""
+        """Note that so many preemptions lead to a state, by the step `last`, and behind it."""
         reached = [(state, last, preemptions)]
         while reached:
             state, last, preemptions = reached.pop()
@@ -98,15 +98,17 @@ class KnownStates:
                 continue
             state.fewest[last] = preemptions
             for choice, after in state.steps.items():
-                fewest = preemptions + state.is_preemption(last, choice)
+                with_step = preemptions + state.is_preemption(last, choice)
                 if isinstance(after, State):
-                    reached.append((after, choice, fewest))
+                    reached.append((after, choice, with_step))
                 else:
-                    self.offer_step(state, choice, fewest)
+                    self.offer_step(state, choice, with_step)
 
     def offer_step(self, state: State, choice: int, preemptions: int) -> None:
         """Note that a schedule with so many preemptions could take a step not yet taken."""
-        known = state.steps[choice]
-        if known is None or (isinstance(known, int) and preemptions < known):
+        fewest = state.steps[choice]
+        if isinstance(fewest, State):
+            return
+        if fewest is None or preemptions < fewest:
             state.steps[choice] = preemptions
             heapq.heappush(self.pending, (preemptions, (*state.order, choice), state))

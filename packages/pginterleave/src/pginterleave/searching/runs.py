@@ -15,6 +15,7 @@ from pginterleave.sql.dependent_steps import Effect
 
 MAX_RUNS_AFTER_ERROR = 100  # schedules to run after one that raises, to find a broken invariant
 MAX_RUNS_TO_SHRINK = 200  # of schedules, to find a simpler one
+RunSimilar = Callable[[str], Schedule]  # runs the schedule most similar to an order of processes
 
 
 class Run:
@@ -28,20 +29,20 @@ class Run:
         self.began = time.monotonic()
 
     def run_all(self, max_schedules: int, max_seconds: float | None, *, count_all: bool) -> str:
-        """Run all schedules, up to a limit; return which limit ended the search, or "".
+        """Run all schedules, or up to a limit; return what ended the search early, or "".
 
         Without `count_all` the search ends at the first schedule in which the invariant does not
         hold, and MAX_RUNS_AFTER_ERROR schedules after the first one in which a process raises.
         """
-        max_runs = math.inf  # how many schedules are to run, once one is wrong
+        max_runs = math.inf  # after a violation, how many schedules are to run
         while True:
             schedule = self._run_next()
             seconds = time.monotonic() - self.began
             if not self.search.advance():
                 return ""
             if schedule and schedule.violation and not count_all:
-                more = MAX_RUNS_AFTER_ERROR if schedule.raises else 0
-                max_runs = min(max_runs, len(self.orders) + more)
+                runs_left = MAX_RUNS_AFTER_ERROR if schedule.raises else 0
+                max_runs = min(max_runs, len(self.orders) + runs_left)
             if len(self.orders) >= max_runs:
                 return AT_FIRST
             if len(self.orders) >= max_schedules:
@@ -50,7 +51,7 @@ class Run:
                 return f"max_seconds={max_seconds} passed after {len(self.orders)} schedules"
 
     def _run_next(self) -> Schedule | None:
-        """Run the next schedule; return None if it is not possible, and left out."""
+        """Run the next schedule; return None if PostgreSQL does not allow its victim."""
         search = self.search
         try:
             schedule = self.scheduler.run(
@@ -63,16 +64,18 @@ class Run:
         except NoOtherVictim:
             search.drop_last_of_prefix()
             return None
-        ending = Ending.VIOLATED if schedule.violation else Ending.HOLDS
-        ending = Ending.RAISED if schedule.raises else ending
+        ending = Ending.HOLDS
+        if schedule.violation:
+            ending = Ending.RAISED if schedule.raises else Ending.VIOLATED
         if search.finish_schedule(ending, affected_others=self.scheduler.affected_others):
-            self._keep(schedule)
+            self._keep_schedule(schedule)
         return schedule
 
     def estimate_left(self) -> int:
         """Estimate how many schedules are left to run; 0 if that is not known."""
-        share = min(self.search.graph.share_done, 1.0)
-        return round(len(self.orders) / share - len(self.orders)) if share else 0
+        share_done = min(self.search.graph.share_done, 1.0)
+        done = len(self.orders)
+        return round(done / share_done - done) if share_done else 0
 
     def find_other_kind(self, counterexample: Schedule) -> Schedule | None:
         """Return the simplest violation that raises if `counterexample` does not, or vice versa."""
@@ -89,7 +92,7 @@ class Run:
         if order is None:
             return None
         if order not in self.orders:
-            self._keep(self.scheduler.run_order(order))
+            self._keep_schedule(self.scheduler.run_order(order))
         for schedule in self.violations:
             if schedule.order == order:
                 return schedule
@@ -104,12 +107,12 @@ class Run:
         In the schedules of a search, all processes have run their Python up to the first step
         before the first step is taken.
         """
-        for schedule in [violation for violation in self.violations if violation.serial]:
-            numbers = [step.process for step in schedule.timeline]
-            numbers += [process.number for process in self.scheduler.processes]  # without a step
-            again = self.scheduler.run_in_turn(list(dict.fromkeys(numbers)))
-            if again.violation:
-                return again
+        for violation in filter(lambda schedule: schedule.serial, self.violations):
+            order = [step.process for step in violation.timeline]
+            order += [process.number for process in self.scheduler.processes]  # without a step
+            schedule = self.scheduler.run_in_turn(list(dict.fromkeys(order)))
+            if schedule.violation:
+                return schedule
         return None
 
     def run_similar(self, order: str) -> Schedule:
@@ -120,13 +123,14 @@ class Run:
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
-            if len(taken) < len(order) and int(order[len(taken)]) in ready:
-                return int(order[len(taken)])
-            return taken[-1] if taken and taken[-1] in ready else min(ready)
+            planned = int(order[len(taken)]) if len(taken) < len(order) else 0
+            last = taken[-1] if taken else 0
+            wanted = [process for process in (planned, last) if process in ready]
+            return wanted[0] if wanted else min(ready)
 
         return self.scheduler.run(choose)
 
-    def _keep(self, schedule: Schedule) -> None:
+    def _keep_schedule(self, schedule: Schedule) -> None:
         self.orders.append(schedule.order)
         if on_schedule := self.scheduler.options.on_schedule:
             on_schedule(schedule)
@@ -143,50 +147,49 @@ def rate_simplicity(order: str) -> tuple[int, int, str]:
     return len(order), count_switches(order), order
 
 
-def shrink(schedule: Schedule, run: Callable[[str], Schedule]) -> Schedule:
-    """Return the simplest schedule of the same kind that is found by exchanging some steps.
-
-    `run` runs the schedule most similar to an order of processes: see `Run.run_similar`.
-    """
+def shrink(schedule: Schedule, run_similar: RunSimilar) -> Schedule:
+    """Return the simplest schedule of the same kind that is found by exchanging some steps."""
     tried: set[str] = set()
-    simpler: Schedule | None = schedule
-    while simpler:
+    while simpler := _find_simpler(schedule, run_similar, tried):
         schedule = simpler
-        simpler = None
-        order = "".join(str(step.process) for step in schedule.timeline)  # without victims
-        tried.add(order)
-        for similar in [*_interrupt_once(order), *_join_runs(order)]:
-            if similar in tried or len(tried) > MAX_RUNS_TO_SHRINK:
-                continue
-            tried.add(similar)
-            other = run(similar)
-            same_kind = other.violation and other.raises == schedule.raises
-            if same_kind and rate_simplicity(other.order) < rate_simplicity(schedule.order):
-                simpler = other
-                break
     return schedule
+
+
+def _find_simpler(schedule: Schedule, run: RunSimilar, tried: set[str]) -> Schedule | None:
+    """Return the first simpler schedule of the same kind; add the orders that were tried."""
+    order = "".join(str(step.process) for step in schedule.timeline)  # without victims
+    tried.add(order)
+    for similar in [*_interrupt_once(order), *_join_turns(order)]:
+        if similar in tried or len(tried) > MAX_RUNS_TO_SHRINK:
+            continue
+        tried.add(similar)
+        other = run(similar)
+        is_same_kind = other.violation and other.raises == schedule.raises
+        if is_same_kind and rate_simplicity(other.order) < rate_simplicity(schedule.order):
+            return other
+    return None
 
 
 def _interrupt_once(order: str) -> Iterator[str]:
     """Yield the orders in which one process is interrupted once, and no other process is."""
     processes = sorted(set(order))
     if count_switches(order) <= len(processes):
-        return
-    for first in processes:
-        others = "".join(sorted(order.replace(first, "")))
-        for before in range(1, order.count(first)):
-            yield first * before + others + first * (order.count(first) - before)
+        return  # it is such an order, or a serial one
+    for process in processes:
+        number = order.count(process)
+        others = "".join(sorted(order.replace(process, "")))
+        for before in range(1, number):
+            yield process * before + others + process * (number - before)
 
 
-def _join_runs(order: str) -> Iterator[str]:
-    """Yield the orders in which a run of steps of a process is joined with the process's next."""
-    runs = ["".join(steps) for _, steps in itertools.groupby(order)]
-    for first, run in enumerate(runs):
-        later = [index for index in range(first + 1, len(runs)) if runs[index][0] == run[0]]
+def _join_turns(order: str) -> Iterator[str]:
+    """Yield the orders in which two turns of a process are one: `1221` has two of process 1."""
+    turns = ["".join(steps) for _, steps in itertools.groupby(order)]
+    for first, turn in enumerate(turns):
+        later = [index for index in range(first + 1, len(turns)) if turns[index][0] == turn[0]]
         if later:
             second = later[0]
-            joined = run + runs[second]
-            between = runs[first + 1 : second]
-            rest = runs[second + 1 :]
-            yield "".join([*runs[:first], joined, *between, *rest])
-            yield "".join([*runs[:first], *between, joined, *rest])
+            joined = turn + turns[second]
+            between = turns[first + 1 : second]
+            yield "".join([*turns[:first], joined, *between, *turns[second + 1 :]])
+            yield "".join([*turns[:first], *between, joined, *turns[second + 1 :]])

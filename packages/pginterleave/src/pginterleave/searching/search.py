@@ -8,13 +8,13 @@ reduction, the steps after a state are explored once, in whatever order independ
 import heapq
 from collections import Counter
 
-from pginterleave.choices import ENDED, Order, Position, Positions, with_victim, write_order
+from pginterleave.choices import ENDED, Order, Position, Positions, make_choice, write_order
 from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import process_names
 from pginterleave.searching import state_graph
 from pginterleave.searching.known_states import KnownStates
-from pginterleave.searching.state_graph import Ending, Needed, State, Trace
-from pginterleave.sql.dependent_steps import GLOBAL, Claims, Effect, waits_for
+from pginterleave.searching.state_graph import Effects, Ending, Needed, State, Trace
+from pginterleave.sql.dependent_steps import GLOBAL, Claims, waits_for
 
 
 class Search:
@@ -23,7 +23,7 @@ class Search:
     def __init__(self, processes: int, *, reduces: bool = False) -> None:
         self.graph = KnownStates(reduces=reduces)
         self.first: State | None = None
-        self.first_trace: Trace = ((),) * processes
+        self.first_trace: Trace = ((),) * processes  # no process has taken a step
         self.prefix: Order = ()  # the choices that the schedule begins with
         self.counted_preemptions = -1  # every schedule with at most so many is counted
         self.rewind()
@@ -32,22 +32,19 @@ class Search:
         """Begin a schedule, or begin it again."""
         self.order: Order = ()
         self.path: list[State] = []  # the states before each step of the order
-        self.merged: list[tuple[State, int, State]] = []  # steps that lead to known states
+        # Steps that lead to known states: the state before, the choice, the known state.
+        self.merged: list[tuple[State, int, State]] = []
         self.pruned = False  # whether every state that can follow is known
 
     def choose(
-        self,
-        ready: dict[int, Effect],
-        positions: Positions,
-        affected_others: bool,
-        claims: Claims = (),
+        self, ready: Effects, positions: Positions, affected_others: bool, claims: Claims = ()
     ) -> int:
         """Return which of the ready processes, given with their effects, takes the next step.
 
         `affected_others` says that the last step did more than its effect. `claims` has the locked
         and the wanted rows of each process.
         """
-        choice = 0
+        choice = 0  # none leads to a new state
         if not self.pruned and len(self.order) < len(self.prefix):
             choice = self._repeat_choice(positions)
         elif not self.pruned:
@@ -60,15 +57,16 @@ class Search:
 
     def finish_schedule(self, ending: Ending, *, affected_others: bool) -> bool:
         """Keep the states of the schedule that has run; return whether its last state is new."""
-        # In the last state there are no positions, and no process is ready.
-        last = None if self.pruned else self._add_state((), {}, affected_others)
+        last = None
+        if not self.pruned:
+            last = self._add_state(positions=(), ready={}, affected_others=affected_others)
         if last:
             last.ending = ending
         self._keep_states()
-        return bool(last)
+        return last is not None
 
     def advance(self) -> bool:
-        """Go to the next schedule; return False if there is none."""
+        """Set the prefix of the next schedule; return False if no schedule is left."""
         while self.graph.pending:
             preemptions, order, state = heapq.heappop(self.graph.pending)
             choice = order[-1]
@@ -91,14 +89,16 @@ class Search:
     def drop_last_of_prefix(self) -> None:
         """Leave out the last step of the prefix: it is not possible."""
         choice = self.prefix[-1]
-        state = self.path[len(self.prefix) - 1]
-        del state.steps[choice], state.ready[choice]
+        state_before = self.path[len(self.prefix) - 1]
+        del state_before.steps[choice], state_before.ready[choice]
 
     def describe_covered(self) -> str:
         """Return a sentence on which schedules are certainly counted, or ""."""
         number = self.counted_preemptions
+        if number < 0:
+            return ""
         preemptions = "1 preemption" if number == 1 else f"{number} preemptions"
-        return f"Every schedule with at most {preemptions} was counted" if number >= 0 else ""
+        return f"Every schedule with at most {preemptions} was counted"
 
     def count_endings(self) -> Counter[Ending]:
         """Count the schedules, by how they end."""
@@ -114,7 +114,7 @@ class Search:
             return
         state = self.path[-1]
         for victim in victims:
-            choice = with_victim(self.order[-1], victim)
+            choice = make_choice(self.order[-1], victim)
             if choice not in state.ready:
                 state.ready[choice] = GLOBAL
                 state.steps[choice] = None
@@ -126,11 +126,11 @@ class Search:
         """Return the next choice of the prefix. Raises NotDeterministic if the state is another."""
         state = self.path[-1].steps[self.order[-1]] if self.path else self.first
         assert isinstance(state, State)
-        # The positions of a derived state do not say which process waits for which.
         for number, before in enumerate(state.positions, start=1):
             now = positions[number - 1]
-            same_step = (before.kind, before.sql) == (now.kind, now.sql)
-            if same_step and (state.waiting or before.blockers == now.blockers):
+            # The positions of a derived state do not say which process waits for which.
+            expected = before._replace(blockers=now.blockers) if state.waiting else before
+            if now == expected:
                 continue
             raise NotDeterministic(
                 f"After the same steps {write_order(self.order)!r}, process {number} "
@@ -144,26 +144,24 @@ class Search:
         return self.prefix[len(self.order)]
 
     def _add_state(
-        self,
-        positions: Positions,
-        ready: dict[int, Effect],
-        affected_others: bool,
-        claims: Claims = (),
+        self, positions: Positions, ready: Effects, affected_others: bool, claims: Claims = ()
     ) -> State | None:
         """Add to the path the state that the last step has led to; return None if it is known."""
         steps = dict.fromkeys(ready)
         state = State(self.order, self.first_trace, positions, ready, claims=claims, steps=steps)
-        if self.path:
-            before = self.path[-1]
-            choice = self.order[-1]
-            state.share = before.share / len(before.steps)
-            if affected_others:  # otherwise it is new, or the step would not have been chosen
-                before.ready[choice] = GLOBAL
-                if known := self.graph.find_equivalent(before, choice):
-                    self.merged.append((before, choice, known))
-                    return None
-            if self.graph.reduces:
-                state.trace = before.trace_after(choice)
+        if not self.path:
+            self.path.append(state)
+            return state
+        before = self.path[-1]
+        choice = self.order[-1]
+        if affected_others:  # otherwise it is new, or the step would not have been chosen
+            before.ready[choice] = GLOBAL
+            if known := self.graph.find_equivalent(before, choice):
+                self.merged.append((before, choice, known))
+                return None
+        state.share = before.share / len(before.steps)
+        if self.graph.reduces:
+            state.trace = before.trace_after(choice)
         self.path.append(state)
         return state
 
@@ -182,18 +180,19 @@ class Search:
 
     def _keep_states(self) -> None:
         """Add the new states of the path to the graph, and the steps between them."""
-        new = max(len(self.prefix) - 1, 0)  # the index of the first new step
-        path = self.path[new:]
+        first_new = max(len(self.prefix) - 1, 0)  # the index of the first new step
+        states = self.path[first_new:]  # the state before it, and the new ones
         if self.graph.reduces:
-            for state in path:
+            for state in states:
                 self.graph.states[state.trace] = state
-        if not path[-1].steps:
-            self.graph.share_done += path[-1].share
-        taken = zip(path, self.order[new:], path[1:], strict=False)
-        for before, choice, known in reversed([*taken, *self.merged]):
-            self.graph.link(before, choice, known)
+        if not states[-1].steps:  # all processes have ended
+            self.graph.share_done += states[-1].share
+        taken = zip(states, self.order[first_new:], states[1:], strict=False)
+        # Backwards, so that the preemptions spread to all new states at once.
+        for before, choice, after in reversed([*taken, *self.merged]):
+            self.graph.link(before, choice, after)
         if self.first is None:
-            self.first = path[0]
+            self.first = states[0]
             self.graph.spread_preemptions(self.first, 0, 0)
 
 

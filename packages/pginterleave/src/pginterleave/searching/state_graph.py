@@ -30,10 +30,11 @@ class Event(NamedTuple):
 
 
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process
+Effects = dict[int, Effect]  # of the next step of each process that can take one, by its choice
 
 
 class Way(NamedTuple):
-    """An order that leads to a state; of two equally long ones, the smaller one is simpler."""
+    """An order that leads to a state. Of two equally long ones the smaller tuple is simpler."""
 
     switches: int  # between processes
     order: Order
@@ -54,8 +55,8 @@ class State:
     order: Order  # the steps that led here first
     trace: Trace
     positions: Positions
-    ready: dict[int, Effect]  # the effect of the next step of each process that can take one
-    share: float = 1.0  # of the whole search
+    ready: Effects
+    share: float = 1.0  # the part of the search behind the state, as far as it is known
     # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
     # fewest preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(default_factory=dict)
@@ -74,10 +75,10 @@ class State:
             sum(are_dependent(effect, event.effect) for event in events) for events in self.trace
         )
         event = Event(position.kind, position.sql, effect, victim_of(choice), depends)
-        return _replace(self.trace, process, (*self.trace[process - 1], event))
+        return _replace_value(self.trace, process, (*self.trace[process - 1], event))
 
     def is_preemption(self, last: int, choice: int) -> bool:
-        """Whether a step interrupts the process that took the `last` step and could go on."""
+        """Whether a step interrupts the process that took the step `last` and could go on."""
         return process_of(last) != process_of(choice) and process_of(last) in self.ready
 
     def list_taken(self) -> "list[tuple[int, State]]":
@@ -107,11 +108,7 @@ def count_endings(first: State) -> Counter[Ending]:
 
 
 def find_shortest_violation(first: State) -> Order | None:
-    """Return the shortest violating order, or None.
-
-    If several are equally short, it is the one with the fewest switches between processes, and then
-    the lexicographically first.
-    """
+    """Return the simplest of the shortest violating orders, or None."""
     # The best order to each state of one length, by the state and the process of the last step.
     best: dict[tuple[State, int], Way] = {(first, 0): Way(0, ())}
     while best:
@@ -137,43 +134,52 @@ class Needed(Exception):
         self.process = process
 
 
-def derive_after_independent(state: State, number: int, follow: Follow) -> State | None:
-    """Return the state after a step, if the step was taken after an independent one; or None.
+def derive_after_independent(state: State, process: int, follow: Follow) -> State | None:
+    """Return the state after the step of a process, if an independent step led to it; or None.
 
-    Its process is as in the state after both steps, and all else is as before the step.
+    The process is as in the state after both steps, and all else is as in the state before.
     """
     if state.has_waits():
         return None
     for other in state.ready:
-        if other == number or are_dependent(state.ready[other], state.ready[number]):
+        after_both = _find_after_both(state, other, process, follow)
+        if after_both is None:
             continue
-        after_other = follow(state, other)
-        if after_other is None or after_other.has_waits() or waits_for(after_other.claims, number):
-            continue
-        # The other step must not change the effect of this one.
-        if after_other.ready.get(number, GLOBAL) != state.ready[number]:
-            continue
-        after_both = follow(after_other, number)
-        if after_both is None or after_both.has_waits():
-            continue
-        ready = {choice: state.ready[choice] for choice in state.ready if choice != number}
-        if number in after_both.ready:
-            ready[number] = after_both.ready[number]
-        position = after_both.positions[number - 1] if after_both.positions else ENDED
-        claim = after_both.claims[number - 1] if after_both.claims else Claim()
+        ready = {choice: state.ready[choice] for choice in state.ready if choice != process}
+        if process in after_both.ready:
+            ready[process] = after_both.ready[process]
+        position = after_both.positions[process - 1] if after_both.positions else ENDED
+        claim = after_both.claims[process - 1] if after_both.claims else Claim()
         return State(
-            (*state.order, number),
-            state.trace_after(number),
-            _replace(state.positions, number, position),
+            (*state.order, process),
+            state.trace_after(process),
+            _replace_value(state.positions, process, position),
             dict(sorted(ready.items())),
-            claims=_replace(state.claims, number, claim),
+            claims=_replace_value(state.claims, process, claim),
             steps=dict.fromkeys(sorted(ready)),
         )
     return None
 
 
-def _replace(values: tuple[Any, ...], process: int, value: Any) -> tuple[Any, ...]:
-    """Return the values of all processes with another for one; () if none is known."""
+def _find_after_both(state: State, other: int, process: int, follow: Follow) -> State | None:
+    """Return the state after a step `other` and then the step of a process.
+
+    It is None if that is not known, or the steps are not independent.
+    """
+    if other == process or are_dependent(state.ready[other], state.ready[process]):
+        return None
+    after_other = follow(state, other)
+    if after_other is None or after_other.has_waits() or waits_for(after_other.claims, process):
+        return None
+    # The other step must not change the effect of this one.
+    if after_other.ready.get(process, GLOBAL) != state.ready[process]:
+        return None
+    after_both = follow(after_other, process)
+    return None if after_both is None or after_both.has_waits() else after_both
+
+
+def _replace_value(values: tuple[Any, ...], process: int, value: Any) -> tuple[Any, ...]:
+    """Return a tuple with a value for each process, in which one is replaced; () stays ()."""
     return (*values[: process - 1], value, *values[process:]) if values else ()
 
 
