@@ -4,22 +4,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from pginterleave import results
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
-from pginterleave.judging.serial_orders import TryAgain
+from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.options import Options
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Setup
 from pginterleave.processes.verdict import Function
 from pginterleave.race import Race
-from pginterleave.results import AT_FIRST, Exploration, Schedule
+from pginterleave.results import AT_FIRST, Exploration, Schedule, mark_read
 from pginterleave.searching.runs import Run, shrink
 from pginterleave.searching.search import Search
 from pginterleave.searching.state_graph import Ending
-
-IN_MEMORY = "{}, which the processes of a server do not share"
 
 
 def explore(
@@ -41,19 +38,19 @@ def explore(
     """Run every schedule of the processes and return which of them are wrong.
 
     With an `invariant`, a schedule is wrong if that does not hold afterwards. Without one, it is
-    wrong if it ends as no serial order does, in the rows of the tables that were written, or in
-    what a process returned or raised. The serial orders run the processes one after the other.
+    wrong if it ends as no serial order does, which runs the processes one after the other: in the
+    rows of the tables that were written, or in what a process returned or raised.
 
     Args:
-        processes: one to nine callables without arguments. The outcome of a process is what the
-            callable returns or raises. In the same schedule it has to do the same each time.
+        processes: one to nine callables without arguments. What one returns or raises is the
+            process's outcome. In the same schedule it has to do the same each time.
         invariant: runs after each schedule, on the caller's connection, with the list of
             outcomes. Returns what does not hold, or None or "", or fails with an assert.
         like: a reference for each process: functions whose serial orders are compared with. An
             invariant may be given besides.
         also: without an invariant, returns what is compared besides rows and outcomes, such as
-            `charge.call_count` of a Mock. It is called before and after each schedule. Of numbers
-            the difference counts, and of lists what was added.
+            `charge.call_count` of a Mock. Called before and after each schedule: of numbers the
+            difference counts, and of lists what was added.
         expected: the class of an exception that a process may raise, or a tuple of classes. Any
             other exception is a violation, and the invariant does not run. Without an invariant,
             other exceptions are a violation if the process raises them in no serial order.
@@ -95,27 +92,40 @@ def explore(
         isolation_level=isolation_level,
         options=options,
     )
-    serial = race.serial
     began = time.monotonic()
-    with race.scheduler() as scheduler:
-        catalogue = scheduler.control.catalogue
-        scheduler.reduce = catalogue.reduced = options.reduces
+    with race.start_scheduler() as scheduler:
+        scheduler.reduce = options.reduces
+        scheduler.control.catalogue.reduced = options.reduces
         while True:
-            search = Search(len(race.processes), reduces=options.reduces)
-            run = Run(scheduler, search)
+            run = Run(scheduler, Search(len(processes), reduces=options.reduces))
             truncated = run.run_all(max_schedules, max_seconds, count_all=count_all)
-            if not serial or race.like or not run.violations:
+            if not run.violations or not race.serial_judge or race.like:
                 break
-            if not serial.learn_again(scheduler.run_in_turn):
+            # What looks like a violation may be a clock that stood still in the serial orders.
+            if not race.serial_judge.learn_again(scheduler.run_in_turn):
                 break
-        counterexample = run.find_counterexample()
-        other = run.find_other_kind(counterexample) if counterexample else None
-        if counterexample and truncated == AT_FIRST:
-            counterexample = shrink(counterexample, run.run_similar)
-        serial_failure = run.find_serial_failure()
-    endings = search.count_endings()
-    by_limit = truncated not in ("", AT_FIRST)
-    result = Exploration(
+        result = _make_result(run, truncated, race.serial_judge, began)
+    if options.on_schedule:  # it has been called with every schedule
+        mark_read(result)
+    return result
+
+
+def _make_result(
+    run: Run, truncated: str, serial_judge: SerialJudge | None, began: float
+) -> Exploration:
+    """Return the result of a search, after the runs that find a simpler counterexample."""
+    counterexample = run.find_counterexample()
+    other = run.find_other_kind(counterexample) if counterexample else None
+    if counterexample and truncated == AT_FIRST:
+        counterexample = shrink(counterexample, run.run_similar)
+    serial_failure = run.find_serial_failure()
+    endings = run.search.count_endings()
+    has_reached_limit = truncated not in ("", AT_FIRST)
+    catalogue = run.scheduler.control.catalogue
+    memory = run.scheduler.memory.used
+    in_memory = [f"{name}, which the processes of a server do not share" for name in memory]
+    serial_limits = serial_judge.list_limits() if serial_judge else []
+    return Exploration(
         orders=tuple(run.orders),
         violations=tuple(run.violations),
         counterexample=counterexample,
@@ -125,23 +135,16 @@ def explore(
         violating=endings[Ending.VIOLATED] + endings[Ending.RAISED],
         raising=endings[Ending.RAISED],
         truncated=truncated,
-        covered=search.describe_covered() if by_limit else "",
-        left=run.estimate_left() if by_limit else 0,
+        covered=run.search.describe_covered() if has_reached_limit else "",
+        left=run.estimate_left() if has_reached_limit else 0,
         seconds=time.monotonic() - began,
-        limits=(
-            *catalogue.limits,
-            *map(IN_MEMORY.format, scheduler.memory.used),
-            *(serial.list_limits() if serial else ()),
-        ),
-        serial=bool(serial),
-        not_compared=tuple(serial.list_not_compared()) if serial else (),
+        serial=serial_judge is not None,
+        not_compared=tuple(serial_judge.list_not_compared()) if serial_judge else (),
+        limits=(*catalogue.limits, *in_memory, *serial_limits),
         unobserved=tuple(catalogue.unobserved),
         unseen_commits=tuple(catalogue.unseen_commits),
         unexplored=tuple(catalogue.unexplored),
     )
-    if options.on_schedule:  # it has been called with every schedule
-        results.mark_read(result)
-    return result
 
 
 def run_schedule(order: str, processes: Sequence[Function], **arguments: Any) -> Schedule:
@@ -158,5 +161,5 @@ def run_schedule(order: str, processes: Sequence[Function], **arguments: Any) ->
         InterleaveError: as for `explore`.
     """
     race = Race(processes, **arguments)
-    with race.scheduler() as scheduler:
+    with race.start_scheduler() as scheduler:
         return scheduler.run_order(order)

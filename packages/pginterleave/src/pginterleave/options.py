@@ -34,4 +34,5 @@ class Options:
 
     @property
     def reduces(self) -> bool:
+        """Whether only one of equivalent schedules runs; `reduce` decides, if it is given."""
         return self.on_schedule is None if self.reduce is None else self.reduce

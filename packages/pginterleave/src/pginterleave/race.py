@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
@@ -13,63 +14,65 @@ from pginterleave.processes.scheduler import Scheduler, Setup
 from pginterleave.processes.verdict import Function, Judge
 
 
+@dataclass
 class Race:
     """The processes, and how their schedules are judged: the arguments of `explore`."""
 
-    def __init__(
-        self,
-        processes: Sequence[Function],
-        *,
-        invariant: Invariant | None = None,
-        like: Sequence[Function] = (),
-        also: Also | None = None,
-        expected: Expected = (),
-        try_again: TryAgain | None = None,
-        setup: Setup = lambda: None,
-        using: str | Database = "default",
-        isolation_level: str = "",
-        options: Options = Options(),  # noqa: B008 - it is frozen
-    ) -> None:
-        self.processes = processes
-        self.like = like
-        self.setup = setup
-        self.options = options
-        self.database: Database
-        if isinstance(using, str):
-            # A late import: pytest loads this package as a plugin in projects without Django, too.
-            from pginterleave.django.database import DjangoDatabase
+    processes: Sequence[Function]
+    invariant: Invariant | None = None
+    like: Sequence[Function] = ()
+    also: Also | None = None
+    expected: Expected = ()
+    try_again: TryAgain | None = None
+    setup: Setup = lambda: None
+    using: str | Database = "default"
+    isolation_level: str = ""
+    options: Options = Options()  # noqa: RUF009 - it is frozen
 
-            self.database = DjangoDatabase(using, isolation_level)
-        elif isolation_level:
-            text = "isolation_level is for Django: set the level on the connections."
-            raise CannotExplore(text)
-        else:
-            self.database = using
+    def __post_init__(self) -> None:
+        self.database = _find_database(self.using, self.isolation_level)
         self.judge: Judge
-        self.serial: SerialJudge | None = None
-        if invariant and not like:
-            if try_again or also:
-                name = "try_again" if try_again else "also"
+        self.serial_judge: SerialJudge | None = None  # the judge, if it compares with serial orders
+        if self.invariant and not self.like:
+            if self.try_again or self.also:
+                name = "try_again" if self.try_again else "also"
                 text = f"{name} is for a comparison with the serial orders, with like=."
                 raise CannotExplore(text)
-            self.judge = InvariantJudge(invariant, expected)
+            self.judge = InvariantJudge(self.invariant, self.expected)
             return
-        self.judge = self.serial = SerialJudge(
-            self.database, expected=expected, try_again=try_again, invariant=invariant, also=also
+        self.serial_judge = SerialJudge(
+            self.database,
+            expected=self.expected,
+            try_again=self.try_again,
+            invariant=self.invariant,
+            also=self.also,
         )
+        self.judge = self.serial_judge
 
     @contextlib.contextmanager
-    def scheduler(self) -> Iterator[Scheduler]:
-        """Enter with the processes, ready to run schedules, and with the serial orders known."""
-        if self.serial and self.like and not self.serial.ends:
+    def start_scheduler(self) -> Iterator[Scheduler]:
+        """Start the processes. The judge may first run the serial orders, to compare with them."""
+        if self.serial_judge and self.like:
             if len(self.like) != len(self.processes):
                 raise CannotExplore("like needs one function for each process.")
-            with self._new(self.like) as reference:
-                self.serial.learn(reference.run_in_turn, len(self.like))
-        with self._new(self.processes) as scheduler:
-            if self.serial and not self.serial.ends:
-                self.serial.learn(scheduler.run_in_turn, len(self.processes))
+            with self._new_scheduler(self.like) as reference:
+                self.serial_judge.learn(reference.run_in_turn, len(self.like))
+        with self._new_scheduler(self.processes) as scheduler:
+            if self.serial_judge and not self.like:
+                self.serial_judge.learn(scheduler.run_in_turn, len(self.processes))
             yield scheduler
 
-    def _new(self, functions: Sequence[Function]) -> Scheduler:
+    def _new_scheduler(self, functions: Sequence[Function]) -> Scheduler:
         return Scheduler(functions, self.setup, self.judge, self.database, self.options)
+
+
+def _find_database(using: str | Database, isolation_level: str) -> Database:
+    """Return the database of an alias in Django's settings; an adapter is one itself."""
+    if isinstance(using, str):
+        # A late import: pytest loads this package as a plugin in projects without Django, too.
+        from pginterleave.django.database import DjangoDatabase
+
+        return DjangoDatabase(using, isolation_level)
+    if isolation_level:
+        raise CannotExplore("isolation_level is for Django: set the level on the connections.")
+    return using
