@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from pginterleave.processes import race_coverage
-from pginterleave.processes.race_coverage import Recorder
 
-DATA = ".interleave-coverage.json"
+DATA_FILE = ".interleave-coverage.json"
 
 
 def add_options(group: pytest.OptionGroup) -> None:
@@ -22,7 +21,7 @@ def add_options(group: pytest.OptionGroup) -> None:
         const=".",
         help="report which lines below the folder write rows, and which were explored",
     )
-    text = f"add to what earlier runs have collected in {DATA}"
+    text = f"add to what earlier runs have collected in {DATA_FILE}"
     group.addoption("--interleave-coverage-append", action="store_true", help=text)
     text = "fail if a smaller percentage of these lines was explored"
     group.addoption("--interleave-coverage-fail-under", type=float, default=0.0, help=text)
@@ -35,8 +34,8 @@ class CoveragePlugin:
         self.config = config
         folders = config.getoption("--interleave-coverage")
         sources = [(config.rootpath / folder).resolve() for folder in folders]
-        self.recorder = Recorder(sources, config.rootpath)
-        self.path = config.rootpath / DATA
+        self.recorder = race_coverage.Recorder(sources, config.rootpath)
+        self.path = config.rootpath / DATA_FILE
         self.required: float = config.getoption("--interleave-coverage-fail-under")
         self.is_worker = hasattr(config, "workerinput")
         appends = config.getoption("--interleave-coverage-append") and not self.is_worker
@@ -46,7 +45,7 @@ class CoveragePlugin:
         if config.pluginmanager.hasplugin("django"):
             from django.db.backends.signals import connection_created
 
-            connection_created.connect(_watch)
+            connection_created.connect(_record_statements_of)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -79,13 +78,14 @@ class CoveragePlugin:
         race_coverage.recorder = None
 
 
-def _watch(connection: Any, **_: object) -> None:
-    """Note the statements of a connection that Django has opened."""
-    if _note not in connection.execute_wrappers:
-        connection.execute_wrappers.append(_note)
+def _record_statements_of(connection: Any, **_: object) -> None:
+    """Record the statements of a connection that Django has opened."""
+    if _record not in connection.execute_wrappers:
+        connection.execute_wrappers.append(_record)
 
 
-def _note(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+def _record(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+    """Record which line of code sends a statement, and send it."""
     recorder = race_coverage.recorder
     if recorder is not None:
         text = sql.as_string(context["cursor"].cursor) if hasattr(sql, "as_string") else sql

@@ -49,68 +49,77 @@ def format_statement(sql: str, params: Any) -> str:
     return sql
 
 
+def _remove_quotes(sql: str) -> str:
+    """Remove the quotes of names, the table from qualified columns, and repeated white space."""
+    return re.sub(r"\s+", " ", re.sub(r'"(\w+)"\."(\w+)"', r"\2", sql).replace('"', ""))
+
+
 def cut_to_columns(text: str, columns: Set[str]) -> str:
     """Return a statement; its long lists and conditions are cut to the key and these columns."""
-    inserted: Set[int] = set()  # the places of the columns of an INSERT that are shown
     clauses = _split(text, _CLAUSE)
-    for number, clause in enumerate(clauses):
-        word, _, rest = clause.partition(" ")
-        has_values = clauses[1:] and clauses[1].startswith("VALUES")
-        if word == "INSERT" and rest.endswith(")") and has_values:
-            table, _, names = rest[:-1].partition("(")
-            parts = _split(names, ", ")
-            inserted = {n for n, name in enumerate(parts) if n == 0 or name in columns}
-            clauses[number] = f"INSERT {table}({join_kept(parts, inserted)})"
-        elif word == "VALUES" and inserted:
-            rows = [join_kept(_split(row[1:-1], ", "), inserted) for row in _split(rest, ", ")]
-            clauses[number] = "VALUES " + ", ".join(f"({row})" for row in rows)
-        elif word in ("SET", "RETURNING"):
-            parts = _split(rest, ", ")
-            kept = {n for n, part in enumerate(parts) if part.split(" ")[0] in columns}
-            if word == "RETURNING":
-                kept.add(0)
-            clauses[number] = f"{word} {join_kept(parts, kept)}"
-        elif word == "WHERE":
-            clauses[number] = f"WHERE {_cut_conditions(rest, columns)}"
-    return " ".join(clauses)
+    is_insert = clauses[0].startswith("INSERT ") and clauses[0].endswith(")")
+    if is_insert and clauses[1:] and clauses[1].startswith("VALUES "):
+        clauses[:2] = _cut_insert(*clauses[:2], columns)
+    return " ".join(_cut_clause(clause, columns) for clause in clauses)
+
+
+def _cut_insert(insert: str, values: str, columns: Set[str]) -> tuple[str, str]:
+    """Return both clauses, INSERT … (…) and VALUES …, cut to the first and to these columns."""
+    table, _, names = insert[:-1].partition("(")
+    parts = _split(names, ", ")
+    shown = {number for number, name in enumerate(parts) if number == 0 or name in columns}
+    rows = _split(values.removeprefix("VALUES "), ", ")
+    cut_rows = [f"({join_shown(_split(row[1:-1], ', '), shown)})" for row in rows]
+    return f"{table}({join_shown(parts, shown)})", f"VALUES {', '.join(cut_rows)}"
+
+
+def _cut_clause(clause: str, columns: Set[str]) -> str:
+    """Return a clause; a long list of a SET or RETURNING, or a WHERE, is cut to these columns."""
+    word, _, rest = clause.partition(" ")
+    if word == "WHERE":
+        return f"WHERE {_cut_conditions(rest, columns)}"
+    if word not in ("SET", "RETURNING"):
+        return clause
+    parts = _split(rest, ", ")
+    shown = {number for number, part in enumerate(parts) if part.split(" ")[0] in columns}
+    if word == "RETURNING":
+        shown.add(0)
+    return f"{word} {join_shown(parts, shown)}"
 
 
 def _cut_conditions(text: str, columns: Set[str]) -> str:
-    """Return conditions; of many in a row only those of a key and of these columns."""
-    begin, *more = _split(text, r"\(")
-    if not begin and len(more) == 1 and text.endswith(")"):
+    """Return the conditions of a WHERE; of many only those of a key and of these columns."""
+    before, *inner = _split(text, r"\(")
+    if not before and len(inner) == 1 and text.endswith(")"):  # all is in parentheses
         return f"({_cut_conditions(text[1:-1], columns)})"
-    parts = _split(text, " AND ")
     if len(_split(text, " OR | BETWEEN ")) > 1:
         return text
-    equal = [n for n, part in enumerate(parts) if re.match(r"\w+ = ['\d]", part)]
-    keys = [n for n in equal if parts[n].split(" ")[0] in KEYS]
-    shown = {n for n, part in enumerate(parts) if not columns.isdisjoint(re.findall(r"\w+", part))}
-    return join_kept(parts, shown.union(keys or equal[:1]), " AND ")
+    conditions = _split(text, " AND ")
+    numbered = list(enumerate(conditions))
+    shown = {n for n, text in numbered if not columns.isdisjoint(re.findall(r"\w+", text))}
+    equalities = [n for n, text in numbered if re.match(r"\w+ = ['\d]", text)]
+    of_keys = [n for n in equalities if conditions[n].split(" ")[0] in KEYS]
+    return join_shown(conditions, shown.union(of_keys or equalities[:1]), " AND ")
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split a text where the separator stands outside constants and parentheses."""
+    """Split a text where a pattern, the separator, matches outside constants and parentheses."""
     parts = []
-    depth = 0
+    depth = 0  # how many parentheses are open
     begin = 0
     for match in re.finditer(rf"'(?:[^']|'')*'|(?P<separator>{separator})|[()]", text):
-        if match["separator"] and not depth:
+        if match["separator"] and depth == 0:
             parts.append(text[begin : match.start()])
             begin = match.end()
         depth += (match[0] == "(") - (match[0] == ")")
     return [*parts, text[begin:]]
 
 
-def join_kept(parts: Sequence[str], kept: Set[int], joint: str = ", ") -> str:
-    """Join the parts; of many only those at these places."""
-    shown = [part for n, part in enumerate(parts) if n in kept or len(parts) <= MAX_COLUMNS_SHOWN]
-    return joint.join([*shown, "…"] if len(shown) < len(parts) else shown)
-
-
-def _remove_quotes(sql: str) -> str:
-    """Remove the quotes of names, the table from qualified columns, and repeated white space."""
-    return re.sub(r"\s+", " ", re.sub(r'"(\w+)"\."(\w+)"', r"\2", sql).replace('"', ""))
+def join_shown(parts: Sequence[str], shown: Set[int], separator: str = ", ") -> str:
+    """Join parts. Of more than MAX_COLUMNS_SHOWN, only those with the numbers `shown`, from 0."""
+    is_short = len(parts) <= MAX_COLUMNS_SHOWN
+    texts = [part for number, part in enumerate(parts) if is_short or number in shown]
+    return separator.join([*texts, "…"] if len(texts) < len(parts) else texts)
 
 
 def process_names(numbers: Sequence[int]) -> str:

@@ -3,6 +3,7 @@
 import functools
 import itertools
 import shlex
+from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -10,13 +11,11 @@ from typing import Any
 import pytest
 
 from pginterleave import coverage_plugin, results
-from pginterleave.coverage_plugin import CoveragePlugin
-from pginterleave.results import NotProven
 from pginterleave.testing import Interleave
 
 __all__ = ["Interleave"]
 
-KEY = pytest.StashKey[Interleave]()
+INTERLEAVE_OF_TEST = pytest.StashKey[Interleave]()
 OPTIONS: dict[str, tuple[type, str]] = {
     "processes": (int, "how many processes run the function, if a test gives one"),
     "isolation_level": (str, "of the processes' transactions: 'repeatable read'"),
@@ -40,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--interleave-coverage"):
-        config.pluginmanager.register(CoveragePlugin(config), "interleave_coverage")
+        config.pluginmanager.register(coverage_plugin.CoveragePlugin(config), "interleave_coverage")
     config.addinivalue_line(
         "markers",
         "interleave(**options): options of the fixture `interleave` for this test, such as "
@@ -83,13 +82,13 @@ def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
 
 def _make_interleave(item: pytest.Item, **options: Any) -> Interleave:
     """Return the Interleave of a test, with the options of the command line and of its marks."""
-    given = {name: item.config.getoption(_flag(name)) for name in (*OPTIONS, "count_all")}
-    options |= {name: value for name, value in given.items() if value is not None}
+    values = {name: item.config.getoption(_flag(name)) for name in (*OPTIONS, "count_all")}
+    options |= {name: value for name, value in values.items() if value is not None}
     for mark in reversed(list(item.iter_markers("interleave"))):
         options |= mark.kwargs
     shell = f"pytest {shlex.quote(item.nodeid)} --interleave-replay"
     run = Interleave(replay=item.config.getoption("--interleave-replay"), shell=shell, **options)
-    item.stash[KEY] = run
+    item.stash[INTERLEAVE_OF_TEST] = run
     return run
 
 
@@ -99,12 +98,12 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     test_case: Any = getattr(item, "instance", None)
     if hasattr(test_case, "new_interleave"):  # InterleaveMixin's
         test_case.new_interleave = functools.partial(_make_interleave, item)
-    with results.unread() as explorations:
-        yield
-    for exploration in explorations:
+    results.unread.clear()  # what a fixture has explored
+    yield
+    if results.unread:
         pytest.fail(
-            f"The test has not looked at the result of an exploration, in which {exploration} "
-            "Call its assert_safe(), or read its violations.",
+            "The test has not looked at the result of an exploration, in which "
+            f"{results.unread[0]} Call its assert_safe(), or read its violations.",
             pytrace=False,
         )
 
@@ -113,16 +112,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    run = item.stash.get(KEY, None) if call.when == "call" else None
-    for schedule in run.replayed if run and run.replay else ():  # drawn even if all holds
-        drawn = f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}"
-        item.user_properties.append(("interleave", drawn))
-    report = yield
-    if call.excinfo and call.excinfo.errisinstance(NotProven):
-        vars(report)["not_proven"] = True  # pytest-xdist sends the attribute to its controller
-    if run:
-        limits = [exploration.limits for exploration in run.explorations]
-        vars(report)["limits"] = list(itertools.chain(*limits))
+    """Add to a test's report whether it is not proven, what is not checked, and its drawings."""
+    run = item.stash.get(INTERLEAVE_OF_TEST, None) if call.when == "call" else None
+    if run and run.replay:
+        for schedule in run.replayed:
+            drawing = f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}"
+            item.user_properties.append(("interleave", drawing))
+    report: Any = yield  # pytest-xdist sends its attributes to the controller
+    report.not_proven = bool(call.excinfo and call.excinfo.errisinstance(results.NotProven))
+    limits = [exploration.limits for exploration in run.explorations] if run else []
+    report.limits = list(itertools.chain(*limits))
     return report
 
 
@@ -139,16 +138,17 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)
         terminalreporter.line(report.longreprtext)
-    limits: dict[str, list[str]] = {}
-    for report in terminalreporter.getreports("passed"):
+    passed = terminalreporter.getreports("passed")
+    tests_by_limit: dict[str, list[str]] = defaultdict(list)
+    for report in passed:
         for limit in getattr(report, "limits", ()):
-            limits.setdefault(limit, []).append(report.nodeid)
-    if limits:
+            tests_by_limit[limit].append(report.nodeid)
+    if tests_by_limit:
         terminalreporter.section("not checked in tests that passed", "-")
-        for limit, (test, *more) in limits.items():
-            others = f" and {len(more)} more" if more else ""
-            terminalreporter.line(f"{limit}: {test}{others}")
-    for report in terminalreporter.getreports("passed"):
+        for limit, (test, *other_tests) in tests_by_limit.items():
+            more = f" and {len(other_tests)} more" if other_tests else ""
+            terminalreporter.line(f"{limit}: {test}{more}")
+    for report in passed:
         for name, text in report.user_properties:
             if name == "interleave":
                 terminalreporter.section("interleave")

@@ -1,8 +1,6 @@
 """The result of an exploration: its schedules, and whether the invariant holds in each."""
 
-import contextlib
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,27 +8,15 @@ from pginterleave import formatting
 from pginterleave.picture.conflicts import find_conflicts, find_cycles, find_marks
 from pginterleave.picture.recorded import record_steps
 from pginterleave.picture.wording import Names, find_changing_columns
-from pginterleave.steps import Outcome, Timeline, draw
+from pginterleave.steps import Outcome, Timeline, draw_timeline
 
 AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
 
-_watchers: list[list["Exploration"]] = []
-
-
-@contextlib.contextmanager
-def unread() -> Iterator[list["Exploration"]]:
-    """Enter with a list of the explorations whose results have not been read."""
-    explorations: list[Exploration] = []
-    _watchers.append(explorations)
-    try:
-        yield explorations
-    finally:
-        del _watchers[-1]
+unread: list["Exploration"] = []  # those of which nobody has read an attribute
 
 
 def mark_read(exploration: "Exploration") -> None:
-    for explorations in _watchers:
-        explorations[:] = [other for other in explorations if other is not exploration]
+    unread[:] = [other for other in unread if other is not exploration]
 
 
 class NotProven(AssertionError):
@@ -55,25 +41,27 @@ class Schedule:
     @property
     def serial(self) -> bool:
         """Whether the processes have run one after the other, so that there is no race."""
-        taken = [step.process for step in self.timeline]
-        waited = any(step.waited_for for step in self.timeline)
-        switches = sum(first != second for first, second in itertools.pairwise(taken))
-        return not waited and switches < max(1, len(set(taken)))
+        has_waited = any(step.waited_for for step in self.timeline)
+        processes = [step.process for step in self.timeline]
+        turns = [process for process, _ in itertools.groupby(processes)]
+        return not has_waited and len(turns) == len(set(turns))
 
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
         steps = record_steps(self.timeline)
-        changed = find_changing_columns(steps, Names(steps))
-        columns = {number: changed[step["table"]] for number, step in enumerate(steps, start=1)}
-        wrong = [*find_cycles(steps), *find_conflicts(steps)] if steps and self.violation else []
-        return draw(self.timeline, self.outcomes, width, columns=columns, marks=find_marks(wrong))
+        by_table = find_changing_columns(steps, Names(steps))
+        columns = {number: by_table[step["table"]] for number, step in enumerate(steps, start=1)}
+        marks: dict[int, list[str]] = {}
+        if steps and self.violation:
+            marks = find_marks([*find_cycles(steps), *find_conflicts(steps)])
+        return draw_timeline(self.timeline, self.outcomes, width, columns=columns, marks=marks)
 
     def explain(self) -> str:
         """Return the drawing, the violation, and the tracebacks of processes that raised."""
         parts = [self.draw(), self.violation]
         if self.raises:
-            raised = filter(None, (outcome.raised for outcome in self.outcomes))
-            parts += filter(None, map(formatting.format_traceback, raised))
+            errors = [outcome.raised for outcome in self.outcomes if outcome.raised]
+            parts += filter(None, map(formatting.format_traceback, errors))
         return "\n\n".join(parts)
 
 
@@ -125,10 +113,10 @@ class Exploration:
     unexplored: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for explorations in _watchers:
-            explorations.append(self)
+        unread.append(self)
 
     def __getattribute__(self, name: str) -> Any:
+        """Return an attribute; the result counts as read from now on."""
         if not name.startswith("_"):
             mark_read(self)
         return super().__getattribute__(name)
@@ -153,14 +141,8 @@ class Exploration:
             raise NotProven(f"Not proven: {self}")
 
     def _describe_failure(self, counterexample: Schedule) -> str:
-        if serial := self.serial_failure:
-            also = " Or name the exception in `expected`, if it is correct." * serial.raises
-            sent = f"In the order {serial.order}" if serial.order else "Nothing was sent"
-            return (
-                "The processes also fail one after the other: there is no race. Check what the "
-                "test sets up, such as primary keys that a sequence returns again, the functions "
-                f"and the invariant.{also} {sent}:\n\n{serial.explain()}\n\n{self}"
-            )
+        if self.serial_failure:
+            return self._describe_serial_failure(self.serial_failure)
         so_far = " so far" if self.truncated else ""
         text = (
             f"{self._describe_counts()}.\n{self._describe_search()}"
@@ -174,10 +156,20 @@ class Exploration:
         if counterexample.raises and not self.serial:
             text += "\n\nThe invariant does not run then, unless `expected` names the exception."
         if self.other:
-            silent = "a schedule is silently wrong" if self.serial else "the invariant fails"
-            other = "a process raises an exception" if self.other.raises else silent
-            text += f"\n\nAnd {other}, as in {self.other.order}:\n\n{self.other.explain()}"
+            what = "a schedule is silently wrong" if self.serial else "the invariant fails"
+            if self.other.raises:
+                what = "a process raises an exception"
+            text += f"\n\nAnd {what}, as in {self.other.order}:\n\n{self.other.explain()}"
         return "\n- ".join([f"{text}\n\nNot checked:", *self.limits]) if self.limits else text
+
+    def _describe_serial_failure(self, failure: Schedule) -> str:
+        advice = " Or name the exception in `expected`, if it is correct." if failure.raises else ""
+        order = f"In the order {failure.order}" if failure.order else "Nothing was sent"
+        return (
+            "The processes also fail one after the other: there is no race. Check what the test "
+            "sets up, such as primary keys that a sequence returns again, the functions and the "
+            f"invariant.{advice} {order}:\n\n{failure.explain()}\n\n{self}"
+        )
 
     def __str__(self) -> str:
         text = f"{self._describe_counts()}. {self._describe_search()}".rstrip()
@@ -185,9 +177,9 @@ class Exploration:
 
     def _describe_counts(self) -> str:
         """Say how many schedules are wrong."""
-        so_far = "the first " if self.truncated else ""
+        first = "the first " if self.truncated else ""
         failing = self.violating - self.raising
-        text = f"{failing} of {so_far}{self.schedules} schedules "
+        text = f"{failing} of {first}{self.schedules} schedules "
         if self.serial:
             text += f"end{'s' * (failing == 1)} as no serial order does"
         else:
@@ -197,23 +189,29 @@ class Exploration:
         return text
 
     def _describe_search(self) -> str:
-        """Return the sentences that apply to what was run and what was not, with a space behind."""
+        """Return sentences on what was run and what was not, each with a space behind it."""
         ran = len(self.orders)
-        seconds = self.seconds * self.left / ran if self.left else 0
-        applies = {
-            f"{ran} ran; the others are equivalent, if no memory is shared": ran < self.schedules,
-            "The search stopped there": self.truncated == AT_FIRST,
-            f"The search was truncated: {self.truncated}": self.truncated not in ("", AT_FIRST),
-            f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s": self.left,
-            self.covered: self.covered,
-            f"Statements were sent past the explorer, by {' and '.join(self.unobserved)}": (
-                self.unobserved
-            ),
-            "Put what commits within one step into a transaction: "
-            f"{'; '.join(self.unseen_commits)}": self.unseen_commits,
-            f"PostgreSQL decides by chance {'; '.join(self.unexplored)}": self.unexplored,
-            "What Python does between two statements is not interleaved": (
-                self.complete and not self.violating
-            ),
-        }
-        return "".join(f"{sentence}. " for sentence, is_true in applies.items() if is_true)
+        sentences = []
+        if ran < self.schedules:
+            sentences.append(f"{ran} ran; the others are equivalent, if no memory is shared")
+        if self.truncated == AT_FIRST:
+            sentences.append("The search stopped there")
+        elif self.truncated:
+            sentences.append(f"The search was truncated: {self.truncated}")
+        if self.left:
+            seconds = self.seconds * self.left / ran
+            left = f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
+            sentences.append(left)
+        if self.covered:
+            sentences.append(self.covered)
+        if self.unobserved:
+            senders = " and ".join(self.unobserved)
+            sentences.append(f"Statements were sent past the explorer, by {senders}")
+        if self.unseen_commits:
+            statements = "; ".join(self.unseen_commits)
+            sentences.append(f"Put what commits within one step into a transaction: {statements}")
+        if self.unexplored:
+            sentences.append(f"PostgreSQL decides by chance {'; '.join(self.unexplored)}")
+        if self.complete and not self.violating:
+            sentences.append("What Python does between two statements is not interleaved")
+        return "".join(f"{sentence}. " for sentence in sentences)

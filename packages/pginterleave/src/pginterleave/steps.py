@@ -2,6 +2,7 @@
 
 import itertools
 import textwrap
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
@@ -66,80 +67,81 @@ class Step:
         if self.error:
             return f"!! {self.error}"
         if self.rows:
-            more = max(self.rowcount, len(self.rows)) - 1
+            shown = {n for n, name in enumerate(self.columns) if columns is None or name in columns}
             values = zip(self.columns, self.rows[0], strict=False)
             texts = [f"{name} = {value}" for name, value in values]
-            kept = {n for n, name in enumerate(self.columns) if columns is None or name in columns}
-            shown = formatting.join_kept(texts, kept | {0})
-            return f"→ {shown} (+{more})" if more > 0 else f"→ {shown}"
+            first = formatting.join_shown(texts, shown | {0})
+            other_rows = max(self.rowcount, len(self.rows)) - 1
+            return f"→ {first} (+{other_rows})" if other_rows > 0 else f"→ {first}"
         if self.kind in {"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE"} and self.rowcount >= 0:
             return f"→ {self.rowcount} row" + ("" if self.rowcount == 1 else "s")
         return ""
 
 
 Timeline = tuple[Step, ...]
+Columns = Mapping[int, Set[str]]  # the columns to show, by the number of a step
+Marks = Mapping[int, Sequence[str]]  # what is wrong, by the number of a step
+Cells = dict[tuple[int, int], list[str]]  # the texts of a drawing, by step and process
 
 
-def draw(
-    timeline: Timeline,
-    outcomes: Sequence[Outcome],
-    width: int,
-    *,
-    columns: Mapping[int, Set[str]],
-    marks: Mapping[int, Sequence[str]],
+def draw_timeline(
+    timeline: Timeline, outcomes: Sequence[Outcome], width: int, *, columns: Columns, marks: Marks
 ) -> str:
     """Return the timeline as text, a column of `width` characters for each process.
 
-    `columns` has the columns to show of each step, by its number. `marks` has what is wrong at a
-    step. What is observed is shown after the first step, and when it changes.
+    What is observed is shown after the first step, and when it changes.
     """
-    cells: dict[tuple[int, int], list[str]] = {}  # the texts by step and process
-    places: dict[int, str] = {}  # the last line of code of each process
-    for step in timeline:
-        sent = cells.setdefault((step.number, step.process), [])
-        shown = columns[step.number]
-        sent.append(formatting.cut_to_columns(step.statement(), shown))
-        if step.filename and step.kind not in ENDS_OF_BLOCKS:
-            before = places.get(step.process)
-            place = formatting.format_place(step.filename, step.lineno)
-            places[step.process] = place
-            if place != before:
-                sent.append(_cut_place(place, width))
-        if step.waited_for:
-            sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
-        returned = cells.setdefault((step.until, step.process), [])
-        if step.until != step.number:
-            returned.append(f"… resumes step {step.number}")
-        if result := step.result(shown):
-            returned.append(result)
-        sent += [f"✗ {text}" for text in marks.get(step.number, ())]
+    cells = _write_cells(timeline, width, columns, marks)
     processes = range(1, len(outcomes) + 1)
-    observed = any(step.observed is not None for step in timeline)
-    lines = [["", *(f"process {number}" for number in processes), "afterwards" * observed]]
-    last = ""
+    is_observed = any(step.observed is not None for step in timeline)
+    rows = [["", *(f"process {process}" for process in processes), "afterwards" * is_observed]]
+    observed_before = ""
     for step in timeline:
-        lanes = [_wrap(cells.get((step.number, number), ()), width) for number in processes]
-        # The rows afterwards, if the step has changed them.
-        now = str(step.observed) if observed else ""
-        after = _wrap([now], width) if now != last else []
-        last = now
-        rows = itertools.zip_longest([str(step.number)], *lanes, after, fillvalue="")
-        lines += [list(row) for row in rows]
-    for number, outcome in zip(processes, outcomes, strict=True):
+        cells_of_step = [_wrap(cells[step.number, process], width) for process in processes]
+        observed = str(step.observed) if is_observed else ""
+        if observed != observed_before:
+            cells_of_step.append(_wrap([observed], width))
+        observed_before = observed
+        lines = itertools.zip_longest([str(step.number)], *cells_of_step, fillvalue="")
+        rows += map(list, lines)
+    for process, outcome in zip(processes, outcomes, strict=True):
         if outcome.raised is not None:
             error = f"raises {formatting.format_exception(outcome.raised)}"
-            cells_before = [""] * number
-            lines += [[*cells_before, line] for line in _wrap([error], width)]
+            cells_before = [""] * process
+            rows += [[*cells_before, line] for line in _wrap([error], width)]
     margin = len(str(len(timeline)))
     drawn = []
-    for number_of_step, *texts in lines:
-        padded = [number_of_step.ljust(margin), *(text.ljust(width) for text in texts)]
+    for number, *texts in rows:
+        padded = [number.ljust(margin), *(text.ljust(width) for text in texts)]
         drawn.append("  ".join(padded).rstrip())
     return "\n".join(drawn)
 
 
+def _write_cells(timeline: Timeline, width: int, columns: Columns, marks: Marks) -> Cells:
+    cells: Cells = defaultdict(list)
+    last_places: dict[int, str] = {}  # the last line of code of each process
+    for step in timeline:
+        sent = cells[step.number, step.process]
+        shown_columns = columns[step.number]
+        sent.append(formatting.cut_to_columns(step.statement(), shown_columns))
+        if step.filename and step.kind not in ENDS_OF_BLOCKS:
+            place = formatting.format_place(step.filename, step.lineno)
+            if place != last_places.get(step.process):
+                sent.append(_cut_place(place, width))
+            last_places[step.process] = place
+        if step.waited_for:
+            sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
+        returned = cells[step.until, step.process]
+        if step.until != step.number:
+            returned.append(f"… resumes step {step.number}")
+        if result := step.result(shown_columns):
+            returned.append(result)
+        sent += [f"✗ {text}" for text in marks.get(step.number, ())]
+    return cells
+
+
 def _cut_place(place: str, width: int) -> str:
-    """Write a line of code, without its first folders if it is longer than a lane."""
+    """Write a line of code, without its first folders if it is longer than `width`."""
     text = f"at {place}"
     parts = place.split("/")
     while len(text) > width and len(parts) > 1:
@@ -149,5 +151,6 @@ def _cut_place(place: str, width: int) -> str:
 
 
 def _wrap(texts: Sequence[str], width: int) -> list[str]:
+    """Return the lines of some texts. An empty text has an empty line."""
     lines = (textwrap.wrap(text, width, subsequent_indent="  ") or [""] for text in texts)
     return list(itertools.chain(*lines))

@@ -9,7 +9,7 @@ from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTim
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.judging.judge import Invariant
 from pginterleave.options import Options
-from pginterleave.processes.control import Control
+from pginterleave.processes.control import Control, Database
 from pginterleave.processes.rows import Rows
 from pginterleave.processes.scheduler import Setup
 from pginterleave.processes.verdict import Function
@@ -45,7 +45,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
     def __enter__(self) -> "Interleave":
         with contextlib.suppress(CannotExplore):  # a call raises it again
-            self._save("default")
+            self._save_rows("default")
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -91,26 +91,19 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         elif processes:
             text = f"processes={processes} needs one function, which all processes run."
             raise CannotExplore(text)
-        using = options.get("using", "default")
-        put_back: list[Callable[[], None]] = []
-        if isinstance(using, str):  # the counts of an adapter's connections are not known
-            from pginterleave.django.caches import RowCaches
-
-            others = [alias for alias in self.databases or () if alias != using]
-            put_back = [self._save(alias).put_back for alias in (using, *others)]
-            put_back.append(RowCaches(using).put_back)
+        put_back = self._save_all_rows(options.get("using", "default"))
 
         def set_up() -> None:
-            for restore in (*put_back, setup):
-                restore()
+            for function in (*put_back, setup):
+                function()
 
-        reference = (like,) * len(functions) if callable(like) else tuple(like)
-        race = {**options, "invariant": invariant, "like": reference, "setup": set_up}
+        references = (like,) * len(functions) if callable(like) else tuple(like)
+        arguments = {**options, "invariant": invariant, "like": references, "setup": set_up}
         try:
-            _warm_up(functions, race)
+            _warm_up(functions, arguments)
             if order := replay or self.replay:
-                return self._replay(order, functions, race)
-            exploration = explore(functions, **race)
+                return self._replay(order, functions, arguments)
+            exploration = explore(functions, **arguments)
             self.explorations.append(exploration)
             self._assert_safe(exploration)
             return exploration
@@ -119,11 +112,21 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             raise
         finally:
             with contextlib.suppress(Exception):  # the first error is reported
-                for restore in put_back:
-                    restore()
+                for function in put_back:
+                    function()
 
-    def _save(self, using: str) -> Rows:
-        """Return the present rows; the first call also keeps them for the end of the test."""
+    def _save_all_rows(self, using: str | Database) -> list[Callable[[], None]]:
+        """Return functions that put back the present rows of the databases, and Django's caches."""
+        if not isinstance(using, str):  # the counts of an adapter's connections are not known
+            return []
+        from pginterleave.django.caches import RowCaches
+
+        others = [alias for alias in self.databases or () if alias != using]
+        rows = [self._save_rows(alias) for alias in (using, *others)]
+        return [*(saved.put_back for saved in rows), RowCaches(using).put_back]
+
+    def _save_rows(self, using: str) -> Rows:
+        """Return the present rows of a database. The first ones are restored after the test."""
         # A late import: the plugin works without Django.
         from pginterleave.django.database import DjangoDatabase
 
@@ -141,44 +144,51 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         return rows
 
     def _assert_safe(self, exploration: Exploration) -> None:
+        """Fail as `exploration.assert_safe()` does, and say how to run the counterexample alone."""
         __tracebackhide__ = True
         try:
             exploration.assert_safe()
         except AssertionError as error:
-            worst = exploration.counterexample
-            if worst is None:
+            if exploration.counterexample is None:
                 raise
             text = str(error)
-            if worst.order:  # without a step there is nothing to replay
-                text += f"\n\nTo run {worst.order} alone, pass replay={worst.order!r} in this call"
+            if order := exploration.counterexample.order:  # without a step there is no replay
+                text += f"\n\nTo run {order} alone, pass replay={order!r} in this call"
                 if self.shell:
-                    text += f", or run\n\n    {self.shell} {worst.order}"
+                    text += f", or run\n\n    {self.shell} {order}"
             raise AssertionError(text) from None
 
     def _replay(
-        self, order: str, functions: Sequence[Function], race: dict[str, Any]
+        self, order: str, functions: Sequence[Function], arguments: dict[str, Any]
     ) -> Exploration:
+        """Run one schedule, with arguments of `explore`, and fail if it is wrong."""
         __tracebackhide__ = True
-        kept = {name: value for name, value in race.items() if name not in SEARCH_LIMITS}
-        schedule = run_schedule(order, functions, **kept)
+        arguments = {name: arguments[name] for name in arguments if name not in SEARCH_LIMITS}
+        schedule = run_schedule(order, functions, **arguments)
         self.replayed.append(schedule)
         if schedule.violation:
-            how = "violates the invariant" if race["invariant"] else "ends as no serial order does"
+            how = (
+                "violates the invariant"
+                if arguments["invariant"]
+                else "ends as no serial order does"
+            )
             raise AssertionError(f"Schedule {order} {how}:\n\n{schedule.explain()}")
-        only = f"replay={order!r}"
-        result = Exploration(orders=(order,), schedules=1, violating=0, truncated=only)
+        reason = f"replay={order!r}"
+        result = Exploration(orders=(order,), schedules=1, violating=0, truncated=reason)
         mark_read(result)
         return result
 
 
-def _warm_up(functions: Sequence[Function], race: dict[str, Any]) -> None:
-    names = ("setup", "using", "isolation_level")
-    arguments: dict[str, Any] = {name: race[name] for name in names if name in race}
-    options = replace(race.get("options", Options()), observe=None, on_schedule=None)
-    arguments |= {"invariant": lambda _: None, "expected": BaseException, "options": options}
-    for function in {id(function): function for function in functions}.values():
+def _warm_up(functions: Sequence[Function], arguments: dict[str, Any]) -> None:
+    """Run each function once alone, with these arguments of `explore`, whatever it does."""
+    options = replace(arguments.get("options", Options()), observe=None, on_schedule=None)
+    alone = {"invariant": lambda _: None, "expected": BaseException, "options": options}
+    for name in ("setup", "using", "isolation_level"):
+        if name in arguments:
+            alone[name] = arguments[name]
+    for function in {id(function): function for function in functions}.values():  # each once
         try:
-            mark_read(explore([function], **arguments))
+            mark_read(explore([function], **alone))
         except StepTimeout:
             raise
         except InterleaveError:  # the function may need the others; otherwise explore() raises it
