@@ -30,7 +30,7 @@ CONSTANTS |= {Jsonb}  # of a JSONField
 def _is_constant(value: Any) -> bool:
     """Whether a parameter is known to be sent as a constant; psycopg2's AsIs may be any SQL."""
     if type(value) is dict:
-        return all(map(_is_constant, value.values()))
+        value = [*value.values()]
     if type(value) in (list, tuple):
         return all(map(_is_constant, value))
     return type(value) in CONSTANTS
@@ -47,7 +47,7 @@ class SteppingCursor(CursorWrapper):
         return session
 
     def _write_sql(self, sql: Any, params: Any = None) -> str:
-        """Return the statement, with its parameters if one may not be a constant."""
+        """Return a statement as text. If a parameter may be any SQL, the text contains them all."""
         if is_psycopg3 or _is_constant(params):
             text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
         else:
@@ -60,11 +60,11 @@ class SteppingCursor(CursorWrapper):
             self._get_driver_method("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
-        given = list(params.values() if isinstance(params, dict) else params or ())
-        places = ", ".join(["%s"] * len(given))
-        # The timeline shows the statement that the driver sends.
-        sql = f"SELECT * FROM {self._write_sql(procname)}({places})"  # noqa: S608
-        with self._session.statement(self._write_sql(sql, given), given) as self._last_step:
+        """Call a function of the database; the step shows the SELECT that the driver sends."""
+        values = list(params.values() if isinstance(params, dict) else params or ())
+        placeholders = ", ".join(["%s"] * len(values))
+        sql = f"SELECT * FROM {self._write_sql(procname)}({placeholders})"  # noqa: S608
+        with self._session.statement(self._write_sql(sql, values), values) as self._last_step:
             return super().callproc(procname, params, kparams)
 
     def _get_driver_method(self, name: str) -> Any:
@@ -77,49 +77,56 @@ class SteppingCursor(CursorWrapper):
         return self._send(super()._executemany, sql, param_list, many=True)  # type: ignore[misc]
 
     def _send(self, send: Callable[..., Any], sql: Any, params: Any, *, many: bool) -> Any:
-        """Send a statement; `many` says that it is sent for several rows of parameters."""
+        """Send a statement as a step; `many` says that `params` has several rows of parameters."""
         session = self._session
         if many:
             session.catalogue.note_limit("what executemany() sends is one step")
             params = list(params)  # it may be an iterator
-        # If a parameter may be any SQL, the statement is written with each row of parameters.
-        rows = params if many and not _is_constant(params) else [params]
-        text = "; ".join(self._write_sql(sql, row) for row in rows)
+        if many and not _is_constant(params):
+            text = "; ".join(self._write_sql(sql, row) for row in params)
+        else:
+            text = self._write_sql(sql, params)
         if session.connecting or statements.is_begin_alone(text):
             with session.sending_begin(text):
                 return send(sql, params)
         self.db.validate_no_broken_transaction()  # it raises before anything is sent
         # A server-side cursor outlives the statement, and needs its transaction.
-        may_split = not many and not getattr(self.cursor, "name", None)
+        may_split = not many and not self._server_side_name
         with session.statement(text, params, may_split=may_split) as self._last_step:
             result = send(sql, params)
             self._last_step.rowcount = self.cursor.rowcount
         return result
 
-    def _fetch(self, method: str, *args: Any) -> list[Any]:
-        """Fetch by a method of the driver's cursor; return a list, also of fetchone's row."""
+    @property
+    def _server_side_name(self) -> str:
+        """The name of a server-side cursor, or "", without Django's number of the thread in it."""
+        return re.sub(r"\d{4,}", "1", getattr(self.cursor, "name", None) or "")
+
+    def _fetch(self, method: str, *args: Any) -> Any:
+        """Fetch by a method of the driver's cursor. With a server-side cursor it is a step."""
         fetch = self._get_driver_method(method)
-        if name := getattr(self.cursor, "name", None):  # a server-side cursor asks PostgreSQL
-            name = re.sub(r"\d{4,}", "1", name)  # Django's name contains the number of the thread
-            with self._session.step("FETCH", f"FETCH FROM {name}") as self._last_step:
-                result = fetch(*args)
-                self._last_step.rowcount = self.cursor.rowcount
-        else:
+        name = self._server_side_name
+        if not name:
+            return fetch(*args)
+        with self._session.step("FETCH", f"FETCH FROM {name}") as self._last_step:
             result = fetch(*args)
-        rows: list[Any] = result
-        if method == "fetchone":
-            rows = [] if result is None else [result]
+            self._last_step.rowcount = self.cursor.rowcount
+        return result
+
+    def _keep(self, rows: list[Any]) -> list[Any]:
         keep_rows(self._last_step, self.cursor, rows)
         return rows
 
     def fetchone(self) -> Any:
-        return next(iter(self._fetch("fetchone")), None)
+        row = self._fetch("fetchone")
+        self._keep([] if row is None else [row])
+        return row
 
-    def fetchmany(self, *args: Any) -> Any:
-        return self._fetch("fetchmany", *args)
+    def fetchmany(self, *args: Any) -> list[Any]:
+        return self._keep(self._fetch("fetchmany", *args))
 
-    def fetchall(self) -> Any:
-        return self._fetch("fetchall")
+    def fetchall(self) -> list[Any]:
+        return self._keep(self._fetch("fetchall"))
 
     def __iter__(self) -> Iterator[Any]:
         while rows := self.fetchmany(getattr(self.cursor, "itersize", 100)):
@@ -132,11 +139,11 @@ class SteppingCursor(CursorWrapper):
         return attribute
 
     def _copy(self, name: str, copy: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Take psycopg2's copy_expert(sql), copy_from(file, table) or copy_to(file, table)."""
+        """Call psycopg2's copy_expert(sql), copy_from(file, table) or copy_to(file, table)."""
         names = ("sql",) if name == "copy_expert" else ("file", "table")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        way = "FROM STDIN" if name == "copy_from" else "TO STDOUT"
-        sql = given.get("sql") or f"COPY {given.get('table')} {way}"
+        arguments = dict(zip(names, args, strict=False)) | kwargs
+        direction = "FROM STDIN" if name == "copy_from" else "TO STDOUT"
+        sql = arguments.get("sql") or f"COPY {arguments.get('table')} {direction}"
         with self._session.statement(self._write_sql(sql), None) as self._last_step:
             return copy(*args, **kwargs)
 
@@ -151,54 +158,57 @@ class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
     """The cursor that also logs queries, as Django does in debug mode."""
 
 
-# The methods of the driver that the code under test may call past Django. The steps of Django and
+# The methods of psycopg2 that the code under test may call past Django. The steps of Django and
 # the statements of the explorer use them, too: see `Session.sending()`.
-CURSOR = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
-ENDS = ("close", "commit", "rollback", "reset", "set_isolation_level", "set_client_encoding")
-CONNECTION = (*ENDS, "lobject", "tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")
+CURSOR_METHODS = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
+ENDING = ("close", "commit", "rollback", "reset", "set_isolation_level", "set_client_encoding")
+CONNECTION_METHODS = (*ENDING, "lobject", "tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")
 
 
-def _note_use_of(base: type, name: str) -> Any:
-    """Return a method that notes its use, and then does what the base class does."""
+def _make_noting_method(base: type, name: str) -> Any:
+    """Return a method that notes a use past Django, and then calls the method of the base class."""
     method = getattr(base, name)
 
     @functools.wraps(method)
-    def note_use(self: Any, *args: Any, **options: Any) -> Any:
+    def note_and_call(self: Any, *args: Any, **options: Any) -> Any:
         getattr(self, "connection", self).session.note_direct_use()
         return method(self, *args, **options)
 
-    return note_use
+    return note_and_call
 
 
 @functools.cache
 def _make_cursor_class(base: Any) -> Any:
-    """Return a class of psycopg2's cursors that notes each use past Django."""
-    return type(base.__name__, (base,), {name: _note_use_of(base, name) for name in CURSOR})
+    """Return a subclass of a class of psycopg2's cursors that notes each use past Django."""
+    methods = {name: _make_noting_method(base, name) for name in CURSOR_METHODS}
+    return type(base.__name__, (base,), methods)
 
 
 def make_psycopg2_class(base: Any, session: Session) -> Any:
-    """Return a class of psycopg2's connections; `base` is their class or a subclass."""
+    """Return a subclass of a class of psycopg2's connections that notes each use past Django."""
 
-    def cursor(
-        self: Any, name: Any = None, cursor_factory: Any = None, *args: Any, **options: Any
-    ) -> Any:
-        options |= dict(zip(("scrollable", "withhold"), args, strict=False))
-        given = {"cursor_factory": cursor_factory} if cursor_factory else {}
-        # A DictConnection has another class of cursors than psycopg2's default.
-        made: Any = type(base.cursor(self, name, **options, **given))
-        return base.cursor(self, name, **options, cursor_factory=_make_cursor_class(made))
+    def cursor(self: Any, *args: Any, **options: Any) -> Any:
+        # The factory may be a function, and a DictConnection has another default.
+        cursor_class: Any = type(base.cursor(self, *args, **options))
+        names = ("name", "cursor_factory", "withhold", "scrollable")
+        arguments = dict(zip(names, args, strict=False)) | options
+        arguments["cursor_factory"] = _make_cursor_class(cursor_class)
+        return base.cursor(self, **arguments)
 
-    methods = {name: _note_use_of(base, name) for name in CONNECTION}
+    methods = {name: _make_noting_method(base, name) for name in CONNECTION_METHODS}
     return type(base.__name__, (base,), {**methods, "cursor": cursor, "session": session})
 
 
 def make_psycopg_class(base: Any, session: Session) -> Any:
-    """Return a class of psycopg 3's connections; all their cursors send through `wait()`."""
+    """Return a subclass of a class of psycopg 3's connections that notes each use past Django.
+
+    All cursors of a connection send through its `wait()`.
+    """
 
     def wait(self: Any, generator: Any, *args: Any, **options: Any) -> Any:
         if not generator.__name__.startswith("_set_"):  # such as autocommit, which sends nothing
             session.note_direct_use()
         return base.wait(self, generator, *args, **options)
 
-    methods = {"wait": wait, "close": _note_use_of(base, "close")}
+    methods = {"wait": wait, "close": _make_noting_method(base, "close")}
     return type(base.__name__, (base,), {**methods, "session": session})

@@ -50,22 +50,24 @@ class DjangoDatabase:
         return connection is not None and connection.info.transaction_status in IN_TRANSACTION
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
-        return _ask(self.caller, sql, params)
+        """Run a query on the caller's connection, and return its rows."""
+        return _query(self.caller, sql, params)
 
     def others(self) -> dict[str, Callable[..., list[Any]]]:
         """Return functions that query the other databases, by their aliases."""
-        here = _identify(self.caller)
-        others = [other for other in _list_other_databases(self.caller) if _identify(other) != here]
-        return {other.alias: partial(_ask, other) for other in others}
+        address = _get_address(self.caller)
+        wrappers = _list_other_databases(self.caller)
+        others = [wrapper for wrapper in wrappers if _get_address(wrapper) != address]
+        return {wrapper.alias: partial(_query, wrapper) for wrapper in others}
 
     def new_session(self, process: Any, control: Any) -> Session:
         session = DjangoSession(self.caller, self.isolation_level, process, control)
-        others = _list_other_databases(self.caller)
-        session.others = [OtherSession(wrapper, "", process, control) for wrapper in others]
+        for wrapper in _list_other_databases(self.caller):
+            session.others.append(OtherSession(wrapper, "", process, control))
         return session
 
 
-def _ask(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> list[Any]:
+def _query(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> list[Any]:
     """Run a query past Django's cursors, which would log it."""
     wrapper.ensure_connection()
     with wrapper.wrap_database_errors, wrapper.connection.cursor() as cursor:
@@ -73,8 +75,8 @@ def _ask(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> list
         return cursor.fetchall() if cursor.description else []
 
 
-def _identify(wrapper: BaseDatabaseWrapper) -> list[object]:
-    """Return what tells a database from others: two aliases may name the same."""
+def _get_address(wrapper: BaseDatabaseWrapper) -> list[object]:
+    """Return the host, port and name of a database: two aliases may name the same."""
     return [wrapper.settings_dict.get(name) for name in ("HOST", "PORT", "NAME")]
 
 
@@ -94,29 +96,31 @@ class DjangoSession(Session):
         if isolation_level:  # of transactions that Django begins, and of single statements
             options.pop("isolation_level", None)
             level = isolation_level.replace(" ", r"\ ")
-            before = options.get("options", "")
-            options["options"] = f"{before} -c default_transaction_isolation={level}".strip()
+            others = options.get("options", "")  # of libpq
+            options["options"] = f"{others} -c default_transaction_isolation={level}".strip()
         changed = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False, "OPTIONS": options}
         self._settings = caller.settings_dict | changed
         self._alias = caller.alias
-        self._backend: Any = type("Stepping", (SteppingWrapper, type(caller)), {"owner": self})
-        self._wrapper: Any = None
+        bases = (SteppingWrapper, type(caller))
+        self._wrapper_class: Any = type("Stepping", bases, {"owner": self})
+        self._wrapper: Any = None  # Django's connection
 
     def get_connection(self) -> Any:
+        """Return the driver's connection, or None."""
         return self._wrapper and self._wrapper.connection
 
     def use_connection(self, kept: Any) -> None:
-        """Put a new connection into Django's `connections`; open a session if kept is None."""
+        """Put a new connection into Django's `connections`, over the driver's that was kept."""
         before = self._wrapper
-        self._wrapper = self._backend(self._settings, self._alias)
+        self._wrapper = self._wrapper_class(self._settings, self._alias)
         self._wrapper.session = self
         connections[self._alias] = self._wrapper
-        if kept is None and not self.database:  # another database connects when it is used
-            self._wrapper.ensure_connection()
-        elif kept is not None:
+        if kept is not None:
             self._wrapper.connection = kept
             self._wrapper.autocommit = kept.autocommit
             self._wrapper.isolation_level = before.isolation_level
+        elif not self.database:  # another database connects when it is used
+            self._wrapper.ensure_connection()
 
     def close_others(self) -> None:
         """Close the connections to databases that are not PostgreSQL; Django makes new ones."""
@@ -126,6 +130,7 @@ class DjangoSession(Session):
                 del connections[wrapper.alias]
 
     def send_unnoticed(self, sql: str) -> None:
+        """Send a statement past Django, as no step."""
         connection = self._wrapper.connection
         with self.sending(), self._wrapper.wrap_database_errors, connection.cursor() as cursor:
             cursor.execute(sql)
@@ -139,9 +144,10 @@ class OtherSession(DjangoSession):
         self.database = caller.alias
 
     def set_up_connection(self, connection: Any) -> None:
+        """Set up a new connection of the driver; the result will say what is not explored there."""
         super().set_up_connection(connection)
-        what = f"the functions, triggers and lock orders of the database {self.database!r}"
-        self.catalogue.note_limit(what)
+        unknown = f"the functions, triggers and lock orders of the database {self.database!r}"
+        self.catalogue.note_limit(unknown)
 
     def close_others(self) -> None:
         """Do nothing: the session with the explored database does so."""
@@ -158,6 +164,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
     session: Session | None = None  # None for a copy(), whose statements are not observed
 
     def connect(self) -> None:
+        """Connect, and set up the connection. A copy()'s is only remembered, to be closed."""
         if self.session is None:
             super().connect()
             if threading.current_thread() is self.owner.thread:  # not a thread that it started
@@ -171,6 +178,10 @@ class SteppingWrapper(BaseDatabaseWrapper):
         finally:
             self.session.connecting = False
 
+    def _sending(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which to use the driver's connection, as no step."""
+        return self.session.sending() if self.session else contextlib.nullcontext()
+
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         if self.session is None:
             return super().get_new_connection(conn_params)
@@ -183,7 +194,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
         return super().get_new_connection({**conn_params, "connection_factory": factory})
 
     def is_usable(self) -> bool:
-        with self.session.sending() if self.session else contextlib.nullcontext():
+        with self._sending():
             return super().is_usable()
 
     def make_cursor(self, cursor: Any) -> CursorWrapper:
@@ -194,24 +205,22 @@ class SteppingWrapper(BaseDatabaseWrapper):
             return SteppingDebugCursor(cursor, self)
         return super().make_debug_cursor(cursor)
 
-    def _taking_step(self, kind: str) -> contextlib.AbstractContextManager[object]:
+    def _ending_transaction(self, sql: str) -> contextlib.AbstractContextManager[object]:
         """Return the context of a COMMIT or ROLLBACK: a step only if the driver sends it."""
-        if self.session is None:
-            return contextlib.nullcontext()
         connection = self.connection
-        if connection is None or self.session.connecting:
-            return self.session.sending()
-        # In autocommit, psycopg2 does not end a transaction that a BEGIN of the code has begun.
+        if connection is None or self.session is None or self.session.connecting:
+            return self._sending()
         in_transaction = connection.info.transaction_status in IN_TRANSACTION
+        # In autocommit, psycopg2 does not end a transaction that a BEGIN of the code has begun.
         is_sent = in_transaction and (is_psycopg3 or not connection.autocommit)
-        return self.session.step(kind, kind) if is_sent else self.session.sending()
+        return self.session.step(sql, sql) if is_sent else self._sending()
 
     def _commit(self) -> None:
-        with self._taking_step("COMMIT"):
+        with self._ending_transaction("COMMIT"):
             super()._commit()  # type: ignore[misc]
 
     def _rollback(self) -> None:
-        with self._taking_step("ROLLBACK"):
+        with self._ending_transaction("ROLLBACK"):
             super()._rollback()  # type: ignore[misc]
 
     def _close(self) -> None:
@@ -222,5 +231,5 @@ class SteppingWrapper(BaseDatabaseWrapper):
                 super()._close()  # type: ignore[misc]
                 session.wait_until_closed(session.pid)
         else:
-            with session.sending() if session else contextlib.nullcontext():
+            with self._sending():
                 super()._close()  # type: ignore[misc]
