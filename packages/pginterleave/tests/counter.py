@@ -37,14 +37,14 @@ def sql(statement: str, *params: Any) -> list[Any]:
 
 
 def parameters() -> dict[str, Any]:
-    """Return what the driver needs to connect to the test database."""
-    known = connection.get_connection_params()
+    """Return the parameters of libpq for a connection to the test database."""
+    settings = connection.get_connection_params()
     names = ("host", "port", "user", "password", "dbname")
-    return {name: known[name] for name in names if known.get(name)}
+    return {name: settings[name] for name in names if settings.get(name)}
 
 
 def conninfo() -> str:
-    """Return the same as a string of libpq; for psycopg 3 alone."""
+    """Return the parameters as one string; psycopg2 cannot."""
     from psycopg.conninfo import make_conninfo
 
     return str(make_conninfo(**parameters()))
@@ -70,23 +70,20 @@ def counted(expected: int) -> Callable[[list[Outcome]], str]:
 
 
 def anything(outcomes: list[Outcome]) -> None:
-    """Return the invariant that always holds."""
-
-
-# Every schedule runs, unless a test says otherwise.
-EVERY_SCHEDULE = {"reduce": False}
-BY_DEFAULT = {"setup": setup, "invariant": anything, "expected": BaseException}
+    """Return None, as an invariant that holds."""
 
 
 def arguments(**given: Any) -> dict[str, Any]:
-    """Return the arguments of `explore`: those in `given` that are options as one object."""
-    names = {each.name for each in fields(Options)} & given.keys()
+    """Return arguments of `explore`: `options` with those that are options, and the defaults."""
+    names = [field.name for field in fields(Options) if field.name in given]
     options = Options(**{name: given.pop(name) for name in names})
-    return {**BY_DEFAULT, **given, "options": options}
+    defaults = {"setup": setup, "invariant": anything, "expected": BaseException}
+    return {**defaults, **given, "options": options}
 
 
-def explored(*processes: Process, **given: Any) -> Exploration:
-    return explore(processes, **arguments(**{**EVERY_SCHEDULE, **given}))
+def explored(*processes: Process, reduce: bool | None = False, **given: Any) -> Exploration:
+    """Explore the processes; every schedule runs, unless a test says otherwise."""
+    return explore(processes, **arguments(reduce=reduce, **given))
 
 
 def violation_of(exploration: Exploration) -> str:
@@ -95,10 +92,11 @@ def violation_of(exploration: Exploration) -> str:
 
 
 def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
-    found = explored(*processes, **{"invariant": lambda outcomes: "shown", **options})
-    assert found.complete
-    assert len(found.violations) == found.schedules
-    return {schedule.order: schedule.outcomes for schedule in found.violations}
+    """Return the outcomes of the processes, by the order of the schedule."""
+    exploration = explored(*processes, **{"invariant": lambda _: "violated", **options})
+    assert exploration.complete
+    assert len(exploration.violations) == exploration.schedules
+    return {schedule.order: schedule.outcomes for schedule in exploration.violations}
 
 
 def replayed(order: str, *processes: Process, **given: Any) -> Schedule:

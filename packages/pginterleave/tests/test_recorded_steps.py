@@ -8,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from pginterleave import Step
-from pginterleave.picture.history import History, find_locks, find_transactions, find_waits
+from pginterleave.picture import history
 from pginterleave.picture.recorded import read_columns, record_steps
 
 from .counter import counted, naive, replayed, select_for_update, sql, update_returning
@@ -21,15 +21,10 @@ def test_the_picture_knows_transactions_locks_and_waits() -> None:
     schedule = replayed("121122", select_for_update, select_for_update)
     steps = record_steps(schedule.timeline)
     assert [step["in_transaction"] for step in steps] == [[1], [1, 2], [1, 2], [2], [2], []]
-    assert [
-        (each.process, each.first, each.last, each.end) for each in find_transactions(steps)
-    ] == [
-        (1, 1, 4, "COMMIT"),
-        (2, 2, 6, "COMMIT"),
-    ]
-    held = [(each.process, each.first, each.last, each.mode) for each in find_locks(steps)]
-    assert held == [(1, 1, 4, "FOR UPDATE"), (2, 4, 6, "FOR UPDATE")]
-    assert [(each.first, each.last) for each in find_waits(steps)] == [(2, 4)]
+    assert history.find_transactions(steps) == [(1, 1, 4, "COMMIT"), (2, 2, 6, "COMMIT")]
+    locks = [(lock.process, lock.first, lock.last, lock.mode) for lock in history.find_locks(steps)]
+    assert locks == [(1, 1, 4, "FOR UPDATE"), (2, 4, 6, "FOR UPDATE")]
+    assert [(wait.first, wait.last) for wait in history.find_waits(steps)] == [(2, 4)]
 
 
 def test_a_single_statement_is_in_a_transaction_until_its_commit() -> None:
@@ -49,7 +44,7 @@ def test_the_rollback_to_a_savepoint_undoes_only_the_writes_after_it() -> None:
     steps = record_steps(replayed("1" * 6, write_twice).timeline)
     kinds = ["UPDATE", "SAVEPOINT", "UPDATE", "ROLLBACK TO", "RELEASE", "COMMIT"]
     assert [step["kind"] for step in steps] == kinds
-    assert [step["number"] for step in History(steps).writes()] == [1]
+    assert [step["number"] for step in history.History(steps).writes()] == [1]
 
 
 HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"
