@@ -81,9 +81,9 @@ def arguments(**given: Any) -> dict[str, Any]:
     return {**defaults, **given, "options": options}
 
 
-def explored(*processes: Process, reduce: bool | None = False, **given: Any) -> Exploration:
+def explored(*processes: Process, **given: Any) -> Exploration:
     """Explore the processes; every schedule runs, unless a test says otherwise."""
-    return explore(processes, **arguments(reduce=reduce, **given))
+    return explore(processes, **arguments(**{"reduce": False, **given}))
 
 
 def violation_of(exploration: Exploration) -> str:

@@ -59,7 +59,7 @@ def cut_to_columns(text: str, columns: Set[str]) -> str:
     clauses = _split(text, _CLAUSE)
     is_insert = clauses[0].startswith("INSERT ") and clauses[0].endswith(")")
     if is_insert and clauses[1:] and clauses[1].startswith("VALUES "):
-        clauses[:2] = _cut_insert(*clauses[:2], columns)
+        clauses[:2] = _cut_insert(clauses[0], clauses[1], columns)
     return " ".join(_cut_clause(clause, columns) for clause in clauses)
 
 

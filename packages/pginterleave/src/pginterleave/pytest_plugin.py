@@ -111,14 +111,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+) -> Generator[None, Any, Any]:
     """Add to a test's report whether it is not proven, what is not checked, and its drawings."""
     run = item.stash.get(INTERLEAVE_OF_TEST, None) if call.when == "call" else None
     if run and run.replay:
         for schedule in run.replayed:
             drawing = f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}"
             item.user_properties.append(("interleave", drawing))
-    report: Any = yield  # pytest-xdist sends its attributes to the controller
+    report = yield  # pytest-xdist sends its attributes to the controller
     report.not_proven = bool(call.excinfo and call.excinfo.errisinstance(results.NotProven))
     limits = [exploration.limits for exploration in run.explorations] if run else []
     report.limits = list(itertools.chain(*limits))
