@@ -1,4 +1,4 @@
-"""Copies of the project that start without the checkout's .env."""
+"""Copies of the project that start without the checkout's .env; databases; requests."""
 
 import os
 import re
@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
+from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
@@ -96,7 +98,29 @@ def execute_without_limit(statement: str) -> None:
         cursor.execute("RESET statement_timeout")
 
 
-def image_sources() -> list[str]:
+class Answer(NamedTuple):
+    status: int
+    headers: Any
+    body: bytes
+
+
+def ask(
+    url: str,
+    method: str,
+    path: str,
+    body: str | None = None,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    """Return the response to a request on a new connection; names of headers in lower case."""
+    with closing(HTTPConnection(urlsplit(url).netloc, timeout=TIMEOUT)) as connection:
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        answered = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, answered, response.read())
+
+
+def list_image_sources() -> list[str]:
+    """Return the files and directories that the Dockerfile copies from the project."""
     stage = (ROOT / "Dockerfile").read_text().split(" AS build\n")[1].split("\nFROM")[0]
     return re.findall(r"^COPY (\S+) \S+$", stage, re.MULTILINE)
 
@@ -105,7 +129,7 @@ def image_sources() -> list[str]:
 def production_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the contents of the image, with .env.example filled in as .env."""
     copy = tmp_path_factory.mktemp("production")
-    for source in image_sources():
+    for source in list_image_sources():
         if (ROOT / source).is_dir():
             shutil.copytree(ROOT / source, copy / source, ignore=IGNORED)
         else:

@@ -1,17 +1,14 @@
 """/metrics: who may read it, and the counts of a service with two workers."""
 
 import re
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from django.test import RequestFactory
 from pytest_django import Settings
 
 from loadtests.servers import serving
-from project.tests.conftest import TIMEOUT, database
+from project.tests.conftest import ask, database
 
 TOKEN = "a-token-of-the-metrics-test"
 
@@ -20,13 +17,10 @@ TOKEN = "a-token-of-the-metrics-test"
     ("sent", "status"),
     [
         ("", 401),
-        ("Bearer x", 401),
         ("Bearer é", 401),
         (f"Basic {TOKEN}", 401),
-        (TOKEN, 401),
         (f"Bearer {TOKEN}", 200),
         (f"bearer {TOKEN}", 200),
-        (f"BEARER {TOKEN}", 200),
     ],
 )
 def test_the_metrics_need_the_token(
@@ -42,37 +36,29 @@ def test_the_metrics_need_the_token(
     assert response["Cache-Control"] == "no-store"
 
 
+def count(url: str, name: str) -> int:
+    """Return the sum of a metric's lines."""
+    answer = ask(url, "GET", "/metrics", headers={"Authorization": f"bearer {TOKEN}"})
+    numbers = re.findall(f"^{re.escape(name)} (.*)$", answer.body.decode(), re.MULTILINE)
+    return sum(int(float(number)) for number in numbers)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_the_counts_of_all_workers_are_added_up() -> None:
     settings = {"WORKERS": "2", "SHORTURL_METRICS_TOKEN": TOKEN}
     link = '{"target_url": "https://a.example/", "key": "a"}'
-    headers = {"Content-Type": "application/json"}
-    token = {"Authorization": f"bearer {TOKEN}"}
-    with (
-        database("shorturl_metrics") as url,
-        serving(DATABASE_URL=url, **settings) as service,
-    ):
-
-        def ask(method: str, path: str, body: str = "") -> tuple[int, str]:
-            with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
-                http.request(method, path, body, token if path == "/metrics" else headers)
-                response = http.getresponse()
-                return response.status, response.read().decode()
-
-        def count(name: str) -> int:
-            text = ask("GET", "/metrics")[1]
-            numbers = re.findall(f"^{re.escape(name)} (.*)$", text, re.MULTILINE)
-            return sum(int(float(number)) for number in numbers)
-
-        statements = 'shorturl_statement_seconds_count{outcome="ok"}'
-        assert ask("POST", "/api/links", link)[0] == 201
-        before = count(statements)
-        assert {ask("GET", "/a")[0] for _ in range(20)} == {302}
-        assert {ask("GET", "/b")[0] for _ in range(3)} == {404}
-        assert ask("POST", "/api/links", link)[0] == 409
-        assert count('shorturl_responses_total{status="302",to="redirect"}') == 20
-        assert count('shorturl_responses_total{status="404",to="redirect"}') == 3
-        assert count('shorturl_responses_total{status="201",to="api"}') == 1
-        assert count('shorturl_responses_total{status="409",to="api"}') == 1
-        assert count(statements) > before
+    create = ("POST", "/api/links", link, {"Content-Type": "application/json"})
+    statements = 'shorturl_statement_seconds_count{outcome="ok"}'
+    with database("shorturl_metrics") as own, serving(DATABASE_URL=own, **settings) as service:
+        url = service.url
+        assert ask(url, *create).status == 201
+        before = count(url, statements)
+        assert {ask(url, "GET", "/a").status for _ in range(20)} == {302}
+        assert {ask(url, "GET", "/b").status for _ in range(3)} == {404}
+        assert ask(url, *create).status == 409
+        assert count(url, 'shorturl_responses_total{status="302",to="redirect"}') == 20
+        assert count(url, 'shorturl_responses_total{status="404",to="redirect"}') == 3
+        assert count(url, 'shorturl_responses_total{status="201",to="api"}') == 1
+        assert count(url, 'shorturl_responses_total{status="409",to="api"}') == 1
+        assert count(url, statements) > before

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
-from http.client import HTTPConnection
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
 import pytest
 
 from loadtests.servers import NO_REFUSALS, own_postgres, serving
+from project.tests.conftest import Answer, ask
 
-PLAIN = ("--worker-class=gthread", "--threads=4", "project.wsgi")
-OF_THE_SERVER = {"server", "date", "connection", "transfer-encoding", "content-length"}
+PLAIN_DJANGO = ("--worker-class=gthread", "--threads=4", "project.wsgi")
+HEADERS_OF_GUNICORN = {"server", "date", "connection", "transfer-encoding", "content-length"}
 LINKS = """
     INSERT INTO shorturl_shorturl (key, target_url, hits, max_hits, expires_at, forward_query)
     VALUES ('spring', 'https://example.com/', 0, NULL, NULL, false),
@@ -37,7 +36,7 @@ BOT, NOBODY = {"user-agent": "WhatsApp/2.23.20.0"}, {"user-agent": ""}
 OTHER_HOST, LONG_HOST = {"host": "example.net"}, {"host": f"localhost:{'1' * 5000}"}
 HTTP = {"x-forwarded-proto": "http"}
 TO, NO_TARGETS = "https://example.com/", ("/script", "/host?a")
-# Method, path, headers, the status, the Location, and the hits of the key afterwards.
+# Method, path, headers, the status, the Location, and the hits that are counted.
 CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
     ("GET", "/spring", PERSON, 302, TO, 1),
     ("GET", "/spring?utm_source=a", BOT, 302, TO, 1),
@@ -69,55 +68,59 @@ CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
 ]
 
 
-def ask(url: str, method: str, path: str, headers: dict[str, str]) -> tuple[int, Any, bytes]:
-    """Return status, headers and body."""
-    with closing(HTTPConnection(urlsplit(url).netloc, timeout=60)) as client:
-        client.request(method, path, headers=headers)
-        answer = client.getresponse()
-        sent: dict[str, Any] = {name.lower(): value for name, value in answer.getheaders()}
-        if policy := sent.get("content-security-policy"):  # its directives have no order
-            sent["content-security-policy"] = sorted(policy.split("; "))
-        kept = {name: value for name, value in sent.items() if name not in OF_THE_SERVER}
-        return answer.status, kept, answer.read()
+class Services(NamedTuple):
+    """A service on the event loop, and one of plain Django, with the same database."""
+
+    urls: list[str]
+    cursor: Any
+
+    def count_hits_and_visits(self) -> list[int]:
+        """Return the hits of all links, and the visits that were recorded."""
+        self.cursor.execute(COUNTS)
+        return [int(number) for number in self.cursor.fetchone()]
 
 
 @pytest.fixture(scope="module")
-def both() -> Iterator[tuple[list[str], Any]]:
-    """The addresses of both services, and a cursor of their database."""
+def services() -> Iterator[Services]:
     with ExitStack() as stack:
         postgres = stack.enter_context(own_postgres())
         settings = {"DATABASE_URL": postgres.url, "WORKERS": "1", **NO_REFUSALS}
         settings |= {"HTTPS": "on", "BEHIND_PROXY": "on", "ALLOWED_HOSTS": "localhost,127.0.0.1"}
-        urls = [stack.enter_context(serving(*way, **settings)).url for way in ((), PLAIN)]
+        urls = [stack.enter_context(serving(*way, **settings)).url for way in ((), PLAIN_DJANGO)]
         database = stack.enter_context(closing(postgres.connect()))
         database.autocommit = True
         cursor = database.cursor()
         cursor.execute(LINKS)
-        yield urls, cursor
+        yield Services(urls, cursor)
 
 
-def count_hits_and_visits(cursor: Any) -> tuple[int, ...]:
-    """Return the hits of all links, and the visits that were recorded."""
-    cursor.execute(COUNTS)
-    return tuple(map(int, cursor.fetchone()))
+def without_headers_of_gunicorn(answer: Answer) -> Answer:
+    headers = {
+        name: value for name, value in answer.headers.items() if name not in HEADERS_OF_GUNICORN
+    }
+    if policy := headers.get("content-security-policy"):  # its directives have no order
+        headers["content-security-policy"] = sorted(policy.split("; "))
+    return answer._replace(headers=headers)
 
 
-@pytest.mark.parametrize(("method", "path", "headers", "status", "location", "counted"), CASES)
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status", "location", "hits"),
+    CASES,
+    ids=[f"{method} {path[:30]}" for method, path, *_ in CASES],
+)
 def test_the_loop_and_django_answer_and_count_alike(
-    both: Any, method: str, path: str, headers: Any, status: int, location: Any, counted: int
+    services: Services, method: str, path: str, headers: Any, status: int, location: Any, hits: int
 ) -> None:
-    urls, cursor = both
     headers = {"host": "localhost", "x-forwarded-proto": "https", **headers}
     answers = []
-    for url in urls:
-        hits, visits = count_hits_and_visits(cursor)
-        answer = ask(url, method, path, headers)
-        assert count_hits_and_visits(cursor) == (hits + counted, visits + counted)
-        answered_status, answered_headers, body = answer
-        assert (answered_status, answered_headers.get("location")) == (status, location)
-        assert b"secret" not in body
-        if status == 302 and counted:
-            assert answered_headers == {**REDIRECT, "location": location}
+    for url in services.urls:
+        before = services.count_hits_and_visits()
+        answer = without_headers_of_gunicorn(ask(url, method, path, headers=headers))
+        assert services.count_hits_and_visits() == [number + hits for number in before]
+        assert (answer.status, answer.headers.get("location")) == (status, location)
+        assert b"secret" not in answer.body
+        if status == 302 and hits:
+            assert answer.headers == {**REDIRECT, "location": location}
         answers.append(answer)
     if path not in NO_TARGETS:  # these answers have fewer headers on the loop
         assert answers[0] == answers[1]

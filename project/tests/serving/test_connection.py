@@ -23,18 +23,18 @@ PLANS = sql.SQL("SELECT name, generic_plans, custom_plans FROM pg_prepared_state
 Test = Callable[[Session], Coroutine[Any, Any, None]]
 
 
-@pytest.fixture(params=[asyncio.run, uvloop.run])
+@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Any:
-    """Run a test with a session, on asyncio's event loop and on that of the service."""
+    """Return a function that runs a test with a session, on an event loop of this kind."""
 
-    async def with_session(test: Test) -> None:
-        with closing(Session(timeout=LONG)) as session:
-            await test(session)
+    def run(test: Test) -> None:
+        async def run_with_session() -> None:
+            with closing(Session(timeout=LONG)) as session:
+                await asyncio.wait_for(test(session), LONG)
 
-    def start(test: Test) -> None:
-        request.param(asyncio.wait_for(with_session(test), LONG))
+        request.param(run_with_session())
 
-    return start
+    return run
 
 
 def terminate(pid: int) -> None:
@@ -43,6 +43,7 @@ def terminate(pid: int) -> None:
     connection.close()
 
 
+# The plans are rows of PLANS: three executions had the generic plan, none a plan of its own.
 @pytest.mark.parametrize(("pooler", "plans"), [("none", [("sleep", 3, 0)]), ("transaction", [])])
 def test_statements_are_planned_once_in_a_session_and_not_prepared_behind_a_pooler(
     run: Any, settings: Settings, pooler: str, plans: list[Any]

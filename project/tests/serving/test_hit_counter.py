@@ -22,9 +22,9 @@ class Visit(NamedTuple):
 class Statements:
     """The statements of a HitCounter, which wait until the test ends them.
 
-    `sent` has {key: numbers of its hits} for a statement for several keys, which leaves out the
-    keys in `locked`, and (key, numbers) for that of a single key. `uses` has what is left of a
-    link with a limit, which bots do not use.
+    `sent` has {key: numbers of its hits} for each statement for several keys, and (key, numbers)
+    for each statement for one key. Statements for several keys skip those in `locked`. `uses` has
+    the uses that are left of links with a limit; bots do not use them.
     """
 
     def __init__(self, queue_timeout: float) -> None:
@@ -83,11 +83,12 @@ def list_numbers(visits: Sequence[Visit]) -> list[int]:
     return [visit.number for visit in visits]
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Run a test on an event loop; afterwards no hit waits, and no key is remembered."""
+def run(
+    test: Test, *, gather: float = 0, queue_timeout: float = LONG, key_statement: float = LONG
+) -> None:
+    """Run a test on an event loop with these time limits; then no hit waits, and no key is kept."""
 
-    async def run_and_clean_up(test: Test, queue_timeout: float) -> None:
+    async def run_and_clean_up() -> None:
         statements = Statements(queue_timeout)
         await test(statements)
         counter = statements.counter
@@ -97,26 +98,23 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Any:
         assert not statements.under_way
         assert not counter.waiting | counter.single
 
-    def run_test(
-        test: Test, *, gather: float = 0, queue_timeout: float = LONG, key_statement: float = LONG
-    ) -> None:
-        monkeypatch.setattr(hit_counter, "KEY_STATEMENT_SECONDS", key_statement)
-        monkeypatch.setattr(hit_counter, "GATHER_SECONDS", gather)
-        asyncio.run(asyncio.wait_for(run_and_clean_up(test, queue_timeout), LONG))
-
-    return run_test
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hit_counter, "KEY_STATEMENT_SECONDS", key_statement)
+        patch.setattr(hit_counter, "GATHER_SECONDS", gather)
+        asyncio.run(asyncio.wait_for(run_and_clean_up(), LONG))
 
 
 @pytest.mark.parametrize(
-    ("first", "rest", "sent"),
+    ("first", "rest", "sent"),  # the keys of hits before and during a statement
     [
         ("ad", "abacb", [{"a": [0], "d": [1]}, {"a": [0, 2], "b": [1, 4], "c": [3]}]),
-        ("aa", "a", [("a", [0, 1]), ("a", [0])]),  # a key that waits alone has a cheaper statement
-        ("abcde", "", [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]),  # MAX_KEYS is 3
+        ("aa", "a", [("a", [0, 1]), ("a", [0])]),
+        ("abcde", "", [{"a": [0], "b": [1], "c": [2]}, {"d": [3], "e": [4]}]),
     ],
+    ids=["several keys", "one key, with its cheaper statement", "more than MAX_KEYS, which is 3"],
 )
 def test_the_next_statement_counts_all_hits_that_came_meanwhile(
-    run: Any, monkeypatch: pytest.MonkeyPatch, first: str, rest: str, sent: list[Any]
+    monkeypatch: pytest.MonkeyPatch, first: str, rest: str, sent: list[Any]
 ) -> None:
     async def test(statements: Statements) -> None:
         tasks = await statements.add(*first)
@@ -132,7 +130,7 @@ def test_the_next_statement_counts_all_hits_that_came_meanwhile(
 
 
 @pytest.mark.parametrize("keys", ["aaa", "aba", "abc"])
-def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(run: Any, keys: str) -> None:
+def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(keys: str) -> None:
     async def test(statements: Statements) -> None:
         await statements.add(*keys)  # three hits, so the next statement waits for three
         again = await statements.add(keys[0])
@@ -147,8 +145,8 @@ def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(run: Any, k
     run(test, gather=LONG)
 
 
-def test_others_wait_for_the_statement_of_one_key_for_some_milliseconds(run: Any) -> None:
-    """Its row may be locked."""
+def test_other_keys_wait_for_the_statement_of_one_key_for_some_milliseconds() -> None:
+    """The row of that key may be locked."""
 
     async def test(statements: Statements) -> None:
         statements.locked = {"a"}
@@ -166,23 +164,22 @@ def test_others_wait_for_the_statement_of_one_key_for_some_milliseconds(run: Any
     run(test, key_statement=0.01)
 
 
-def test_a_locked_row_delays_no_other_key(run: Any) -> None:
+def test_a_locked_row_delays_no_other_key() -> None:
     async def test(statements: Statements) -> None:
         statements.locked = {"a"}
         locked, free = await statements.add("a", "b")
         await statements.end()
         assert await free == "b"
-        assert statements.sent[1:] == [("a", [0])]
+        assert statements.sent[1:] == [("a", [0])]  # which waits for the row
         behind, other = await statements.add("a", "c")
         assert statements.sent[2:] == [{"a": [0], "c": [1]}]
-        await statements.end(2)
-        await statements.end()
+        await statements.end_all()
         assert await asyncio.gather(*[locked, other, behind]) == ["a", "c", "a"]
 
     run(test)
 
 
-def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
+def test_more_locked_rows_than_statements_take_turns() -> None:
     async def test(statements: Statements) -> None:
         keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS + 1)]
         statements.locked = {*keys}
@@ -197,22 +194,20 @@ def test_more_locked_rows_than_statements_take_turns(run: Any) -> None:
     run(test)
 
 
-# Two uses are left. Which hits are bots', the result of each hit, and the hits of each statement.
+# Two uses are left. The numbers of the bots' hits, the result of each hit, and the hits of each
+# statement: all together first, and if the uses do not suffice, one after another.
 @pytest.mark.parametrize(
     ("bots", "rows", "sent"),
     [
         ([], ["a", "a", None], [[0, 1, 2], [0], [1], [2]]),
-        (
-            [],
-            ["a", "a", None, None],
-            [[0, 1, 2, 3], [0], [1], [2]],
-        ),  # once no use is left
+        ([], ["a", "a", None, None], [[0, 1, 2, 3], [0], [1], [2]]),
         ([0, 1], [None, None], [[0, 1]]),
         ([0], [None, "a"], [[0, 1], [1]]),
     ],
+    ids=["three people", "four people, none tried after the first refusal", "bots", "a bot first"],
 )
 def test_people_get_the_uses_that_are_left_one_by_one_and_bots_none(
-    run: Any, bots: list[int], rows: list[Any], sent: list[Any]
+    bots: list[int], rows: list[Any], sent: list[Any]
 ) -> None:
     async def test(statements: Statements) -> None:
         statements.uses = {"a": 2}
@@ -224,7 +219,7 @@ def test_people_get_the_uses_that_are_left_one_by_one_and_bots_none(
     run(test)
 
 
-def test_counted_hits_are_answered_although_a_later_one_fails(run: Any) -> None:
+def test_counted_hits_are_answered_although_a_later_one_fails() -> None:
     async def test(statements: Statements) -> None:
         statements.uses = {"a": 2}
         tasks = await statements.add("a", "a", "a")
@@ -237,19 +232,21 @@ def test_counted_hits_are_answered_although_a_later_one_fails(run: Any) -> None:
     run(test)
 
 
-@pytest.mark.parametrize(("error", "fails"), [(ZeroDivisionError(), True), (RowLocked("a"), False)])
-def test_an_error_is_set_for_all_hits_of_the_statement(
-    run: Any, error: Exception, fails: bool
+@pytest.mark.parametrize(
+    ("error", "is_failing"),
+    [(ZeroDivisionError(), True), (RowLocked("a"), False)],
+    ids=["a failure", "a locked row"],
+)
+def test_all_hits_of_a_statement_get_its_error_and_three_failures_in_a_row_are_noticed(
+    error: Exception, *, is_failing: bool
 ) -> None:
-    """Several in a row mean that redirects fail; a locked row does not."""
-
     async def test(statements: Statements) -> None:
         for keys in ("ab", "a", "ab"):
             assert not statements.counter.is_failing()
             tasks = await statements.add(*keys)
             await statements.end(error=error)
             assert {*await asyncio.gather(*tasks, return_exceptions=True)} == {error}
-        assert statements.counter.is_failing() is fails
+        assert statements.counter.is_failing() is is_failing
         (again,) = await statements.add("a")
         await statements.end()
         assert await again == "a"
@@ -258,50 +255,48 @@ def test_an_error_is_set_for_all_hits_of_the_statement(
     run(test)
 
 
-@pytest.mark.parametrize("all_locked", [False, True])
-def test_a_hit_that_waits_for_too_long_is_refused_and_not_sent(run: Any, all_locked: bool) -> None:
-    """What was sent is waited for. With all rows locked the last one waits for a statement."""
+@pytest.mark.parametrize(
+    ("first", "late"), [("ab", "ac"), ("a", "a")], ids=["several keys", "one key"]
+)
+def test_a_hit_that_waits_too_long_for_a_statement_is_refused_and_not_sent(
+    first: str, late: str
+) -> None:
+    """The hits of a statement that was sent are waited for."""
 
     async def test(statements: Statements) -> None:
-        keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS + 1)]
-        statements.locked = {*keys} if all_locked else set()
-        sent = await statements.add(*keys)
-        refused = [sent.pop()] if all_locked else await statements.add("k0", "c")
-        await statements.end(1 if all_locked else 0)
-        for task in refused:
+        tasks = await statements.add(*first)
+        for refused in await statements.add(*late):
             with pytest.raises(TimeoutError):
-                await task
-        number = len(statements.sent)
+                await refused
         await statements.end_all()
-        assert await asyncio.gather(*sent) == keys[: len(sent)]
-        assert len(statements.sent) == number
-
-    run(test, queue_timeout=0.01)
-
-
-def test_a_hit_behind_a_locked_row_is_refused_and_not_sent(run: Any) -> None:
-    """A statement waits for the row of the only link, and a second hit waits for the statement."""
-
-    async def test(statements: Statements) -> None:
-        (sent,) = await statements.add("a")
-        (behind,) = await statements.add("a")
-        with pytest.raises(TimeoutError):
-            await behind
-        await statements.end_all()
-        assert await sent == "a"
-        assert statements.sent == [("a", [0])]
+        assert await asyncio.gather(*tasks) == [*first]
+        assert len(statements.sent) == 1
 
     run(test, queue_timeout=0.1, key_statement=0.01)
 
 
-def test_a_hit_whose_client_has_left_is_not_sent(run: Any) -> None:
+def test_a_hit_that_waits_too_long_behind_other_locked_rows_is_refused_and_not_sent() -> None:
+    async def test(statements: Statements) -> None:
+        keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS + 1)]
+        statements.locked = {*keys}
+        *tasks, refused = await statements.add(*keys)
+        await statements.end()  # so that each locked row needs a statement of its own
+        with pytest.raises(TimeoutError):
+            await refused
+        await statements.end_all()
+        assert await asyncio.gather(*tasks) == keys[:-1]
+        assert len(statements.sent) == 1 + MAX_KEY_STATEMENTS
+
+    run(test, queue_timeout=0.01)
+
+
+def test_a_hit_whose_client_has_left_is_not_sent() -> None:
     async def test(statements: Statements) -> None:
         sent, other = await statements.add("a", "c")
-        left, behind, stays = await statements.add("b", "a", "b")
-        for task in (left, behind, sent):  # for the last one it is too late
+        left, also_left, stays = await statements.add("b", "a", "b")
+        for task in (left, also_left, sent):  # for the last one it is too late
             task.cancel()
-        await statements.end()
-        await statements.end()
+        await statements.end_all()
         assert await asyncio.gather(*[other, stays]) == ["c", "b"]
         assert statements.sent == [{"a": [0], "c": [1]}, ("b", [2])]
 

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from http.client import HTTPConnection
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import Mock
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -18,6 +16,7 @@ from django.test import Client
 
 from loadtests.servers import RunningService, serving, wait_until
 from project import unavailable
+from project.tests.conftest import TIMEOUT, Answer, ask
 from shorturl import following
 from shorturl.api import links
 from shorturl.exceptions import RowLocked
@@ -29,7 +28,6 @@ PATIENT = {
     "QUEUE_TIMEOUT_MS": "60000",
     "DATABASE_STATEMENT_TIMEOUT": "2",
 }
-TIMEOUT = 60  # seconds
 
 
 def make_failing_view(statement: str) -> Callable[..., HttpResponse]:
@@ -51,10 +49,15 @@ def too_slow_middleware(_: object) -> Callable[..., HttpResponse]:
     return too_slow
 
 
-def assert_unavailable(response: Any) -> None:
+def get_unavailable(client: Client, path: str) -> Any:
+    """Return the 503 for an outage, and roll back the transaction that the outage has aborted."""
+    with transaction.atomic():
+        response = client.get(path)
+        transaction.set_rollback(True)
     assert response.status_code == 503
     assert int(response["Retry-After"]) == unavailable.RETRY_AFTER
     assert response["Cache-Control"] == "no-store"
+    return response
 
 
 @pytest.mark.django_db
@@ -64,6 +67,7 @@ def assert_unavailable(response: Any) -> None:
         (stopping, "Temporarily unavailable", "The database is not answering."),
         (too_slow, "Busy at the moment", "Too many requests at the moment."),
     ],
+    ids=["stopping", "too slow"],
 )
 def test_an_outage_is_json_for_the_api_and_a_page_for_others(
     client: Client, monkeypatch: pytest.MonkeyPatch, failing_view: Any, heading: str, detail: str
@@ -71,11 +75,12 @@ def test_an_outage_is_json_for_the_api_and_a_page_for_others(
     """A slow database is busy, and not down."""
     monkeypatch.setattr(following, "follow", failing_view)
     monkeypatch.setattr(links, "find_link", failing_view)
-    page, call = get_all(client, "/spring", "/api/links/spring")
+    page = get_unavailable(client, "/spring")
     assert page["Content-Type"].startswith("text/html")
     assert f"<h1>{heading}" in page.content.decode()
     assert f"<p>{detail} Try" in page.content.decode()
     assert "Content-Security-Policy" in page
+    call = get_unavailable(client, "/api/links/spring")
     assert call.json() == {"detail": detail}
 
 
@@ -87,38 +92,23 @@ def test_a_locked_row_is_busy(client: Client, monkeypatch: pytest.MonkeyPatch) -
     assert "Too many requests follow this short URL" in response.content.decode()
 
 
-def get_all(client: Client, *paths: str) -> list[Any]:
-    """Return the responses to requests during an outage."""
-    responses = []
-    for path in paths:
-        with transaction.atomic():
-            responses.append(client.get(path))
-            transaction.set_rollback(True)
-        assert_unavailable(responses[-1])
-    return responses
-
-
 @pytest.mark.django_db
 def test_an_outage_in_a_middleware_is_a_503(settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.too_slow_middleware"]
-    assert_unavailable(Client(raise_request_exception=False).get("/account/login/"))
+    get_unavailable(Client(raise_request_exception=False), "/account/login/")
 
 
 # --- gunicorn, and a PostgreSQL that stops -------------------------------------------------------
 
 
-def get(service: RunningService, path: str) -> tuple[int, str]:
-    """Return status and body of the response to a GET on a new connection."""
-    with closing(HTTPConnection(urlsplit(service.url).netloc, timeout=TIMEOUT)) as http:
-        http.request("GET", path)
-        response = http.getresponse()
-        return response.status, response.read().decode()
+def get(service: RunningService, path: str) -> Answer:
+    return ask(service.url, "GET", path)
 
 
 def get_statuses(service: RunningService, path: str, count: int = 32) -> set[int]:
     """Return the statuses of that many requests, 8 at a time."""
     with ThreadPoolExecutor(8) as pool:
-        return {status for status, _ in pool.map(get, [service] * count, [path] * count)}
+        return {answer.status for answer in pool.map(get, [service] * count, [path] * count)}
 
 
 def make_url(running: Any) -> str:
@@ -126,10 +116,10 @@ def make_url(running: Any) -> str:
     return f"postgres://postgres@/shorturl?host={running.socket_directory}&port={running.port}"
 
 
-def wait_for_readyz(service: RunningService, status: int) -> str:
+def wait_for_readyz(service: RunningService, status: int) -> bytes:
     """Return the body of /readyz once it has this status."""
-    wait_until(lambda: get(service, "/readyz")[0] == status, f"no {status}", TIMEOUT)
-    return get(service, "/readyz")[1]
+    wait_until(lambda: get(service, "/readyz").status == status, f"no {status}", TIMEOUT)
+    return get(service, "/readyz").body
 
 
 @pytest.mark.exhaustive
@@ -155,10 +145,10 @@ def test_the_service_outlives_its_database() -> None:
         assert get_statuses(service, "/nosuchkey") == {404}
 
         postgres.leave()  # the only user leaves, which stops it
-        assert get(service, "/healthz")[0] == 200
+        assert get(service, "/healthz").status == 200
         body = wait_for_readyz(service, 503)
-        assert "the database does not answer" in body
-        assert str(postgres.directory) not in body
+        assert b"the database does not answer" in body
+        assert str(postgres.directory) not in body.decode()
         assert get_statuses(service, "/nosuchkey/stats", 1) == {503}
         assert get_statuses(service, "/nosuchkey", 8) == {503}
 
@@ -178,7 +168,7 @@ def test_the_service_outlives_its_database() -> None:
                 process.suspend()
             # First on the open connections, then on new ones.
             assert get_statuses(service, "/nosuchkey", 8) == {503}
-            assert get(service, "/healthz")[0] == 200
+            assert get(service, "/healthz").status == 200
         finally:
             for process in frozen:
                 process.resume()
