@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg2
 import pytest
@@ -33,11 +33,11 @@ def django_db_setup() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def distributed(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """Distribute the tables with a link in them, and undo it; put the role's setting back."""
+    """Distribute the tables with a link in them; undo that, and restore the role's settings."""
     with django_db_blocker.unblock():
         with connection.cursor() as cursor:
             cursor.execute("SELECT rolconfig FROM pg_roles WHERE rolname = current_user")
-            (before,) = cursor.fetchone()
+            (settings_before,) = cursor.fetchone()  # NAME=value of each, or None
         call_command("distribute", "--undo")
         call_command("migrate", verbosity=0)
         make_links("before")
@@ -45,12 +45,13 @@ def distributed(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
         yield
         call_command("distribute", "--undo")
         with connection.cursor() as cursor:
-            for setting in before or []:
+            for setting in settings_before or []:
                 name, value = setting.split("=", 1)
                 cursor.execute(f"ALTER ROLE CURRENT_USER SET {name} = %s", [value])
 
 
 def make_links(*keys: str, **fields: Any) -> None:
+    """Make links without hits; those of an earlier run are deleted, and not only marked so."""
     for model in (RecentVisits, HourlyVisits, DailyVisits):
         QuerySet(model).filter(short_url__key__in=keys).delete()
     QuerySet(ShortUrl).filter(key__in=keys).delete()
@@ -58,13 +59,13 @@ def make_links(*keys: str, **fields: Any) -> None:
         ShortUrl.objects.create(key=key, target_url=TARGET, **fields)
 
 
-def count_in_process(
-    work: Callable[[ClusterHitCounter], Any], workers: tuple[str, ...] = ()
+def run_with_counter(
+    function: Callable[[ClusterHitCounter], Any], workers: tuple[str, ...] = ()
 ) -> Any:
-    """Return what a coroutine function returns for the counter of a process."""
+    """Call an async function with the counter of a new process, and return what it returns."""
 
     async def run() -> Any:
-        return await work(ClusterHitCounter(workers))
+        return await function(ClusterHitCounter(workers))
 
     return asyncio.run(run())
 
@@ -81,13 +82,15 @@ def list_workers() -> list[Node]:
 
 def make_unreachable(patch: pytest.MonkeyPatch, lost: Node) -> None:
     make = Node.make_database_settings
-    away = {"PORT": 1}  # where nothing listens
-    patch.setattr(
-        Node, "make_database_settings", lambda node: make(node) | (away if node == lost else {})
-    )
+
+    def make_settings(node: Node) -> dict[str, Any]:
+        settings = make(node)
+        return {**settings, "PORT": 1} if node == lost else settings  # where nothing listens
+
+    patch.setattr(Node, "make_database_settings", make_settings)
 
 
-def test_rows_are_kept_and_a_second_run_has_nothing_to_do() -> None:
+def test_distribute_keeps_the_rows_and_has_nothing_to_do_a_second_time() -> None:
     assert ShortUrl.objects.filter(key="before").exists()
     output = StringIO()
     call_command("distribute", stdout=output)
@@ -113,26 +116,27 @@ def test_the_shard_of_a_key_is_that_of_the_server() -> None:
 
 
 def test_hits_are_counted_on_the_node_of_their_key() -> None:
-    """Also where the shards have moved since the map was read."""
     keys = [f"collected-{number}" for number in range(8)]
     make_links(*keys)
 
     async def follow(counter: ClusterHitCounter) -> None:
         hits = [counter.count(key, PERSON) for _ in range(40) for key in keys]
         assert None not in await asyncio.gather(*hits)
+        # As if the shards of two nodes had changed places since the map was read.
         nodes = counter.map.nodes
         (first, second, *_) = sorted({*nodes.values()})
         swapped = {first: second, second: first}
         counter.map.nodes = {shard: swapped.get(node, node) for shard, node in nodes.items()}
         assert None not in await asyncio.gather(*[counter.count(key, PERSON) for key in keys])
 
-    count_in_process(follow)
+    run_with_counter(follow)
     assert [*ShortUrl.objects.filter(key__in=keys).values_list("hits", flat=True)] == [41] * 8
     rows = RecentVisits.objects.filter(short_url__key__in=keys).values_list("kinds", flat=True)
     assert sum(map(len, rows)) == 41 * 8
 
 
-def test_a_row_on_its_node_is_final_and_unknown_keys_share_a_reading() -> None:
+def test_only_for_unknown_keys_the_map_is_read_again_and_once_for_all() -> None:
+    """A link that its node has, and does not count, is on no other node."""
     make_links("over", expires_at=timezone.now())
     make_links("used", max_hits=1)
     make_links("bots", max_hits=9)
@@ -142,12 +146,12 @@ def test_a_row_on_its_node_is_final_and_unknown_keys_share_a_reading() -> None:
         readings = 0
         read = counter.read_from_any_node
 
-        async def count_reading() -> None:
+        async def read_and_count() -> None:
             nonlocal readings
             readings += 1
             await read()
 
-        counter.read_from_any_node = count_reading  # type: ignore[method-assign]
+        counter.read_from_any_node = read_and_count  # type: ignore[method-assign]
         for key in ("over", "used"):
             assert await counter.count(key, PERSON) is None
         assert await counter.count("bots", Visit(is_bot=True)) is None
@@ -156,14 +160,14 @@ def test_a_row_on_its_node_is_final_and_unknown_keys_share_a_reading() -> None:
         assert [await counter.count(f"no-{number}", PERSON) for number in range(50)] == [None] * 50
         return readings
 
-    assert count_in_process(follow) == 1
+    assert run_with_counter(follow) == 1
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_a_process_begins_without_the_coordinator(
-    known: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("workers_are_known", [True, False])
+def test_a_process_begins_without_the_coordinator_if_it_knows_the_workers(
+    workers_are_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All waiting hits share one reading and its error."""
+    """Otherwise all waiting hits get the error of one reading."""
     workers = tuple(map(str, list_workers()))
     keys = [f"alone-{number}" for number in range(20)]
     make_links(*keys)
@@ -173,34 +177,40 @@ def test_a_process_begins_without_the_coordinator(
         hits = [counter.count(key, PERSON) for key in keys]
         return await asyncio.gather(*hits, return_exceptions=True)
 
-    outcomes = count_in_process(follow, workers if known else ())
-    if known:
-        assert [row[1] for row in outcomes] == keys
+    outcomes = run_with_counter(follow, workers if workers_are_known else ())
+    if workers_are_known:
+        assert [key for _, key, *_ in outcomes] == keys
     else:
         assert {type(error) for error in outcomes} == {psycopg2.OperationalError}
         assert len({id(error) for error in outcomes}) == 1
 
 
-def visits_of(keys: list[str]) -> tuple[int, int, int]:
-    """Return the visits that are recent, those of hours, and those of days by device."""
+class VisitCounts(NamedTuple):
+    recent: int
+    hourly: int
+    daily: int  # by device, of which each visit has one
+
+
+def count_visits(keys: list[str]) -> VisitCounts:
     recent = RecentVisits.objects.filter(short_url__key__in=keys).values_list("kinds", flat=True)
     total = Sum(F("people") + F("bots"))
     hours = HourlyVisits.objects.filter(short_url__key__in=keys).aggregate(total=total)["total"]
     days = DailyVisits.objects.filter(short_url__key__in=keys, dimension="device")
-    return sum(map(len, recent)), hours or 0, days.aggregate(total=total)["total"] or 0
+    days_total = days.aggregate(total=total)["total"]
+    return VisitCounts(sum(map(len, recent)), hours or 0, days_total or 0)
 
 
-def record(keys: list[str]) -> None:
+def follow_each_ten_times(keys: list[str]) -> None:
     async def follow(counter: ClusterHitCounter) -> None:
         await asyncio.gather(*[counter.count(key, PERSON) for key in keys for _ in range(10)])
 
-    count_in_process(follow)
+    run_with_counter(follow)
 
 
 def test_several_roll_ups_at_once_move_each_visit_once() -> None:
     keys = [f"rolled-{number}" for number in range(30)]
     make_links(*keys)
-    record(keys)
+    follow_each_ten_times(keys)
 
     def roll_up(_: int) -> None:
         try:
@@ -211,23 +221,23 @@ def test_several_roll_ups_at_once_move_each_visit_once() -> None:
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(roll_up, range(THREADS)))
     call_command("roll_up", stdout=StringIO())
-    assert visits_of(keys) == (0, 300, 300)
+    assert count_visits(keys) == (0, 300, 300)
 
 
 def test_a_roll_up_without_a_node_goes_on_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [f"without-{number}" for number in range(50)]
     make_links(*keys)
-    record(keys)
+    follow_each_ten_times(keys)
     lost = list_workers()[0]
     with monkeypatch.context() as patch:
         make_unreachable(patch, lost)
         with pytest.raises(CommandError, match=f"does the rest: {lost}: .*refused"):
             call_command("roll_up", stdout=StringIO())
-    recent, hours, _ = visits_of(keys)
-    assert recent + hours == 500
-    assert 0 < recent < 500
+    counts = count_visits(keys)
+    assert counts.recent + counts.hourly == 500
+    assert 0 < counts.recent < 500
     call_command("roll_up", stdout=StringIO())
-    assert visits_of(keys) == (0, 500, 500)
+    assert count_visits(keys) == (0, 500, 500)
 
 
 def test_a_shard_does_not_move_while_it_is_rolled_up() -> None:
@@ -237,13 +247,13 @@ def test_a_shard_does_not_move_while_it_is_rolled_up() -> None:
     node = shards.find_node(shard)
     other = next(other for other in shards.nodes.values() if other != node)
     move = "SELECT citus_move_shard_placement(%s, %s, %s, %s, %s, 'block_writes')"
-    with closing(node.open_database()) as database, database.cursor() as held:
-        held.execute("BEGIN")
-        held.execute(roll_up.HOLD_SHARD, ["rolled"])
+    with closing(node.open_database()) as database, database.cursor() as other_session:
+        other_session.execute("BEGIN")
+        other_session.execute(roll_up.HOLD_SHARD, ["rolled"])
         with connection.cursor() as cursor:
             with pytest.raises(OperationalError, match="lock timeout"):
                 cursor.execute(move, [shard, *node, *other])
-            held.execute("COMMIT")
+            other_session.execute("COMMIT")
             cursor.execute(move, [shard, *node, *other])
 
 
@@ -255,6 +265,6 @@ def test_creates_in_threads_share_no_key() -> None:
             connection.close()
 
     with ThreadPoolExecutor(THREADS) as pool:
-        keys = [key for some in pool.map(create, range(THREADS)) for key in some]
+        keys = [key for created in pool.map(create, range(THREADS)) for key in created]
     assert len({*keys}) == THREADS * CREATES
     assert ShortUrl.objects.filter(key__in=keys).count() == THREADS * CREATES
