@@ -4,15 +4,11 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import pytest
 
 from loadtests.servers import wait_until
-from project.tests.conftest import NOWHERE, ROOT, TIMEOUT, database, run_in
+from project.tests.conftest import NOWHERE, ROOT, TIMEOUT, ask, database, run_in
 
 LOCAL = {"SHORTURL_LOCAL": "on"}
 
@@ -37,17 +33,6 @@ def test_a_command_ends_quietly_when_its_reader_has_gone() -> None:
     assert ended.stderr == b""
 
 
-@contextmanager
-def start(*arguments: str, **environment: str) -> Iterator["subprocess.Popen[str]"]:
-    with subprocess.Popen(
-        [sys.executable, *arguments], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.terminate()
-
-
 @pytest.mark.django_db(transaction=True)
 def test_runserver_answers_requests() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -55,15 +40,18 @@ def test_runserver_answers_requests() -> None:
 
     def answers() -> bool:
         try:
-            return bool(urlopen(f"http://127.0.0.1:{port}/healthz").status == 200)
-        except URLError:
+            return ask(f"http://127.0.0.1:{port}", "GET", "/healthz").status == 200
+        except ConnectionError:
             return False
 
-    with (
-        database("shorturl_runserver") as url,
-        start("manage.py", "runserver", "--noreload", str(port), DATABASE_URL=url, **LOCAL),
-    ):
-        wait_until(answers, "runserver does not answer", TIMEOUT)
+    command = [sys.executable, "manage.py", "runserver", "--noreload", str(port)]
+    with database("shorturl_runserver") as url:
+        environment = {**LOCAL, "DATABASE_URL": url}
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE) as server:
+            try:
+                wait_until(answers, "runserver does not answer", TIMEOUT)
+            finally:
+                server.terminate()
 
 
 @pytest.mark.parametrize("command", ["migrate", "tidy"])

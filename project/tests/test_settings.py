@@ -4,7 +4,7 @@ import re
 import stat
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -95,13 +95,15 @@ def test_a_wrong_value_is_refused_by_name_with_an_example(
 
 
 def test_another_word_for_a_switch_or_a_number_is_refused(load: Load) -> None:
-    for name, (_, value) in read_example().items():
-        if re.fullmatch(r"on|off|\d+", value):
+    for name, variable in read_example().items():
+        if re.fullmatch(r"on|off|\d+", variable.value):
             with pytest.raises(ImproperlyConfigured, match=rf"^{name}='maybe' is .*{name}=\S+"):
                 load(**{**PRODUCTION, name: "maybe"})
 
 
-def test_the_warning_of_a_misspelt_name_has_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_name_is_a_warning_with_the_nearest_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert check_variable_names() == []
     monkeypatch.setenv("SHORTURL_VISIT", "on")
     (warning,) = check_variable_names()
@@ -124,7 +126,10 @@ def test_https_behind_a_proxy_that_is_not_trusted_is_a_warning(settings: Setting
 def test_a_production_without_a_database_is_no_local_run(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its packages have no PostgreSQL, and it may lack its .env."""
+    """Without variables the service runs locally, with the PostgreSQL of its packages.
+
+    The packages of a production have none.
+    """
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL is not set.*no PostgreSQL"):
         load()
@@ -165,17 +170,18 @@ def test_database_url_becomes_the_connection_and_its_options(
     assert not {"host", "port", "user"} & set(config["OPTIONS"])
 
 
-def test_the_operators_session_settings_come_after_the_services(load: Load) -> None:
+def test_the_operators_session_options_come_after_those_of_the_service(load: Load) -> None:
     url = "postgres://host/shorturl?options=-c%20work_mem=8MB"
     variables = {**PRODUCTION, "DATABASE_URL": url, "PGOPTIONS": "-c lock_timeout=9s"}
-    sent = load(**variables)["DATABASES"]["default"]["OPTIONS"]["options"]
-    assert re.search(r"lock_timeout=500ms .*-c lock_timeout=9s -c work_mem=8MB$", sent)
+    options = load(**variables)["DATABASES"]["default"]["OPTIONS"]["options"]
+    assert re.search(r"lock_timeout=500ms .*-c lock_timeout=9s -c work_mem=8MB$", options)
+    # A pooler gets no options but those of the URL.
     pooled = load(**variables, DATABASE_POOLER="transaction")["DATABASES"]["default"]
     assert pooled["OPTIONS"]["options"] == "-c work_mem=8MB"
     assert pooled["DISABLE_SERVER_SIDE_CURSORS"]
 
 
-def test_the_environment_wins_over_env_and_what_is_empty_is_unset(
+def test_the_environment_wins_over_the_file_env_and_what_is_empty_is_unset(
     load: Load, tmp_path: Path
 ) -> None:
     (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nWORKERS=4\nDEBUG=\n")
@@ -188,15 +194,20 @@ def test_the_environment_wins_over_env_and_what_is_empty_is_unset(
     [
         ("DEBUG=on\n".encode("utf-16"), r"\.env cannot be read"),
         (b"# A comment\n\n  export DEBUG=on\nSECRET_KEY: abc\n", r"\.env: line 4 is neither"),
-        (None, r"\.env cannot be read: .*directory"),  # Docker makes it if no file is mounted
     ],
 )
 def test_an_env_that_cannot_be_read_stops_the_start(
-    load: Load, tmp_path: Path, content: bytes | None, problem: str
+    load: Load, tmp_path: Path, content: bytes, problem: str
 ) -> None:
-    env = tmp_path / ".env"
-    env.mkdir() if content is None else env.write_bytes(content)
+    (tmp_path / ".env").write_bytes(content)
     with pytest.raises(ImproperlyConfigured, match=problem):
+        load()
+
+
+def test_an_env_that_is_a_directory_stops_the_start(load: Load, tmp_path: Path) -> None:
+    """Docker makes a directory where no file is mounted."""
+    (tmp_path / ".env").mkdir()
+    with pytest.raises(ImproperlyConfigured, match=r"\.env cannot be read: .*directory"):
         load()
 
 
@@ -219,23 +230,29 @@ def test_without_a_place_for_its_secret_key_a_local_run_names_the_setting(
 # --- .env.example --------------------------------------------------------------------------------
 
 
-def read_example() -> dict[str, tuple[bool, str]]:
-    """Return the variables in .env.example: whether each is commented out, and its value."""
+class Variable(NamedTuple):
+    is_commented: bool
+    value: str
+
+
+def read_example() -> dict[str, Variable]:
+    """Return the variables in .env.example, by name."""
     lines = re.findall(r"^(# )?([A-Z_]+)=(.*)$", (ROOT / ".env.example").read_text(), re.MULTILINE)
-    return {name: (bool(comment), value) for comment, name, value in lines}
+    return {name: Variable(bool(comment), value) for comment, name, value in lines}
 
 
 def test_env_example_lists_every_variable_and_no_other() -> None:
     files = [path for path in ROOT.glob("**/*.yml") if ".venv" not in path.parts]
-    compose = "".join(path.read_text() for path in files)
-    of_compose = {"POSTGRES_PASSWORD"}
-    assert of_compose <= {*re.findall(r"\$\{([A-Z_]+)", compose)} <= variables | of_compose
-    assert set(read_example()) == variables | of_compose
+    in_compose_files = re.findall(r"\$\{([A-Z_]+)", "".join(path.read_text() for path in files))
+    all_variables = variables | {"POSTGRES_PASSWORD"}  # which only Compose reads
+    assert set(in_compose_files) <= all_variables
+    assert set(read_example()) == all_variables
 
 
 def test_env_example_shows_the_defaults(load: Load) -> None:
     """Without the # in its lines, the settings are the same."""
-    shown = {name: value for name, (commented, value) in read_example().items() if commented}
+    example = read_example().items()
+    shown = {name: variable.value for name, variable in example if variable.is_commented}
     plain, explicit = load(**PRODUCTION), load(**PRODUCTION, **shown)
     for name in filter(str.isupper, plain):
         assert plain[name] == explicit[name], name
@@ -263,15 +280,15 @@ def test_a_session_has_the_time_limits_of_the_service() -> None:
         "tcp_keepalives_interval": "10",
         "tcp_keepalives_count": "3",
     }
-    mine = connection.copy()  # with the options of the service, and not those of the tests
-    options = mine.settings_dict["OPTIONS"]
-    of_the_service = options["options"].replace(LONG_WAITS, "")
-    mine.settings_dict["OPTIONS"] = {**options, "options": of_the_service}
-    with closing(mine), mine.cursor() as cursor:
+    session = connection.copy()
+    options = session.settings_dict["OPTIONS"]
+    without_those_of_tests = {**options, "options": options["options"].replace(LONG_WAITS, "")}
+    session.settings_dict["OPTIONS"] = without_those_of_tests
+    with closing(session), session.cursor() as cursor:
         cursor.execute(
             "SELECT name, reset_val FROM pg_settings WHERE name = ANY(%s)", [list(expected)]
         )
         assert dict(cursor.fetchall()) == expected
-        given = mine.connection.info.dsn_parameters
-    sent = {"connect_timeout": "3", "tcp_user_timeout": "3000", "keepalives_idle": "3"}
-    assert sent.items() <= given.items()
+        parameters = session.connection.info.dsn_parameters
+    expected = {"connect_timeout": "3", "tcp_user_timeout": "3000", "keepalives_idle": "3"}
+    assert expected.items() <= parameters.items()

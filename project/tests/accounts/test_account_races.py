@@ -1,4 +1,8 @@
-"""What accounts write, beside what can meet it, in every order of their statements."""
+"""What accounts write, beside what can meet it.
+
+interleave() runs each order of the processes' statements; one process alone is run twice at once.
+Without an invariant, each order has to end as one process after the other does.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,22 +22,18 @@ from shorturl import operations
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.callers import TARGET, run
 
-KEYS = ("first", "last")
-
 
 @pytest.fixture
-def ann(interleave: Interleave) -> User:  # so that the rows are restored
+def ann(interleave: Interleave) -> User:
+    """Make an account, after `interleave`, which restores the rows."""
     return User.objects.create_user("ann", password="a password of ann")
 
 
-def posting(client: Client, path: str, **fields: Any) -> Callable[[], int]:
-    return lambda: int(client.post(path, fields).status_code)
-
-
-def logged_in(account: User) -> Client:
+def post(account: User, path: str, **fields: Any) -> Callable[[], int]:
+    """Return a process that posts a form in the browser of an account."""
     client = Client()
     client.force_login(account)
-    return client
+    return lambda: int(client.post(path, fields).status_code)
 
 
 def remove_account(*options: str) -> None:
@@ -42,15 +42,16 @@ def remove_account(*options: str) -> None:
 
 def test_a_login_beside_the_removal_of_the_account(ann: User, interleave: Interleave) -> None:
     """The password was right, so the login succeeds, and the next request is anonymous."""
-    interleave(partial(note_login, None, ann), remove_account, invariant=nothing_is_raised)
+
+    def nothing_is_raised(outcomes: list[Outcome]) -> None:
+        assert not any(outcome.raised for outcome in outcomes)
+
+    log_in = partial(note_login, sender=None, user=ann)
+    interleave(log_in, remove_account, invariant=nothing_is_raised)
 
 
-def nothing_is_raised(outcomes: list[Outcome]) -> None:
-    assert [outcome.raised for outcome in outcomes] == [None] * len(outcomes)
-
-
-def test_two_make_a_token_of_the_same_name(ann: User, interleave: Interleave) -> None:
-    interleave(*(posting(logged_in(ann), "/account", name="backup") for _ in range(2)))
+def test_two_tokens_of_the_same_name_are_made_at_once(ann: User, interleave: Interleave) -> None:
+    interleave(*[post(ann, "/account", name="backup") for _ in range(2)])
 
 
 def test_a_token_beside_the_removal_of_the_account(ann: User, interleave: Interleave) -> None:
@@ -58,12 +59,12 @@ def test_a_token_beside_the_removal_of_the_account(ann: User, interleave: Interl
         assert not User.objects.exists()
         assert not ApiToken.objects.exists()
 
-    def make() -> None:
+    def make_token() -> None:
         form = TokenForm({"name": "backup"}, instance=ApiToken(user_id=ann.pk))
         assert form.is_valid()
         form.save()
 
-    interleave(make, remove_account, invariant=both_are_gone, expected=IntegrityError)
+    interleave(make_token, remove_account, invariant=both_are_gone, expected=IntegrityError)
 
 
 def test_a_token_is_revoked_twice(ann: User, interleave: Interleave) -> None:
@@ -71,7 +72,7 @@ def test_a_token_is_revoked_twice(ann: User, interleave: Interleave) -> None:
     token.draw()
     token.save()
     path = f"/account/tokens/{token.pk}/revoke"
-    interleave(*(posting(logged_in(ann), path) for _ in range(2)))
+    interleave(*[post(ann, path) for _ in range(2)])
 
 
 def test_two_operators_invite_one_account(interleave: Interleave) -> None:
@@ -88,14 +89,17 @@ def test_a_leavers_links_go_to_another_account_beside_a_last_one(
     bob = User.objects.create_user("bob")
     operations.create(TARGET, key="first", owner_id=ann.pk)
 
+    def create_last_link() -> None:
+        operations.create(TARGET, key="last", owner_id=ann.pk)
+
     def bob_has_all(outcomes: list[Outcome]) -> None:
-        links = dict(ShortUrl.objects.values_list("key", "owner"))
-        expected = {"first": bob.pk} if outcomes[1].raised else dict.fromkeys(KEYS, bob.pk)
-        assert links == expected
+        _, creation = outcomes
+        keys = ["first"] if creation.raised else ["first", "last"]
+        assert dict(ShortUrl.objects.values_list("key", "owner")) == dict.fromkeys(keys, bob.pk)
 
     interleave(
         partial(remove_account, "--links-to", "bob"),
-        lambda: operations.create(TARGET, key="last", owner_id=ann.pk),
+        create_last_link,
         invariant=bob_has_all,
         expected=IntegrityError,
     )

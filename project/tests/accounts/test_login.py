@@ -27,7 +27,7 @@ def boss(settings: Settings) -> User:
     return User.objects.create_superuser("boss", password=PASSWORD)
 
 
-def post(path: str, password: str, *, name: str = "boss", **extra: str) -> Any:
+def log_in(path: str, password: str, *, name: str = "boss", **extra: str) -> Any:
     return Client().post(path, {"username": name, "password": password}, **extra)  # type: ignore[arg-type]
 
 
@@ -42,41 +42,42 @@ def test_login_is_the_short_address_of_the_page(client: Client) -> None:
 
 @pytest.mark.parametrize(("path", "other"), [(LOGIN, ADMIN_LOGIN), (ADMIN_LOGIN, LOGIN)])
 def test_after_some_wrong_passwords_the_right_one_is_refused_too(path: str, other: str) -> None:
-    assert [post(path, "wrong").status_code for _ in range(3)] == [200, 200, 429]
-    response = post(other, PASSWORD)
+    assert [log_in(path, "wrong").status_code for _ in range(3)] == [200, 200, 429]
+    response = log_in(other, PASSWORD)
     assert response.status_code == 429
     assert response["Cache-Control"] == "no-store"
     assert "Try again in five minutes." in response.content.decode()
     assert "Content-Security-Policy" in response
     # The count is of a name and a network.
-    assert post(LOGIN, PASSWORD, REMOTE_ADDR="192.0.2.1").status_code == 302
-    assert post(LOGIN, "wrong", name="somebody").status_code == 200
+    assert log_in(LOGIN, PASSWORD, REMOTE_ADDR="192.0.2.1").status_code == 302
+    assert log_in(LOGIN, "wrong", name="somebody").status_code == 200
 
 
 def test_the_right_password_ends_the_count_and_time_the_pause(settings: Settings) -> None:
     for password in ("wrong", "wrong", PASSWORD, "wrong", "wrong"):
-        assert post(LOGIN, password).status_code != 429
-    assert [post(LOGIN, "wrong").status_code for _ in range(2)] == [429, 429]
-    ago = timezone.now() - settings.AXES_COOLOFF_TIME - timedelta(seconds=1)
-    AccessAttempt.objects.update(attempt_time=ago)
-    assert post(LOGIN, PASSWORD).status_code == 302
+        assert log_in(LOGIN, password).status_code != 429
+    assert [log_in(LOGIN, "wrong").status_code for _ in range(2)] == [429, 429]
+    before_the_pause = timezone.now() - settings.AXES_COOLOFF_TIME - timedelta(seconds=1)
+    AccessAttempt.objects.update(attempt_time=before_the_pause)
+    assert log_in(LOGIN, PASSWORD).status_code == 302
 
 
 def test_wrong_passwords_from_a_network_are_counted_together() -> None:
     """The networks are those of quotas: the /64 of an IPv6 address, the /24 of an IPv4 one."""
     addresses = ("2001:db8::1", "2001:db8::2", "2001:db8::ffff:0:0:3%eth0")
-    statuses = [post(LOGIN, "wrong", REMOTE_ADDR=address).status_code for address in addresses]
+    statuses = [log_in(LOGIN, "wrong", REMOTE_ADDR=address).status_code for address in addresses]
     assert statuses == [200, 200, 429]
-    assert post(LOGIN, PASSWORD, REMOTE_ADDR="2001:db8::4").status_code == 429
-    assert post(LOGIN, PASSWORD, REMOTE_ADDR="2001:db8:0:1::1").status_code == 302
+    assert log_in(LOGIN, PASSWORD, REMOTE_ADDR="2001:db8::4").status_code == 429
+    assert log_in(LOGIN, PASSWORD, REMOTE_ADDR="2001:db8:0:1::1").status_code == 302
 
 
 @pytest.mark.parametrize("name", ["a" * 256, "\N{GRINNING FACE}" * 3000])
-def test_a_name_longer_than_any_users_is_counted_like_another(name: str) -> None:
-    assert [post(LOGIN, "wrong", name=name).status_code for _ in range(3)] == [200, 200, 429]
+def test_wrong_passwords_are_counted_for_names_of_any_length(name: str) -> None:
+    assert [log_in(LOGIN, "wrong", name=name).status_code for _ in range(3)] == [200, 200, 429]
 
 
-REFUSE = """
+# {} stands for the message of the error.
+REFUSE_UPDATES_OF_ACCOUNTS = """
     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN RAISE '{}' USING ERRCODE = 'XX000'; END $$;
     CREATE TRIGGER refuse BEFORE UPDATE ON auth_user EXECUTE FUNCTION refuse()
@@ -85,32 +86,33 @@ REFUSE = """
 
 def test_a_login_works_if_its_time_cannot_be_stored_on_a_node() -> None:
     """On a cluster accounts are on every node. Any other error of this write is raised."""
+    node_is_down = "failure on connection marked as essential: worker-1:5432"
     with connection.cursor() as cursor:
-        cursor.execute(REFUSE.format("failure on connection marked as essential: worker-1:5432"))
-        assert post(LOGIN, PASSWORD).status_code == 302
+        cursor.execute(REFUSE_UPDATES_OF_ACCOUNTS.format(node_is_down))
+        assert log_in(LOGIN, PASSWORD).status_code == 302
         assert User.objects.get().last_login is None
         cursor.execute("DROP TRIGGER refuse ON auth_user; DROP FUNCTION refuse")
-        assert post(LOGIN, PASSWORD).status_code == 302
+        assert log_in(LOGIN, PASSWORD).status_code == 302
         assert User.objects.get().last_login
-        cursor.execute(REFUSE.format("a bug"))
+        cursor.execute(REFUSE_UPDATES_OF_ACCOUNTS.format("a bug"))
     with pytest.raises(InternalError, match="a bug"):
-        post(LOGIN, PASSWORD)
+        log_in(LOGIN, PASSWORD)
 
 
 @pytest.mark.parametrize(
     ("trusted", "header", "address"),
     [
-        (False, "192.0.2.1", "127.0.0.1"),
+        (False, "192.0.2.1", "127.0.0.1"),  # which is the address of the connection
         (True, "10.0.0.1, 192.0.2.1", "192.0.2.1"),
         (True, "2001:db8::1", "2001:db8::1"),
         (True, "192.0.2.1:4711", "192.0.2.1"),
         (True, "[2001:db8::1]:4711", "2001:db8::1"),
         (True, "::ffff:192.0.2.1", "192.0.2.1"),
-        (True, "unknown", None),
+        (True, "unknown", None),  # then all such clients share a quota
         (True, None, "127.0.0.1"),
     ],
 )
-def test_a_forwarded_address_is_the_last_and_only_when_the_proxy_is_trusted(
+def test_the_address_of_a_client_is_the_last_of_x_forwarded_for_behind_a_trusted_proxy(
     settings: Settings, trusted: bool, header: str | None, address: str | None
 ) -> None:
     settings.BEHIND_PROXY = trusted
@@ -124,12 +126,12 @@ def test_beyond_some_hashes_at_a_time_a_login_is_a_503_and_not_counted(
 ) -> None:
     settings.PASSWORD_HASHERS = ["project.accounts.login.LimitedHasher"]
     User.objects.update(password=make_password(PASSWORD))
-    with login.limit_hashes():
-        assert post(path, PASSWORD).status_code == 302
+    with login.limit_hashes():  # one of the two hashes at a time
+        assert log_in(path, PASSWORD).status_code == 302
         with login.limit_hashes():
             for name in ["boss", "nobody"] * settings.AXES_FAILURE_LIMIT:
-                response = post(path, "wrong", name=name)
+                response = log_in(path, "wrong", name=name)
                 assert response.status_code == 503
                 assert int(response["Retry-After"]) == login.RETRY_AFTER
                 assert "Too many people are logging in" in response.content.decode()
-    assert post(path, PASSWORD).status_code == 302
+    assert log_in(path, PASSWORD).status_code == 302

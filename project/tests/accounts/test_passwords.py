@@ -40,7 +40,7 @@ def open_link(path: str) -> tuple[Client, str]:
     return client, form["Location"]
 
 
-def test_changing_ends_the_other_sessions_and_not_this_one() -> None:
+def test_a_changed_password_ends_the_other_sessions_and_not_this_one() -> None:
     ann = User.objects.create_user("ann", password=OLD)
     here, there = Client(), Client()
     here.force_login(ann)
@@ -57,12 +57,12 @@ def test_changing_ends_the_other_sessions_and_not_this_one() -> None:
 def test_an_invitation_makes_one_account_once() -> None:
     path = invite()
     client, form = open_link(path)
-    assert client.post(form, dict.fromkeys(CHOSEN, "12345")).status_code == 200  # too short
+    assert client.post(form, dict.fromkeys(CHOSEN, "12345")).status_code == 200  # it is too short
     assert "Your password is set" in text(client.post(form, CHOSEN, follow=True))
     for used in (path, form):
         assert NO_LONGER in text(client.get(used))
-    login = client.post("/account/login/", {"username": "ann", "password": NEW}, follow=True)
-    assert login.context["user"].username == "ann"
+    page = client.post("/account/login/", {"username": "ann", "password": NEW}, follow=True)
+    assert page.context["user"].username == "ann"
 
 
 def test_an_invitation_expires_and_needs_its_account(settings: Settings) -> None:
@@ -87,31 +87,33 @@ def test_only_an_account_without_a_password_is_invited_again() -> None:
         call_command("invite", "a b")
 
 
-def ask(email: str, **headers: str) -> str:
-    """Ask for an e-mail; return the page that answers."""
+def request_reset(email: str, **headers: str) -> str:
+    """Ask for a new password; return the text of the page that answers."""
     return text(Client(headers=headers).post(RESET, {"email": email}, follow=True))
 
 
-def test_a_reset_is_sent_to_the_address_and_the_page_does_not_tell() -> None:
+def test_a_reset_is_sent_and_the_page_does_not_tell_whether_there_is_an_account() -> None:
     User.objects.create_user("ann", "ann@example.com", OLD)
-    assert ask("ann@example.com", host="localhost:1234") == ask("nobody@example.com")
-    (letter,) = mail.outbox
-    assert letter.to == ["ann@example.com"]
-    assert letter.subject == "A new password at 127.0.0.1:8000"
-    assert "a new password of ann at 127.0.0.1:8000." in str(letter.body)
+    assert request_reset("ann@example.com", host="localhost:1234") == request_reset(
+        "nobody@example.com"
+    )
+    (message,) = mail.outbox
+    assert message.to == ["ann@example.com"]
+    assert message.subject == "A new password at 127.0.0.1:8000"
+    assert "a new password of ann at 127.0.0.1:8000." in str(message.body)
     # Whatever the request says, the link leads to the first of ALLOWED_HOSTS.
-    link = re.search(r"http://127\.0\.0\.1:8000(/account/reset/\S+)", str(letter.body))
+    link = re.search(r"http://127\.0\.0\.1:8000(/account/reset/\S+)", str(message.body))
     assert link
     client, form = open_link(link[1])
     assert client.post(form, CHOSEN).status_code == 302
     assert User.objects.get().check_password(NEW)
     assert NO_LONGER in text(Client().get(link[1]))
     for email in ["ann@example.com", "Ann@Example.com"] * reset.MAX_MAILS:
-        ask(email)
+        request_reset(email)
     assert len(mail.outbox) == reset.MAX_MAILS
 
 
-def test_an_email_that_fails_does_not_tell_either(
+def test_an_e_mail_that_fails_does_not_tell_whether_there_is_an_account(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_: EmailMessage) -> int:
@@ -119,12 +121,13 @@ def test_an_email_that_fails_does_not_tell_either(
 
     ann = User.objects.create_user("ann", "ann@example.com", OLD)
     monkeypatch.setattr(EmailMessage, "send", refuse)
-    assert ask("ann@example.com") == ask("nobody@example.com")
+    assert request_reset("ann@example.com") == request_reset("nobody@example.com")
     assert [record.getMessage() for record in caplog.records] == [
         f"Failed to send password reset email to {ann.pk}"
     ]
 
 
-def test_e_mails_take_no_more_threads_than_log_ins() -> None:
+def test_a_reset_is_refused_while_as_many_log_ins_as_allowed_are_under_way() -> None:
+    """An e-mail takes a thread for as long as a password's hash."""
     with login.limit_hashes(), login.limit_hashes():
         assert Client().post(RESET, {"email": "ann@example.com"}).status_code == 503

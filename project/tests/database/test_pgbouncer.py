@@ -73,10 +73,7 @@ def pooled_url() -> Iterator[str]:
 
 
 def test_iterator_reads_all_rows_in_any_session(load: Load, pooled_url: str) -> None:
-    """Forms read their choices with iterator(), which by default keeps a cursor on the server.
-
-    The other client takes the session that has just become free, with the cursor in it.
-    """
+    """Forms read their choices with iterator(), which by default keeps a cursor on the server."""
     expected = list(Permission.objects.order_by("pk"))
     variables = {"DATABASE_URL": pooled_url, "SHORTURL_LOCAL": "on"}
     settings = load(**variables, DATABASE_POOLER="transaction")["DATABASES"]
@@ -87,6 +84,7 @@ def test_iterator_reads_all_rows_in_any_session(load: Load, pooled_url: str) -> 
         try:
             rows = Permission.objects.order_by("pk").iterator(chunk_size=2)
             read = [next(rows)]
+            # Another client takes the session that has just become free, with a cursor in it.
             other.set_autocommit(False)
             with other.cursor() as cursor:
                 cursor.execute("SELECT 1")
@@ -97,8 +95,8 @@ def test_iterator_reads_all_rows_in_any_session(load: Load, pooled_url: str) -> 
     assert read == expected
 
 
-# They set a parameter of their session, keep a lock in it, or read its statistics. The next
-# statement may have another session.
+# These tests set a parameter of their session, keep a lock in it, or read its statistics. Through
+# PgBouncer the next statement may have another session.
 NEED_ONE_SESSION = (
     "test_hits_are_counted_in_place",
     "test_a_request_that_is_still_in_progress",

@@ -9,7 +9,7 @@ from django.test import Client
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_a_probe_has_any_host_comes_by_http_and_is_not_stored(
+def test_a_probe_is_answered_for_any_host_by_http_and_not_stored(
     client: Client, settings: Any, path: str
 ) -> None:
     settings.SECURE_SSL_REDIRECT = True

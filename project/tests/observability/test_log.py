@@ -15,12 +15,12 @@ from django.test import Client
 import project.wsgi  # noqa: F401 - at its import Django configures the log
 
 FORM = "application/x-www-form-urlencoded"
-Lines = Callable[[], list[str]]
+ReadLog = Callable[[], list[str]]
 
 
 @pytest.fixture
-def lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Lines:
-    """Return a function that returns what the log has had since its last call."""
+def read_log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ReadLog:
+    """Return a function that returns the lines of the log since its last call, in one format."""
     configured = DictConfigurator(settings.LOGGING)
     handler = logging.StreamHandler(StringIO())
     formatters = configured.config["formatters"]
@@ -29,32 +29,32 @@ def lines(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Li
     for logger in (logging.getLogger(), logging.getLogger("django")):
         monkeypatch.setattr(logger, "handlers", [handler])
 
-    def lines() -> list[str]:
-        written = handler.stream.getvalue().splitlines()
+    def read_log() -> list[str]:
+        lines = handler.stream.getvalue().splitlines()
         handler.setStream(StringIO())
-        return written
+        return lines
 
-    return lines
+    return read_log
 
 
-in_each_format = pytest.mark.parametrize("lines", ["line", "json"], indirect=True)
+in_each_format = pytest.mark.parametrize("read_log", ["line", "json"], indirect=True)
 
 
 @in_each_format
 @pytest.mark.django_db
-def test_what_any_client_can_do_is_not_logged(client: Client, lines: Lines) -> None:
+def test_what_any_client_can_do_is_not_logged(client: Client, read_log: ReadLog) -> None:
     too_many = urlencode([("a", "")] * 1_001)
     assert client.post("/", too_many, content_type=FORM).status_code == 413
     assert client.get("/", headers={"host": "other.example"}).status_code == 400
     assert client.get("/no/such/page").status_code == 404
-    assert lines() == []
+    assert read_log() == []
 
 
 @in_each_format
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/api/links/spring", "/readyz"])
 def test_an_outage_of_the_database_is_one_line(
-    client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch, path: str
+    client: Client, read_log: ReadLog, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     def away(*_: object, **__: object) -> None:
         raise OperationalError("refused")
@@ -62,7 +62,7 @@ def test_an_outage_of_the_database_is_one_line(
     monkeypatch.setattr("shorturl.api.links.find_link", away)
     monkeypatch.setattr("project.observability.health.find_missing_migrations", away)
     assert client.get(path).status_code == 503
-    (line,) = lines()
+    (line,) = read_log()
     assert "refused" in line
     assert path in line
 
@@ -70,7 +70,7 @@ def test_an_outage_of_the_database_is_one_line(
 @in_each_format
 @pytest.mark.django_db
 def test_a_bug_is_logged_once_with_its_traceback(
-    client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch
+    client: Client, read_log: ReadLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("a mistake")
@@ -78,21 +78,25 @@ def test_a_bug_is_logged_once_with_its_traceback(
     monkeypatch.setattr("shorturl.api.links.find_link", fail)
     client.raise_request_exception = False
     assert client.get("/api/links/spring").status_code == 500
-    written = "\n".join(lines())
+    written = "\n".join(read_log())
     assert written.count("RuntimeError: a mistake") == 1
     assert "Traceback" in written
 
 
-@pytest.mark.parametrize("lines", ["json"], indirect=True)
+@pytest.mark.parametrize("read_log", ["json"], indirect=True)
 @pytest.mark.django_db
 def test_a_json_line_has_the_id_of_the_request(
-    client: Client, lines: Lines, monkeypatch: pytest.MonkeyPatch
+    client: Client, read_log: ReadLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("project.observability.health.find_missing_migrations", lambda: "a.0001")
     client.get("/readyz", headers={"X-Request-Id": "of-a.proxy_1"})
+    (line,) = read_log()
+    record = json.loads(line)
+    assert record["request_id"] == "of-a.proxy_1"
+    assert record["message"] == "/readyz: migrations are not applied: a.0001"
     logging.getLogger("django").warning("no\n%s", "x")
-    of_a_request, other = map(json.loads, lines())
-    assert of_a_request["request_id"] == "of-a.proxy_1"
-    assert of_a_request["message"] == "/readyz: migrations are not applied: a.0001"
-    assert other.keys() == {"time", "level", "logger", "message", "request_id"}
-    assert (other["logger"], other["level"], other["message"]) == ("django", "WARNING", "no\nx")
+    (line,) = read_log()
+    record = json.loads(line)
+    assert record.keys() == {"time", "level", "logger", "message", "request_id"}
+    assert (record["logger"], record["level"]) == ("django", "WARNING")
+    assert record["message"] == "no\nx"
