@@ -28,8 +28,8 @@ every_call = pytest.mark.parametrize("call", CALLS)
 
 
 @pytest.fixture(autouse=True)
-def _known(private: None) -> None:
-    create_link()
+def known_link(private: None) -> ShortUrl:
+    return create_link()
 
 
 @pytest.fixture
@@ -37,7 +37,8 @@ def browser() -> Client:
     return Client(enforce_csrf_checks=True)
 
 
-def status(client: Client, call: str, **headers: str) -> int:
+def get_status(client: Client, call: str, **headers: str) -> int:
+    """Return the status of a call, whose error must have a sentence that explains it."""
     method, path, body = CALLS[call]
     data = json.dumps(body) if body else ""
     response = client.generic(method, path, data, content_type="application/json", headers=headers)
@@ -48,7 +49,8 @@ def status(client: Client, call: str, **headers: str) -> int:
     return int(response.status_code)
 
 
-def csrf(client: Client) -> dict[str, str]:
+def get_csrf_header(client: Client) -> dict[str, str]:
+    """Give the client the cookie of a CSRF token, and return the header that goes with it."""
     client.cookies["csrftoken"] = "a" * 32
     return {"X-CSRFToken": "a" * 32}
 
@@ -59,15 +61,13 @@ def scopes(*names: str) -> dict[str, bool]:
 
 
 @every_call
-def test_only_a_login_creates_and_lists_but_does_not_reach_a_foreign_link(
-    browser: Client, call: str
-) -> None:
-    assert status(browser, call) == 401
+def test_a_caller_needs_a_login_and_reaches_no_foreign_link(browser: Client, call: str) -> None:
+    assert get_status(browser, call) == 401
     person = user()
     browser.force_login(person)
-    assert status(browser, call, **csrf(browser)) == FOR_A_STRANGER[call]
+    assert get_status(browser, call, **get_csrf_header(browser)) == FOR_A_STRANGER[call]
     person.delete()
-    assert status(browser, call, **csrf(browser)) == 401
+    assert get_status(browser, call, **get_csrf_header(browser)) == 401
 
 
 @every_call
@@ -75,7 +75,7 @@ def test_a_visitor_creates_and_gets_links_if_both_are_public(
     browser: Client, call: str, settings: Any
 ) -> None:
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
-    assert status(browser, call) == {"create": 201, "get": 200}.get(call, 401)
+    assert get_status(browser, call) == {"create": 201, "get": 200}.get(call, 401)
 
 
 @every_call
@@ -85,13 +85,14 @@ def test_neither_a_login_nor_public_access_makes_up_for_an_invalid_token(
     revoked = bearer(revoked_at="2001-01-01T00:00Z")["Authorization"]
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
     browser.force_login(user(*PERMISSIONS.values(), staff=True))
-    no_scheme = bearer()["Authorization"].removeprefix("Bearer ")
+    valid_token = bearer()["Authorization"].removeprefix("Bearer ")
     invalid = ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0")
-    for header in (*invalid, revoked, no_scheme):
-        assert status(browser, call, **csrf(browser), Authorization=header) == 401, header
+    for header in (*invalid, revoked, valid_token):
+        csrf_header = get_csrf_header(browser)
+        assert get_status(browser, call, **csrf_header, Authorization=header) == 401, header
     # A valid token needs no CSRF token, even with a login, and counts instead of the login.
     browser.force_login(user())
-    assert status(browser, call, Authorization=f"bearer   {no_scheme}") == DONE[call]
+    assert get_status(browser, call, Authorization=f"bearer   {valid_token}") == DONE[call]
 
 
 @pytest.mark.parametrize("call", PERMISSIONS)
@@ -100,14 +101,14 @@ def test_staff_have_the_permissions_of_the_admin(browser: Client, call: str, sta
     browser.force_login(user(PERMISSIONS[call], staff=staff))
     for other in PERMISSIONS:
         expected = DONE if other == call and staff else FOR_A_STRANGER
-        assert status(browser, other, **csrf(browser)) == expected[other]
+        assert get_status(browser, other, **get_csrf_header(browser)) == expected[other]
 
 
 @every_call
 def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> None:
     for scope in ApiToken.SCOPES:
         expected = DONE[call] if scope == SCOPES[call] else 403
-        assert status(browser, call, **bearer(**scopes(scope))) == expected
+        assert get_status(browser, call, **bearer(**scopes(scope))) == expected
     method, path, _ = CALLS[call]
     response = with_token(**scopes()).generic(method, path)
     assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."
@@ -127,10 +128,10 @@ def test_reuse_shows_a_link_and_so_needs_the_scope_read_too() -> None:
 @pytest.mark.parametrize("token", [None, "b" * 32])
 def test_another_site_cannot_use_a_login(browser: Client, call: str, token: str | None) -> None:
     browser.force_login(user(*PERMISSIONS.values(), staff=True))
-    csrf(browser)
+    get_csrf_header(browser)  # the browser has the cookie, and the other site does not know it
     headers = {"X-CSRFToken": token} if token else {}
-    assert status(browser, call, **headers) == 403
-    known = ShortUrl.objects.get()  # and no other
+    assert get_status(browser, call, **headers) == 403
+    known = ShortUrl.objects.get()  # which is still the only link
     assert (known.target_url, known.deleted_at) == (TARGET, None)
     # A browser lets any site post a form, and a form is not JSON.
     form = {"csrfmiddlewaretoken": "a" * 32, **NEW}

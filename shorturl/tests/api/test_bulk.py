@@ -58,7 +58,8 @@ def test_each_bad_link_is_named_and_nothing_created(
     theirs = create_link("theirs", target_url=OTHER)
     response = bulk(client, new("free"), *links)
     assert (response.status_code, fields(response)) == (status, codes)
-    assert response.json()["detail"].count("links.") <= 11  # of 20
+    # Of many faults the sentence for people names only some, and `errors` all.
+    assert response.json()["detail"].count("links.") <= 11
     assert ShortUrl.objects.get() == theirs
 
 
@@ -73,18 +74,11 @@ def test_a_drawn_key_that_is_taken_is_drawn_again(
 ) -> None:
     """Taken by another link, also a deleted one, or by a key of the same request."""
     create_link("gone").delete()
-    draws = iter([["gone", "free"], ["own", "b"]])  # of the first link and of the third
-    monkeypatch.setattr(keys, "candidates", lambda: iter(next(draws)))
+    candidates = iter([["gone", "free"], ["own", "b"]])  # of the first link and of the third
+    monkeypatch.setattr(keys, "candidates", lambda: iter(next(candidates)))
     created = bulk(client, {"target_url": TARGET}, new("own"), {"target_url": TARGET})
     assert [link["key"] for link in created.json()["links"]] == ["free", "own", "b"]
     monkeypatch.setattr(keys, "candidates", lambda: iter(["gone", "b"]))
     response = bulk(client, {"target_url": TARGET})
     assert (response.status_code, response["Retry-After"]) == (503, "5")
     assert ShortUrl.objects.count() == 4  # with the deleted one
-
-
-def test_keys_are_inserted_in_the_order_of_their_bytes(client: Client) -> None:
-    """The ids show the order. In one order, two requests for the same keys do not deadlock."""
-    wanted = ["b", "_", "a", "B", "-", "1", "A"]
-    bulk(client, *map(new, wanted))
-    assert list(ShortUrl.objects.order_by("id").values_list("key", flat=True)) == sorted(wanted)

@@ -52,8 +52,6 @@ UNPROCESSABLE = [
     ),
     (CREATE, new(title="a\x07"), {"title": FORBIDDEN}, "U+0007 at position 2: leave it"),
     (CREATE, new(tags=["a|b"]), {"tags": FORBIDDEN}, "contains '|', which separates"),
-    (CREATE, new(tags="a"), {"tags": "list_type"}, "valid list"),
-    (CREATE, new(forward_query="often"), {"forward_query": "bool_parsing"}, "valid boolean"),
     # Of a hundred long names the answer repeats the beginnings of ten.
     (
         CREATE,
@@ -63,12 +61,10 @@ UNPROCESSABLE = [
     ),
     (CREATE, new(max_hits=0), {"max_hits": "greater_than_equal"}, "greater than or equal to 1"),
     (CREATE, new(max_hits=2**63), {"max_hits": "less_than_equal"}, "less than or equal to"),
-    (CREATE, new(max_hits="many"), {"max_hits": "int_parsing"}, "valid integer"),
     (CREATE, new(expires_at="2020-01-01T00:00:00Z"), {"expires_at": "past"}, "use a later time"),
     (CREATE, new(expires_at="2099-01-01T00:00:00"), {"expires_at": "timezone_aware"}, "timezone"),
     (CREATE, new(expires_at="9999-12-31T23:59:59-14:00"), {"expires_at": "year"}, "1 to 9999"),
     (CREATE, new(key="spring", reuse=True), {"reuse": "not_alone"}, "reuse"),
-    (CREATE, new(reuse=1), {"reuse": "bool_type"}, "reuse"),
     (CREATE, [], {"body": "model_type"}, "body: It must be a JSON object."),
     (CREATE, b"null", {"body": "model_type"}, "body: It must be a JSON object."),
     (CREATE, b"", {"body": "missing"}, "body: It is required."),
@@ -206,23 +202,25 @@ def test_an_exception_has_a_status_and_tells_no_secret(
     assert response.get("Retry-After") == ("5" if status == 503 else None)
 
 
-def test_the_operations_keep_their_names_and_security(
+def test_openapi_keeps_the_names_and_the_security_of_the_operations(
     client: Client, django_assert_num_queries: Any
 ) -> None:
-    """Clients are generated from them."""
+    """Programs generate clients from them."""
     with django_assert_num_queries(0):
         description = client.get("/api/openapi.json").json()
-    own: list[Any] = [{"Token": []}, {"Login": []}]
-    assert {
-        (method, path): (operation["operationId"], operation["security"])
+    operations = {
+        f"{method} {path}": (operation["operationId"], operation["security"])
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
-    } == {
-        ("post", "/api/links"): ("create_link", [*own, {}]),
-        ("post", "/api/links/bulk"): ("create_links", [*own, {}]),
-        ("get", "/api/links"): ("list_links", own),
-        ("get", "/api/links/{key}"): ("get_link", [*own, {}]),
-        ("get", "/api/links/{key}/visits"): ("list_visits", [*own, {}]),
-        ("patch", "/api/links/{key}"): ("change_link", own),
-        ("delete", "/api/links/{key}"): ("delete_link", own),
+    }
+    private: list[Any] = [{"Token": []}, {"Login": []}]
+    public: list[Any] = [*private, {}]
+    assert operations == {
+        "post /api/links": ("create_link", public),
+        "post /api/links/bulk": ("create_links", public),
+        "get /api/links": ("list_links", private),
+        "get /api/links/{key}": ("get_link", public),
+        "get /api/links/{key}/visits": ("list_visits", public),
+        "patch /api/links/{key}": ("change_link", private),
+        "delete /api/links/{key}": ("delete_link", private),
     }

@@ -27,6 +27,7 @@ def send(
 
 
 def compared_parts(response: Any) -> tuple[Any, ...]:
+    """Return what the response to a repeated request has to have in common with the first one."""
     headers = [response.get(name) for name in ("Location", "Content-Type", "Cache-Control")]
     return response.status_code, response.content, headers
 
@@ -77,11 +78,11 @@ def test_a_request_that_is_still_in_progress_is_a_409(
     client: Client, elsewhere: CursorWrapper
 ) -> None:
     visitor = quotas.spender_of(AnonymousUser(), RequestFactory().post("/"))
-    lock = [f"{visitor} a-key"]  # which the first request holds until its COMMIT
-    elsewhere.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", lock)
+    locked_text = [f"{visitor} a-key"]  # the first request holds the lock until its COMMIT
+    elsewhere.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", locked_text)
     response = send(client)
     assert (response.status_code, fields(response)) == (409, {"Idempotency-Key": "in_progress"})
-    elsewhere.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", lock)
+    elsewhere.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", locked_text)
     assert send(client).status_code == 201
 
 

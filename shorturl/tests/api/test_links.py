@@ -47,8 +47,7 @@ def test_a_new_link_is_answered_with_all_its_fields(
 
 def test_title_and_tags_are_tidied_and_a_target_without_scheme_gets_one(client: Client) -> None:
     body = {"target_url": "example.com:8080/a?b", "title": "A\tb ", "tags": ["News", "b", "news"]}
-    (in_bulk,) = bulk(client, body).json()["links"]
-    for link in (create(client, body).json(), in_bulk):
+    for link in (create(client, body).json(), bulk(client, body).json()["links"][0]):
         assert link["target_url"] == "https://example.com:8080/a?b"
         assert (link["title"], link["tags"]) == ("A b", ["news", "b"])
 
@@ -90,10 +89,8 @@ def test_the_list_is_newest_first_and_does_not_shift_between_pages(api: Client) 
     ShortUrl.objects.get(key="key3").delete()
     assert first.json()["next"] == "http://testserver/api/links?limit=2&after=key3"
     second = api.get(first.json()["next"])
-    assert (listed_keys(second), second.json()["next"]) == (
-        ["key1", "key0"],
-        None,
-    )  # though just full
+    assert listed_keys(second) == ["key1", "key0"]
+    assert second.json()["next"] is None  # though the page is just full
 
 
 def test_a_page_holds_fifty_by_default(api: Client, django_assert_num_queries: Any) -> None:
@@ -165,7 +162,7 @@ def test_a_deleted_key_is_404_and_never_drawn_again(
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    ("rival", "answers"),
+    ("other_call", "statuses"),  # of the deletion and of the other call
     [
         ("create", {(204, 409)}),
         ("delete", {(204, 404), (404, 204)}),
@@ -173,22 +170,22 @@ def test_a_deleted_key_is_404_and_never_drawn_again(
     ],
 )
 def test_a_deletion_is_final(
-    api: Client, interleave: Interleave, rival: str, answers: set[tuple[int, int]]
+    api: Client, interleave: Interleave, other_call: str, statuses: set[tuple[int, int]]
 ) -> None:
     """Process 1 deletes the link. Process 2 does not get its key, deletes it or changes it."""
     create_link()
 
-    def act(action: str) -> int:
-        if action == "delete":
+    def call(name: str) -> int:
+        if name == "delete":
             return api.delete("/api/links/known").status_code
-        if action == "create":
+        if name == "create":
             return int(create(api, {"target_url": OTHER, "key": "known"}).status_code)
         return int(change(api, "known", {"target_url": OTHER}).status_code)
 
     def is_deleted(outcomes: list[Outcome]) -> None:
-        assert tuple(outcome.returned for outcome in outcomes) in answers
+        assert tuple(outcome.returned for outcome in outcomes) in statuses
         link = ShortUrl.objects.get()
         assert link.deleted_at
-        assert link.target_url == TARGET or rival == "change"
+        assert link.target_url == TARGET or other_call == "change"
 
-    interleave(partial(act, "delete"), partial(act, rival), invariant=is_deleted)
+    interleave(partial(call, "delete"), partial(call, other_call), invariant=is_deleted)

@@ -86,13 +86,12 @@ def test_a_target_url_is_required_and_the_key_stays_in_the_form(client: Client) 
     ("field", "value", "message"),
     [
         ("target_url", "https://a/\r\nSet-Cookie: a=b", "contains a line break at position 11"),
-        ("key", '"><script>', "is not a valid key: use 1 to 64 letters, digits, '-' and '_'"),
+        ("key", '"><script>', "is not a valid key: use 1 to 64 letters, digits, "),
     ],
 )
 def test_invalid_fields_are_refused(client: Client, field: str, value: str, message: str) -> None:
     response = client.post("/", {"target_url": TARGET, "key": "", field: value})
-    assert response.status_code == 422
-    assert message in " ".join(response.context["form"].errors[field])
+    assertContains(response, message, status_code=422)
     assert "Set-Cookie" not in response.headers
     assert b"<script>" not in response.content
     assert not ShortUrl.objects.exists()
@@ -132,11 +131,9 @@ def test_other_methods_and_a_form_from_elsewhere_are_refused() -> None:
         (FORM, b"target_url=https://a/\xff", 400, "The form is not encoded in UTF-8."),
         (MULTIPART, DISPOSITION + b"https://a/\xff\r\n--x--\r\n", 422, "a replacement character"),
         (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "</html>"),
-        # The standard has forms in UTF-8 only, so an unknown charset is ignored.
-        (f"{FORM}; charset=no-such-charset", b"target_url=https://a/", 303, ""),
         ("multipart/form-data; boundary=\xff", b"x", 400, "</html>"),
-        ("", b"", 422, "</html>"),
     ],
+    ids=["encoded bytes", "bytes", "bytes in a part", "another charset", "a malformed boundary"],
 )
 def test_a_form_is_encoded_in_utf_8(
     client: Client, content_type: str, body: bytes, status: int, says: str
@@ -145,21 +142,19 @@ def test_a_form_is_encoded_in_utf_8(
     assertContains(response, says, status_code=status)
 
 
-def test_a_form_is_at_most_1_000_000_bytes_and_1000_fields(
-    client: Client, settings: Settings
-) -> None:
-    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
-    response = client.post("/", b"a" * (limit + 1), content_type=FORM)
-    assertContains(response, "too large: send at most 1,000,000 bytes", status_code=413)
-    body = f"target_url={TARGET}&key=".ljust(limit, "a")
-    assert client.post("/", body, content_type=FORM).status_code == 422
-    file = SimpleUploadedFile("a.txt", b"a" * limit)  # which is thrown away
-    assert client.post("/", {"target_url": TARGET, "file": file}).status_code == 303
-    # A character outside the basic plane is sent as twelve characters.
-    body = urlencode({"target_url": "https://example.com/" + "🐘" * 660, "key": "long"})
-    assert client.post("/", body, content_type=FORM).status_code == 303
-    assert client.get("/long")["Location"].endswith("%F0%9F%90%98")
+def test_a_form_is_at_most_1_000_000_bytes_and_1000_fields(client: Client) -> None:
+    body = f"target_url={TARGET}&key=".ljust(1_000_000, "a")
+    assert client.post("/", body, content_type=FORM).status_code == 422  # only the key is too long
+    page = client.post("/", body + "a", content_type=FORM)
+    assertContains(page, "too large: send at most 1,000,000 bytes", status_code=413)
     fields = "&".join(f"a{number}=" for number in range(1_001))
     files = {f"f{number}": SimpleUploadedFile("a", b"a") for number in range(101)}
-    for response in (client.post("/", fields, content_type=FORM), client.post("/", files)):
-        assertContains(response, "The request has too many fields", status_code=413)
+    for page in (client.post("/", fields, content_type=FORM), client.post("/", files)):
+        assertContains(page, "The request has too many fields", status_code=413)
+
+
+def test_the_longest_target_of_characters_that_take_four_bytes_fits(client: Client) -> None:
+    target_url = "https://example.com/" + "🐘" * 660  # each is sent as twelve characters
+    body = urlencode({"target_url": target_url, "key": "long"})
+    assert client.post("/", body, content_type=FORM).status_code == 303
+    assert client.get("/long")["Location"].endswith("%F0%9F%90%98")

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pytest_django import Settings
@@ -18,49 +18,63 @@ TARGET = "https://example.com/"
 TAGS = [f"tag{number}" for number in range(25)]
 
 
-def import_file(path: Path, content: str) -> tuple[list[str], list[str]]:
-    """Write a file and import it; return the keys of all links, and the lines on standard error."""
+class Imported(NamedTuple):
+    keys: list[str]  # of all links
+    errors: list[str]  # the lines on standard error, without the advice at their end
+
+
+def import_file(path: Path, content: str) -> Imported:
+    """Write a file, and import it."""
     path.write_text(content, newline="")
     code, output, errors = transfer("import_links", path)
     assert (code == 0) == output.endswith(" 0 not imported.\n")
     lines = errors.splitlines()
     if code == 1:
         assert lines.pop() == "Correct these links and run it again: other links do not change."
-    return sorted(ShortUrl.objects.values_list("key", flat=True)), lines
+    return Imported(sorted(ShortUrl.objects.values_list("key", flat=True)), lines)
 
 
-A, B, C = (f"{key},{TARGET}{key},{key}\n" for key in "abc")
+A, B, C = (f"{key},{TARGET}{key},{key}\n" for key in "abc")  # lines of three links
 YOURLS = "keyword,url,title,timestamp,ip,clicks\n"
-QUOTED = f'"{{}}","{TARGET}","{{}}","2023-05-06 05:08:09","192.0.2.1","1"\n'.format
-ONE_WITHIN = "close each quote, and write one within a field twice."
+YOURLS_LINE = f'"{{}}","{TARGET}","{{}}","2023-05-06 05:08:09","192.0.2.1","1"\n'
+QUOTE_IN_PHP = YOURLS_LINE.format("b", 'say \\"hi\\" now')  # or of MySQL's INTO OUTFILE
+QUOTES = "close each quote, and write one within a field twice."
+FIELDS = "The row has more or fewer fields than the first line has names."
 
 
 @pytest.mark.parametrize(
     ("text", "keys", "errors"),
     [
-        # As PHP and MySQL's INTO OUTFILE write a quote.
-        (
-            YOURLS + QUOTED("a", "one") + QUOTED("b", 'say \\"hi\\" now') + QUOTED("c", "three"),
+        pytest.param(
+            YOURLS + YOURLS_LINE.format("a", "") + QUOTE_IN_PHP + YOURLS_LINE.format("c", ""),
             "ac",
-            [f"Line 3: ',' expected after '\"': {ONE_WITHIN}"],
+            [f"Line 3: ',' expected after '\"': {QUOTES}"],
+            id="a quote behind a backslash",
         ),
-        (
+        pytest.param(
             f'{COLUMNS}{A}b,{TARGET},"never closed\n{C}',
             "a",
-            [f"Line 3: unexpected end of data: {ONE_WITHIN}"],
+            [f"Line 3: unexpected end of data: {QUOTES}"],
+            id="a quote without an end",
         ),
-        (
+        pytest.param(
             f'{COLUMNS}b,{TARGET},"two\nlines"\nc,{TARGET}\n{A}',
             "ab",
-            ["Line 4: The row has more or fewer fields than the first line has names."],
+            [f"Line 4: {FIELDS}"],
+            id="too few fields, behind a field of two lines",
         ),
-        (f"{COLUMNS}{A}{C}".replace("\n", "\r"), "ac", []),
-        (f"\ufeff{COLUMNS}{A}\n{C}".replace(",", ";"), "ac", []),
-        (f"{COLUMNS}{A}{C}".replace(",", "\t"), "ac", []),
-        (f"key,target_url,,\na,{TARGET},,\n,,,\nb,{TARGET}\nc,{TARGET},\n", "abc", []),
+        pytest.param(f"{COLUMNS}{A}{C}".replace("\n", "\r"), "ac", [], id="ends of lines of a Mac"),
+        pytest.param(f"\ufeff{COLUMNS}{A}\n{C}".replace(",", ";"), "ac", [], id="a BOM and ;"),
+        pytest.param(f"{COLUMNS}{A}{C}".replace(",", "\t"), "ac", [], id="tabs"),
+        pytest.param(
+            f"key,target_url,,\na,{TARGET},,\n,,,\nb,{TARGET}\nc,{TARGET},\n",
+            "abc",
+            [],
+            id="empty columns and an empty row",
+        ),
     ],
 )
-def test_csv_is_read_in_its_variants(
+def test_csv_is_read_as_programs_write_it(
     text: str, keys: str, errors: list[str], tmp_path: Path
 ) -> None:
     assert import_file(tmp_path / "links.csv", text) == ([*keys], errors)
@@ -157,28 +171,25 @@ def test_keys_that_are_taken_deleted_or_repeated_are_named(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("title", "tags", "warning", "expected"),
+    ("title", "tags", "warning", "imported_title", "imported_tags"),
     [
-        (
-            "Its\x07 here",
-            "",
-            "the character U+0007 at position 4: leave it out.",
-            ("Its here", None),
-        ),
-        ("x" * 600, "", "The title has 600 characters: use at most 512.", ("x" * 512, None)),
-        ("", "|".join(TAGS), "The link has 25 tags: use at most 20.", ("", TAGS[:20])),
-        ("", "a" * 60, "has 60 characters: use at most 50.", ("", ["a" * 50])),
+        ("Its\x07 here", "", "the character U+0007 at position 4: leave it out.", "Its here", None),
+        ("x" * 600, "", "The title has 600 characters: use at most 512.", "x" * 512, None),
+        ("", "|".join(TAGS), "The link has 25 tags: use at most 20.", "", TAGS[:20]),
+        ("", "a" * 60, "has 60 characters: use at most 50.", "", ["a" * 50]),
     ],
+    ids=["a character", "a long title", "many tags", "a long tag"],
 )
 def test_a_title_and_tags_that_do_not_fit_are_cut_and_named(
-    title: str, tags: str, warning: str, expected: Any, tmp_path: Path
+    title: str, tags: str, warning: str, imported_title: str, imported_tags: Any, tmp_path: Path
 ) -> None:
     text = f"shortCode,longUrl,title,tags\nodd,{TARGET},{title},{tags}\n"
     keys, (error,) = import_file(tmp_path / "shlink.csv", text)
     assert keys == ["odd"]
     assert error.startswith("Line 2, odd: The ")
     assert error.endswith(f"{warning} What fits is imported.")
-    assert ShortUrl.objects.values_list("title", "tags").get() == expected
+    link = ShortUrl.objects.get()
+    assert (link.title, link.tags) == (imported_title, imported_tags)
 
 
 def test_what_another_program_did_not_serve_is_left_out(tmp_path: Path) -> None:

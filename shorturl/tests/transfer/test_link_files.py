@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from django.contrib.auth.models import User
@@ -25,17 +25,26 @@ TARGET, OTHER = "https://example.com/ü?a=1,2&b=\"'", "https://example.org/"
 WHEN = datetime(2024, 2, 29, 12, 30, 15, 123456, tzinfo=UTC)
 
 
-def transfer(command: str, *arguments: object) -> tuple[int, str, str]:
-    """Return the exit code of a command, its output and its errors."""
+class Ended(NamedTuple):
+    """What a command of manage.py has returned and written."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def transfer(command: str, *arguments: object) -> Ended:
+    """Run a command, as a program of its own would."""
     out, err = StringIO(), StringIO()
     try:
         call_command(command, *map(str, arguments), stdout=out, stderr=err)
     except CommandError as error:
-        return error.returncode, out.getvalue(), f"{err.getvalue()}{error}\n"
-    return 0, out.getvalue(), err.getvalue()
+        return Ended(error.returncode, out.getvalue(), f"{err.getvalue()}{error}\n")
+    return Ended(0, out.getvalue(), err.getvalue())
 
 
-def stored() -> dict[str, Any]:
+def read_links() -> dict[str, Any]:
+    """Return all links as an export writes them, by key."""
     links = ShortUrl.objects.select_related("owner")
     return {link.key: export_links.columns(link) for link in links}
 
@@ -60,21 +69,21 @@ def test_an_import_restores_what_an_export_wrote_and_changes_nothing_that_is_the
 ) -> None:
     monkeypatch.setattr(export_links, "PAGE_SIZE", 7)  # so that 21 links are three pages
     create_links_of_all_kinds()
-    before, path = stored(), tmp_path / f"links.{kind}"
+    before, path = read_links(), tmp_path / f"links.{kind}"
     assert transfer("export_links", path) == (0, "", "21 links exported.\n")
-    assert transfer("export_links", "-", "--format", kind)[1] == path.read_text()
-    # A spreadsheet would evaluate a cell that begins with a hyphen.
-    assert kind == "jsonl" or f"\n'-2-3,{OTHER}," in path.read_text()
+    assert transfer("export_links", "-", "--format", kind).output == path.read_text()
+    if kind == "csv":  # a spreadsheet would evaluate a cell that begins with a hyphen
+        assert f"\n'-2-3,{OTHER}," in path.read_text()
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     ShortUrl.objects.all().erase()
     imported = "21 links imported, 0 existed already, 0 not imported.\n"
     assert transfer("import_links", path) == (0, imported, "")
-    assert stored() == before
+    assert read_links() == before
     following.follow("k5", Visit(is_bot=False))
-    after = stored()
+    after = read_links()
     again = "0 links imported, 21 existed already, 0 not imported.\n"
     assert transfer("import_links", path) == (0, again, "")
-    assert stored() == after
+    assert read_links() == after
 
 
 def test_an_export_is_one_snapshot(
@@ -83,21 +92,21 @@ def test_an_export_is_one_snapshot(
     """During the first page another session creates a link, and follows and deletes all others."""
     monkeypatch.setattr(export_links, "PAGE_SIZE", 5)
     create_links_of_all_kinds()
-    before, path = stored(), tmp_path / "links.jsonl"
+    before, path = read_links(), tmp_path / "links.jsonl"
     columns = export_links.columns
 
-    def meanwhile(link: ShortUrl) -> dict[str, Any]:
+    def act_elsewhere_and_export(link: ShortUrl) -> dict[str, Any]:
         if link.key == "k4":
             elsewhere.execute("UPDATE shorturl_shorturl SET hits = hits + 1, deleted_at = now()")
             elsewhere.execute("INSERT INTO shorturl_shorturl (key, target_url) VALUES ('new', '')")
         return columns(link)
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_links, "columns", meanwhile)
-        assert transfer("export_links", path)[0] == 0
+        patch.setattr(export_links, "columns", act_elsewhere_and_export)
+        assert transfer("export_links", path).code == 0
     written = [json.loads(line) for line in path.read_text().splitlines()]
     assert {link["key"]: link for link in written} == before
-    assert len(stored()) == 22
+    assert len(read_links()) == 22
 
 
 SHLINK = f"""\
@@ -130,34 +139,33 @@ KUTT_LINK = {
 KUTT = {"total": 1, "limit": 10, "skip": 0, "data": [KUTT_LINK]}
 
 
+# Files with every field that these programs write, with its name, type and quotes, and the title,
+# tags and hits that are in them.
+# Shlink: ExportShortUrlsBtn.tsx of shlink-web-component, and the CSV source of shlink-importer.
+# Kutt: `get` of server/handlers/links.handler.js, after `sanitize.link` of server/utils/utils.js.
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "content", "title", "tags", "hits"),
     [
-        ("shlink.csv", SHLINK),
-        ("shlink-old.csv", OLD_SHLINK),
-        ("shlink-import.csv", SHLINK_IMPORT),
-        ("yourls-plugin.csv", YOURLS),
-        ("yourls-table.csv", YOURLS_TABLE),
-        ("kutt.json", json.dumps(KUTT, indent=2)),
-        ("kutt-link.jsonl", json.dumps(KUTT_LINK)),
+        ("shlink.csv", SHLINK, "A, b", ["x", "y"], 12),
+        ("shlink-old.csv", OLD_SHLINK, "A, b", ["x", "y"], 12),
+        ("shlink-import.csv", SHLINK_IMPORT, "A, b", ["x", "y"], 0),
+        ("yourls-plugin.csv", YOURLS, "", None, 12),
+        ("yourls-table.csv", YOURLS_TABLE, "A, b", None, 12),
+        ("kutt.json", json.dumps(KUTT, indent=2), "A, b", None, 12),
+        ("kutt-link.jsonl", json.dumps(KUTT_LINK), "A, b", None, 12),
     ],
 )
-def test_a_link_of_another_service_is_imported(name: str, text: str, tmp_path: Path) -> None:
-    """The files have every field that these programs write, with its name, type and quotes.
-
-    Shlink: ExportShortUrlsBtn.tsx of shlink-web-component, and the CSV source of shlink-importer.
-    Kutt: `get` of server/handlers/links.handler.js, after `sanitize.link` of server/utils/utils.js.
-    """
+def test_a_link_of_another_service_is_imported(
+    name: str, content: str, title: str, tags: list[str] | None, hits: int, tmp_path: Path
+) -> None:
     User.objects.create_user("ann")
     path = tmp_path / name
-    path.write_text(text, newline="")
+    path.write_text(content, newline="")
     code, output, _ = transfer("import_links", path, "--owner", "ann")
     assert (code, output[:16]) == (0, "1 link imported,")
     link = ShortUrl.objects.select_related("owner").get()
     assert (link.key, link.target_url, str(link.owner)) == ("abc", OTHER, "ann")
-    assert link.hits == (0 if name == "shlink-import.csv" else 12)
-    assert link.tags == (["x", "y"] if "shlink" in name else None)
-    assert link.title == ("" if name == "yourls-plugin.csv" else "A, b")
+    assert (link.title, link.tags, link.hits) == (title, tags, hits)
     if name not in ("yourls-plugin.csv", "shlink-import.csv"):  # which have no time
         assert link.created_at == datetime(2023, 5, 6, 5, 8, 9, tzinfo=UTC)
 
@@ -169,7 +177,7 @@ def test_kutts_pages_in_one_file_and_both_forms_of_its_expiry_are_read(tmp_path:
         for page, time in enumerate(("2123-05-06T05:08:09.000Z", "2123-05-06 05:08:09")):
             link = {**KUTT_LINK, "address": f"k{page}", "description": None, "expire_in": time}
             json.dump({**KUTT, "data": [link]}, file)
-    assert transfer("import_links", path)[0] == 0
+    assert transfer("import_links", path).code == 0
     links = ShortUrl.objects.filter(key__in=["k0", "k1"])
     assert [(link.title, link.expires_at) for link in links] == [
         ("", datetime(2123, 5, 6, 5, 8, 9, tzinfo=UTC))
