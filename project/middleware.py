@@ -99,7 +99,7 @@ def answer_redirects_and_calls(get_response: View) -> View:
             return get_response(request)
         try:
             if key is not None:
-                response: HttpResponse = redirect.resolve(request, key)
+                response: HttpResponse = redirect.resolve(request, key=key)
             else:
                 request.user = AnonymousUser()
                 match = resolve(request.path_info)

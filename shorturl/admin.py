@@ -69,6 +69,7 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     @admin.action(description="Give the selected short URLs to", permissions=["change"])
     def hand_over(self, request: HttpRequest, queryset: ShortUrlQuerySet) -> None:
+        # PostgreSQL refuses to lock the rows of a search, which joins the owners.
         links = ShortUrl.objects.filter(pk__in=queryset.values("pk"), deleted_at=None)
         try:
             account = User.objects.get(username=request.POST["owner"])

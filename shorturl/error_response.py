@@ -13,7 +13,7 @@ def is_api(path: str) -> bool:
 def error_response(
     request: HttpRequest, status: HTTPStatus, detail: str, *, busy: bool = False
 ) -> HttpResponse:
-    """Return the response with a sentence for people; `busy` says that nothing is broken."""
+    """Return a response with the sentence `detail`; a page says if the service is only `busy`."""
     if is_api(request.path_info):
         return JsonResponse({"detail": detail}, status=status)
     # Without the request, whose context processors would read the session.

@@ -118,7 +118,7 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
         return max_hits
 
     def clean(self) -> None:
-        """Check no constraints of the table: the statement that writes the link does."""
+        """Leave out Django's check of constraints: the statement that writes the link does it."""
 
     def changed_values(self) -> dict[str, Any]:
         """Return the changed columns, with their values."""

@@ -54,10 +54,11 @@ class EditForm(LinkForm):
         elif expires_at and "expires_at" in self.changed_data:
             self.add_error("expires", "Choose “At the time”, or clear the time.")
         else:
-            days = timedelta(days=int(choice)) if choice else None
-            self.cleaned_data["expires_at"] = days and timezone.now() + days
+            expiry = timezone.now() + timedelta(days=int(choice)) if choice else None
+            self.cleaned_data["expires_at"] = expiry
 
     def changed_values(self) -> dict[str, Any]:
+        """Return the changed columns; clean() has made `expires` the column expires_at."""
         names = {"expires_at" if name == "expires" else name for name in self.changed_data}
         return {name: self.cleaned_data[name] for name in names}
 
@@ -89,18 +90,18 @@ class CreateForm(EditForm):
 
     def clean(self) -> None:
         if self.cleaned_data.get("reuse"):
-            for name in self.details():
+            for name in self.detail_names():
                 if self.cleaned_data.get(name):
                     advice = "Leave this empty, or uncheck the box"
                     self.add_error(name, f"{advice}: a reused short URL keeps its own.")
         super().clean()
 
-    def details(self) -> list[str]:
+    def detail_names(self) -> list[str]:
         """Return the names of the fields below the target."""
         return [name for name in self.fields if name not in ("target_url", "reuse")]
 
     def has_details(self) -> bool:
-        return any(self[name].value() or self[name].errors for name in self.details())
+        return any(self[name].value() or self[name].errors for name in self.detail_names())
 
     def create(self, spender: str, owner_id: int | None) -> bool:
         """Create the link, or add the reason to the errors; return whether there is a link."""
@@ -119,7 +120,8 @@ class CreateForm(EditForm):
         return True
 
     def create_or_reuse(self, spender: str, owner_id: int | None) -> tuple[ShortUrl, bool]:
-        values: dict[str, Any] = {name: self.cleaned_data[name] for name in self._meta.fields or ()}
+        """Return the link, and whether it is new."""
+        values: dict[str, Any] = {name: self.cleaned_data[name] for name in self.Meta.fields}
         if self.cleaned_data["reuse"] and owner_id:
             return quotas.reuse(spender, values["target_url"], owner_id=owner_id)
         key = self.cleaned_data["key"] or None
@@ -128,7 +130,8 @@ class CreateForm(EditForm):
 
 
 STATES = [LinkState.LIVE, LinkState.EXPIRED, LinkState.USED_UP]
-# By the value of `order` in the address. No index has the hits: each hit would update the index.
+# By the value of `order` in the address: its title, and the column to order by. No index has the
+# hits: each hit would update the index.
 ORDERS = {
     "": ("Newest first", "-id"),
     "oldest": ("Oldest first", "id"),
@@ -161,24 +164,26 @@ class FilterForm(forms.Form):
 
 
 class RangeForm(forms.Form):
-    """The parameters `from`, `to` and `by`; valid, the form has a `range` of visits."""
+    """The parameters `from`, `to` and `by`; cleaned_data has them as `range` and `by`."""
 
     first = forms.DateField(label="From", required=False, widget=forms.DateInput({"type": "date"}))
     last = forms.DateField(label="To", required=False, widget=forms.DateInput({"type": "date"}))
-    by = forms.ChoiceField(
+    by = forms.TypedChoiceField(
         label="By",
         choices=[(unit.value, unit.value) for unit in Bucket],
+        coerce=Bucket,
         error_messages={"invalid_choice": "Choose hour, day or month."},
     )
 
     def add_prefix(self, field_name: str) -> str:
+        """Return the parameter of a field; `from` cannot be the name of a field in Python."""
         return {"first": "from", "last": "to"}.get(field_name, field_name)
 
     def clean(self) -> dict[str, Any]:
         values = self.cleaned_data
         if not self.errors:
             try:
-                values["range"] = range_of(values["first"], values["last"], Bucket(values["by"]))
+                values["range"] = range_of(values["first"], values["last"], values["by"])
             except ValidationError as error:
                 self.add_error("first" if "from" in error.error_dict else "by", error.messages[0])
         return values

@@ -39,19 +39,19 @@ def own_links(request: HttpRequest) -> ShortUrlQuerySet:
 def index(request: HttpRequest) -> HttpResponse:
     """List the user's links that match the filters in the address; on POST create a link first."""
     data = request.POST if request.method == "POST" else None
-    create = CreateForm(data, own_host=request.get_host(), auto_id="new_%s")
-    if data is not None:
-        if create.create(quotas.spender_of(request.user, request), request.user.pk):
-            address = keys.short_url(request, create.link.key)
+    form = CreateForm(data, own_host=request.get_host(), auto_id="new_%s")
+    if request.method == "POST":
+        if form.create(quotas.spender_of(request.user, request), request.user.pk):
+            address = keys.short_url(request, form.link.key)
             messages.success(request, f"Your short URL is ready: {address}")
             return see_other("my_links")
-        create.focus_first_error()
+        form.focus_first_error()
     filters = FilterForm(request.GET)
-    context = list_links(request, filters.cleaned_data) if filters.is_valid() else {}
+    context = list_context(request, filters.cleaned_data) if filters.is_valid() else {}
     response = render_create_form(
         request,
         "shorturl/my_links.html",
-        form=create,
+        form=form,
         filters=filters,
         address=keys.short_url(request, ""),
         **context,
@@ -61,10 +61,11 @@ def index(request: HttpRequest) -> HttpResponse:
     return response
 
 
-def list_links(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
+def list_context(request: HttpRequest, filters: dict[str, Any]) -> dict[str, Any]:
+    """Return what the template needs to list the user's links that match the filters."""
     links = own_links(request).matching(filters).with_state()
-    _, order = ORDERS[filters["order"]]
-    page = Paginator(links.order_by(order, "-id"), PER_PAGE).get_page(request.GET.get("page"))
+    _title, column = ORDERS[filters["order"]]
+    page = Paginator(links.order_by(column, "-id"), PER_PAGE).get_page(request.GET.get("page"))
     return {
         "page": page,
         "is_filtered": any(filters[name] for name in ("q", "tags", "state")),

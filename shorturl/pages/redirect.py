@@ -22,10 +22,10 @@ from shorturl.exceptions import Contended, Gone, NotForPrograms, RowLocked
 from shorturl.links import validators
 from shorturl.models import ShortUrl
 
-# Browsers send one of these headers when they load a page that the user has not asked for yet.
+# A browser sends one of these when it loads a page that the user has not asked for yet.
 PREFETCH = ("Sec-Purpose", "Purpose", "X-Moz")
 NO_TARGET = "The target of this short URL is no web address."
-MAX_LOCATIONS = 4_000  # remembered: encoding takes longer than the rest of a redirect
+MAX_LOCATIONS = 4_000  # in a cache: encoding one takes longer than the rest of a redirect
 logger = logging.getLogger(__name__)
 
 
@@ -36,14 +36,12 @@ def redirect_headers(
 
     With `forward_query` the target gets the short URL's `query`, as in the WSGI environ. `secure`
     is whether the request came by HTTPS. Raises ValidationError for a target that is no web
-    address, which neither a form nor the API has written.
+    address, which no form and no API call can have written.
     """
-    if forward_query and query:  # which are too many to remember
-        location = location_of.__wrapped__(validators.with_query(target_url, query))
-    else:
-        location = location_of(target_url)
+    if forward_query and query:
+        target_url = validators.with_query(target_url, query)
     headers = {
-        "Location": location,
+        "Location": encode_location(target_url),
         # A redirect from a cache would be a hit that is not counted.
         "Cache-Control": "private, no-store",
         "Content-Length": "0",
@@ -55,7 +53,8 @@ def redirect_headers(
 
 
 @lru_cache(MAX_LOCATIONS)
-def location_of(target_url: str) -> str:
+def encode_location(target_url: str) -> str:
+    """Return the target in ASCII; raise ValidationError if it is no web address."""
     location = validators.location(target_url)
     if not location.lower().startswith(("https://", "http://")):
         raise ValidationError("The target is no web address.")
@@ -69,22 +68,22 @@ def hsts() -> str:
     return f"max-age={settings.SECURE_HSTS_SECONDS}{subdomains}{preload}"
 
 
-def answer_dead_ends(
-    view: Callable[[HttpRequest, str], HttpResponse],
-) -> Callable[[HttpRequest, str], HttpResponse]:
+def answer_errors(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Decorate a view of a short URL: it answers the errors of a link that leads nowhere."""
+
     @wraps(view)
-    def view_or_error(request: HttpRequest, key: str, **_: str) -> HttpResponse:
+    def view_or_error(request: HttpRequest, **parameters: str) -> HttpResponse:
         try:
-            return view(request, key)
+            return view(request, **parameters)
         except ShortUrl.DoesNotExist as error:
             raise Http404 from error
         except Gone as error:
             return answer_gone(request, error)
         except (Contended, RowLocked):
             detail = "Too many requests follow this short URL at the same moment."
-            busy = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
-            busy["Retry-After"] = "1"
-            return busy
+            response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
+            response["Retry-After"] = "1"
+            return response
         except ValidationError:
             return error_response(request, HTTPStatus.BAD_REQUEST, NO_TARGET)
 
@@ -93,7 +92,7 @@ def answer_dead_ends(
 
 @csrf_exempt
 @require_safe
-@answer_dead_ends
+@answer_errors
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit, but not for HEAD.
 
@@ -108,7 +107,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
         try:
             short_url = following.follow(key, following.classify(request.META))
         except NotForPrograms:
-            return preview_of(request, following.look_up(key))
+            return preview(request, key=key)
     headers = redirect_headers(
         short_url.target_url,
         forward_query=short_url.forward_query,
@@ -124,30 +123,28 @@ def refuse_prefetch(request: HttpRequest) -> HttpResponse:
     """Return a 503, so that the browser asks again when the user opens the link."""
     detail = "A short URL is followed when it is opened, and not in advance."
     response = error_response(request, HTTPStatus.SERVICE_UNAVAILABLE, detail, busy=True)
+    # Django would log a 503 as an error.
     log_response(detail, response=response, request=request, logger=logger, level="debug")
     return response
 
 
 @csrf_exempt
 @require_safe
-@answer_dead_ends
-def without_punctuation(request: HttpRequest, key: str) -> HttpResponse:
+@answer_errors
+def drop_punctuation(request: HttpRequest, key: str, punctuation: str) -> HttpResponse:
     """Redirect to the short URL: chat programs make the punctuation after a link a part of it."""
     following.look_up(key)
     query = request.META.get("QUERY_STRING", "")
-    path = reverse("resolve", args=[key]) + (query and f"?{query}")
-    return HttpResponse(status=HTTPStatus.FOUND, headers={"Location": path})
+    location = reverse("resolve", args=[key]) + (query and f"?{query}")
+    return HttpResponse(status=HTTPStatus.FOUND, headers={"Location": location})
 
 
 @csrf_exempt
 @require_safe
-@answer_dead_ends
+@answer_errors
 def preview(request: HttpRequest, key: str) -> HttpResponse:
-    return preview_of(request, following.look_up(key))
-
-
-def preview_of(request: HttpRequest, short_url: ShortUrl) -> HttpResponse:
     """Return the page that says where a link leads; with a limit it names the host alone."""
+    short_url = following.look_up(key)
     context = {"short_url": short_url, "host": validators.target_host(short_url.target_url)}
     return render(request, "shorturl/preview.html", context)
 

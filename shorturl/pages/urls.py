@@ -31,7 +31,7 @@ urlpatterns = [
     path("links/<key:key>/delete", my_links.delete, name="delete_link"),
     path("<key:key>", redirect.resolve, name="resolve"),
     path("<key:key>+", redirect.preview, name="preview"),
-    path("<key:key><punctuation:end>", redirect.without_punctuation),
+    path("<key:key><punctuation:punctuation>", redirect.drop_punctuation),
     path("<key:key>/stats", views.stats, name="stats"),
     path("<key:key>/qr.svg", views.qr_code, name="qr_code"),
 ]

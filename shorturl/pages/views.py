@@ -13,9 +13,9 @@ from django.conf import settings
 from django.contrib import messages
 from django.core import exceptions
 from django.core.exceptions import BadRequest, PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.multipartparser import MultiPartParserError
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import get_object_or_404, redirect, render, resolve_url
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
@@ -29,9 +29,10 @@ from shorturl.pages.forms import CreateForm
 
 
 def form_page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Decorate a page with a form, which GET shows and POST sends.
+    """Decorate the view of a form: GET shows it, and POST sends it.
 
-    csrf_exempt disables the middleware, whose 403 would come before the 405 for other methods.
+    The check for CSRF is not the middleware's, whose 403 would come before the 405 for other
+    methods.
     """
 
     @wraps(view)
@@ -50,9 +51,10 @@ def form_page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
 @form_page
 def index(request: HttpRequest) -> HttpResponse:
     """Show the form of a new link; on POST create it, or show the form again with its errors."""
-    if settings.SHORTURL_HOME_REDIRECT and not request.user.is_authenticated:
+    is_anonymous = not request.user.is_authenticated
+    if is_anonymous and settings.SHORTURL_HOME_REDIRECT:
         return redirect(settings.SHORTURL_HOME_REDIRECT)
-    if not settings.SHORTURL_PUBLIC_CREATE and not request.user.is_authenticated:
+    if is_anonymous and not settings.SHORTURL_PUBLIC_CREATE:
         if request.method == "POST":
             raise PermissionDenied("Log in to create a short URL.")
         return render(request, "shorturl/index.html")
@@ -72,9 +74,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 def see_other(to: str, *args: str) -> HttpResponse:
     """Redirect from a form, so that a reload of the next page does not send the form again."""
-    response = redirect(to, *args)
-    response.status_code = HTTPStatus.SEE_OTHER
-    return response
+    return HttpResponseRedirect(resolve_url(to, *args), status=HTTPStatus.SEE_OTHER)
 
 
 def render_create_form(

@@ -48,79 +48,80 @@ class ValueLine(NamedTuple):
 
 
 def visits_context(short_url: ShortUrl, parameters: QueryDict) -> dict[str, Any]:
-    """Return the context of the page; for an invalid range its form has errors."""
+    """Return the context of visits.html; for an invalid range its form has errors."""
     default = range_of(None, None, Bucket.DAY)
     data = {name: value for name, value in parameters.items() if value}
     if "from" not in data and "to" not in data:
         data.update({"from": str(default.first), "to": str(default.last)})
-    data.setdefault("by", Bucket.DAY)
-    form = RangeForm(data)
-    is_valid = form.is_valid()
-    days: Range = form.cleaned_data["range"] if is_valid else default
-    by = Bucket(form.cleaned_data["by"]) if is_valid else Bucket.DAY
+    form = RangeForm({"by": Bucket.DAY, **data})
+    days: Range = form.cleaned_data["range"] if form.is_valid() else default
+    by: Bucket = form.cleaned_data["by"] if form.is_valid() else Bucket.DAY
     visits = statistics.read(short_url.key, days, by=by, values_of=list(Dimension), top=MAX_VALUES)
-    periods = {period.starts_at: period for period in visits.periods if period.unit == by}
-    bars = [
-        Bar(at, periods[at].people, periods[at].bots) if at in periods else Bar(at)
-        for at in days.buckets(by)
-    ]
-    longer: Counter[Bucket] = Counter()
+    counts = {}  # of people and bots, by the start of the hour, day or month
+    visits_by_longer_unit: Counter[Bucket | None] = Counter()
     for period in visits.periods:
-        if period.unit and period.unit != by:
-            longer[period.unit] += period.people + period.bots
+        if period.unit == by:
+            counts[period.starts_at] = (period.people, period.bots)
+        else:
+            visits_by_longer_unit[period.unit] += period.people + period.bots
+    bars = [Bar(start, *counts.get(start, (0, 0))) for start in days.buckets(by)]
     return {
         "form": form,
         "statistics": visits,
         "recording": bool(settings.SHORTURL_VISITS),
         "presets": list(presets(short_url, default.last)),
         "shown": Preset(range_name(days), days, by),
-        "chart": Chart(bars) if periods else None,
+        "chart": Chart(bars) if counts else None,
         "date_format": FORMATS[by],
-        "longer": longer.items(),
-        "tables": list(value_tables(visits)),
+        "visits_by_longer_unit": visits_by_longer_unit.items(),
+        "tables": value_tables(visits),
     }
 
 
-def value_tables(visits: Statistics) -> Iterator[tuple[str, list[ValueLine]]]:
-    """Yield the tables of visits by people that have known values, and last the table of bots."""
+def value_tables(visits: Statistics) -> dict[str, list[ValueLine]]:
+    """Return tables by title: of people for each dimension with a known value, and of bots."""
+    tables = {}
     for dimension, title in TITLES.items():
         counts = {
             count.value: count.people
             for count in visits.values
             if count.dimension == dimension and count.people
         }
-        if any(counts):
-            unknown = "none: typed in, or not sent" if title == "Referrers" else "unknown"
-            yield title, value_lines(counts, visits.people, unknown)
+        if counts.keys() - {"", None}:
+            is_referrer = dimension == Dimension.REFERRER
+            unknown = "none: typed in, or not sent" if is_referrer else "unknown"
+            tables[title] = value_lines(counts, visits.people, unknown)
     if visits.bots:
         counts = {
             count.value: count.bots
             for count in visits.values
             if count.dimension == Dimension.BROWSER and count.bots
         }
-        yield "Bots", value_lines(counts, visits.bots, "unknown")
+        tables["Bots"] = value_lines(counts, visits.bots, "unknown")
+    return tables
 
 
 def value_lines(counts: dict[str | None, int], total: int, unknown: str) -> list[ValueLine]:
-    """Return a line for each of the first values; `unknown` names the empty value."""
-    first = sorted((-number, value or "") for value, number in counts.items())[:MAX_VALUES]
-    named = {value or unknown: -number for number, value in first}
-    if others := total - sum(named.values()):
-        named["all others"] = others
+    """Return a line for each of the most frequent values; `unknown` names the empty value."""
+    values = sorted(counts, key=lambda value: (-counts[value], value or ""))[:MAX_VALUES]
+    visits_by_name = {value or unknown: counts[value] for value in values}
+    if all_others := total - sum(visits_by_name.values()):
+        visits_by_name["all others"] = all_others
     return [
-        ValueLine(value, visits, round(100 * visits / total, 1)) for value, visits in named.items()
+        ValueLine(name, visits, round(100 * visits / total, 1))
+        for name, visits in visits_by_name.items()
     ]
 
 
 def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
     """Yield the common ranges that end today."""
-    a_year_ago = today.replace(year=today.year - 1, day=1) + timedelta(days=31)
+    next_month = today.replace(day=1) + timedelta(days=31)
     created = min(short_url.created_at.date(), today)
     for name, first, by in [
         ("2 days", today - timedelta(days=1), Bucket.HOUR),
         ("30 days", today - timedelta(days=29), Bucket.DAY),
         ("90 days", today - timedelta(days=89), Bucket.DAY),
-        ("A year", a_year_ago.replace(day=1), Bucket.MONTH),
+        ("A year", next_month.replace(year=next_month.year - 1, day=1), Bucket.MONTH),
         ("All", created.replace(day=1), Bucket.MONTH),
     ]:
         if Range(first, today).number(by) <= MAX_BUCKETS:
