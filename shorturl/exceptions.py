@@ -3,8 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import ceil
+from typing import NamedTuple
 
-Fault = tuple[str, str, str]  # a field, a code for programs, and a message for people
+
+class Fault(NamedTuple):
+    """What is wrong with an input."""
+
+    field: str
+    code: str  # for programs
+    message: str  # for people
 
 
 class ShortUrlError(Exception):
@@ -25,7 +32,7 @@ class ShortUrlError(Exception):
 
     @property
     def faults(self) -> list[Fault]:
-        return [(self.field, self.code, self.message)] if self.field else []
+        return [Fault(self.field, self.code, self.message)] if self.field else []
 
 
 class InputError(ShortUrlError):
@@ -98,9 +105,9 @@ class LinksRefused(InputError):
     @property
     def faults(self) -> list[Fault]:
         return [
-            (f"links.{index}.{field}", code, message)
+            fault._replace(field=f"links.{index}.{fault.field}")
             for index, error in self.errors.items()
-            for field, code, message in error.faults
+            for fault in error.faults
         ]
 
 

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
+from ninja.security import SessionAuth
 from ninja.security.base import AuthBase
 from ninja.utils import check_csrf
 
@@ -46,17 +47,13 @@ def require_scope(token: ApiToken, scope: str) -> None:
         raise ApiError(HTTPStatus.FORBIDDEN, f"This token lacks the scope {scope!r}.")
 
 
-class Login(AuthBase):
+class Login(SessionAuth):
     """Admits users who are logged in; unsafe methods also need the CSRF token."""
 
-    openapi_type = "apiKey"
-    openapi_in = "cookie"
-    openapi_name = settings.SESSION_COOKIE_NAME
     openapi_description = "A login session. Send the CSRF token in `X-CSRFToken`, except with GET."
-    csrf = True  # /api/docs sends the CSRF token with its calls
 
     def __call__(self, request: HttpRequest) -> User | None:
-        if settings.SESSION_COOKIE_NAME not in request.COOKIES or not request.user.is_authenticated:
+        if self.param_name not in request.COOKIES or not request.user.is_authenticated:
             return None
         if check_csrf(request):
             raise ApiError(
@@ -76,12 +73,13 @@ def anyone_where_stats_are_public(request: HttpRequest) -> bool:
 
 
 def get_caller(request: HttpRequest) -> owners.Caller:
-    admitted = getattr(request, "auth", None)  # ninja's
+    """Return the token that ninja has admitted, or else the user of the request."""
+    admitted = getattr(request, "auth", None)
     return admitted if isinstance(admitted, ApiToken) else request.user
 
 
 def get_sender(request: HttpRequest) -> str:
-    """Return the sender of a POST as text, before it is admitted; each token is one sender."""
+    """Return as text whose Idempotency-Key a POST has: a token's, an account's or a network's."""
     if token := Token("create")(request):
         return f"token {token.pk}"
     return quotas.spender_of(Login()(request) or AnonymousUser(), request)

@@ -1,6 +1,6 @@
 """The error responses of the API, all of one shape: see schemas.Error."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -29,7 +29,7 @@ MESSAGES = {
 
 
 class ApiError(HttpError):
-    """An error response: a status, a sentence or the faults of the input, and headers."""
+    """An error response: it has a status, a sentence or the faults of the input, and headers."""
 
     def __init__(
         self,
@@ -39,20 +39,17 @@ class ApiError(HttpError):
         faults: Sequence[Fault] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        errors = [
-            {"field": shortened(field), "code": code, "message": message}
-            for field, code, message in faults
-        ]
-        sentences = [f"{error['field']}: {error['message']}" for error in errors[:MAX_FAULTS]]
+        faults = [fault._replace(field=shortened(fault.field)) for fault in faults]
+        sentences = [f"{fault.field}: {fault.message}" for fault in faults[:MAX_FAULTS]]
         content: dict[str, Any] = {"detail": detail or " ".join(sentences)}
-        if errors:
-            content["errors"] = errors
+        if faults:
+            content["errors"] = [fault._asdict() for fault in faults]
         super().__init__(status, content["detail"])
         self.response = JsonResponse(content, status=status, headers=headers)
 
 
-def input_error(*faults: Fault, status: int = HTTPStatus.UNPROCESSABLE_ENTITY) -> ApiError:
-    return ApiError(status, faults=faults)
+def input_error(field: str, code: str, message: str) -> ApiError:
+    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, faults=[Fault(field, code, message)])
 
 
 def unauthorized(detail: str) -> ApiError:
@@ -66,33 +63,33 @@ def not_json() -> ApiError:
     )
 
 
-def faults_of(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
-    """Return the first faults that Pydantic names, or in a bulk the first fault of each link."""
-    faults: dict[tuple[object, ...], Fault] = {}
-    limit = MAX_FAULTS
-    for error in errors:
-        source, *path = error["loc"]
-        if source == "body":
-            del path[:1]  # the name of ninja's parameter
-        field = ".".join(map(str, path)) or "body"
-        if in_bulk := len(path) > 1 and path[0] == "links":
-            limit = MAX_LINKS
-        message = MESSAGES.get(error["type"], f"{error['msg']}.")
-        faults.setdefault(tuple(path[:2] if in_bulk else path), (field, error["type"], message))
-    return list(faults.values())[:limit]
-
-
 def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
     if isinstance(error, AuthenticationError):
-        error = unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.")
-    if isinstance(error.__cause__, ApiError):  # ninja wraps the errors of json_body.JsonParser
-        error = error.__cause__
-    assert isinstance(error, ApiError)
-    return error.response
+        detail = "Send a token, as 'Authorization: Bearer <token>', or log in."
+        return unauthorized(detail).response
+    # ninja wraps the errors of json_body.JsonParser.
+    api_error = error if isinstance(error, ApiError) else error.__cause__
+    assert isinstance(api_error, ApiError)
+    return api_error.response
 
 
 def answer_invalid_input(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    return input_error(*faults_of(error.errors)).response
+    """Answer the first fault of each field, or in a bulk of each link."""
+    faults: dict[str, Fault] = {}  # by the field, such as "key", or the link, such as "links.3"
+    limit = MAX_FAULTS
+    for details in error.errors:
+        source, *path = map(str, details["loc"])
+        if source == "body":
+            path = path[1:]  # without the name of ninja's parameter
+        message = MESSAGES.get(details["type"], f"{details['msg']}.")
+        fault = Fault(".".join(path) or "body", details["type"], message)
+        if len(path) > 1 and path[0] == "links":
+            limit = MAX_LINKS
+            faults.setdefault(".".join(path[:2]), fault)
+        else:
+            faults.setdefault(fault.field, fault)
+    first_faults = list(faults.values())[:limit]
+    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, faults=first_faults).response
 
 
 def answer_refusal(request: HttpRequest, error: ShortUrlError) -> HttpResponse:
@@ -100,14 +97,14 @@ def answer_refusal(request: HttpRequest, error: ShortUrlError) -> HttpResponse:
     return ApiError(error.status, detail, faults=error.faults, headers=error.headers).response
 
 
-def answer_violation(request: HttpRequest, error: IntegrityError) -> HttpResponse:
+def answer_removed_account(request: HttpRequest, error: IntegrityError) -> HttpResponse:
     if not violates(error, OWNER_CONSTRAINT):
         raise error
     return unauthorized("The account was removed meanwhile, and nothing was created.").response
 
 
-def answer_form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
-    """Answer a form, whose body the check of the CSRF token has read."""
+def refuse_form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
+    """Refuse a form, whose body ninja cannot read, because Django's check for CSRF has read it."""
     return not_json().response
 
 
@@ -115,8 +112,8 @@ HANDLERS: dict[type[Exception], Callable[[HttpRequest, Any], HttpResponse]] = {
     HttpError: answer_http_error,
     ValidationError: answer_invalid_input,
     ShortUrlError: answer_refusal,
-    IntegrityError: answer_violation,
-    RawPostDataException: answer_form,
+    IntegrityError: answer_removed_account,
+    RawPostDataException: refuse_form,
 }
 
 
@@ -140,8 +137,8 @@ def methods_in_json(
         request.method = method
         if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             return response
-        methods = set(response["Allow"].split(", "))
-        allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
+        methods = response["Allow"].split(", ")
+        allow = ", ".join(sorted([*methods, "HEAD"] if "GET" in methods else methods))
         detail = f"{method} is not allowed for {shortened(request.path)!r}: use {allow}."
         return ApiError(response.status_code, detail, headers={"Allow": allow}).response
 

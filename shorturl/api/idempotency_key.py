@@ -37,8 +37,8 @@ PARAMETER = {
 View = Callable[..., HttpResponse]
 
 
-class NotKept(Exception):
-    """Rolls the work back, and has the response, which is not stored."""
+class NotStored(Exception):
+    """Rolls the work back; its error response is sent, and not stored."""
 
     def __init__(self, response: HttpResponse) -> None:
         super().__init__(response.status_code)
@@ -48,8 +48,8 @@ class NotKept(Exception):
 def idempotent(view: View) -> View:
     """Store the answer of a create, and answer a repeated request with it.
 
-    By ninja's `decorate_view` the body is not validated before: a repeated request is answered
-    although its expiry has passed meanwhile.
+    As a `decorate_view` of ninja's it runs before ninja validates the body: a repeated request is
+    answered although its expiry has passed meanwhile.
     """
 
     @wraps(view)
@@ -58,10 +58,11 @@ def idempotent(view: View) -> View:
         if header is None:
             return view(request, **parameters)
         try:
-            key, sender = key_in(header), access.get_sender(request)
+            key = parse_key(header)
+            sender = access.get_sender(request)
             work = partial(answer_to_store, view, request, **parameters)
-            record = operations.answer(sender, key, fingerprint(request), work=work)
-        except NotKept as error:
+            record = operations.answer(sender, key, hash_request(request), work=work)
+        except NotStored as error:
             return error.response
         except Exception as error:
             return api.on_exception(request, error)
@@ -73,10 +74,10 @@ def idempotent(view: View) -> View:
 
 
 def answer_to_store(view: View, request: HttpRequest, **parameters: Any) -> dict[str, Any]:
-    """Return the fields of the view's answer; raise NotKept for an error, which changed nothing."""
+    """Return the fields of the view's answer; raise NotStored for an error."""
     response = view(request, **parameters)
     if response.status_code >= HTTPStatus.BAD_REQUEST:
-        raise NotKept(response)
+        raise NotStored(response)
     return {
         "status": response.status_code,
         "body": response.content.decode(),
@@ -84,7 +85,7 @@ def answer_to_store(view: View, request: HttpRequest, **parameters: Any) -> dict
     }
 
 
-def key_in(header: str) -> str:
+def parse_key(header: str) -> str:
     match = KEY.fullmatch(header)
     key = (match["quoted"] or match["bare"]) if match else ""
     if not 1 <= len(key) <= IDEMPOTENCY_KEY_MAX_LENGTH:
@@ -96,6 +97,6 @@ def key_in(header: str) -> str:
     return key
 
 
-def fingerprint(request: HttpRequest) -> str:
+def hash_request(request: HttpRequest) -> str:
     line = f"{request.get_full_path()}\n{request.headers.get('Content-Type')}\n".encode()
     return hashlib.sha256(line + request.body).hexdigest()

@@ -2,8 +2,8 @@
 
 import json
 from codecs import BOM_UTF8
-from collections import Counter
 from http import HTTPStatus
+from statistics import mode
 from typing import Any, NoReturn
 
 from django.http import HttpRequest
@@ -31,11 +31,12 @@ class JsonParser(Parser):
 def refuse_repeated_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     distinct = dict(fields)
     if len(distinct) < len(fields):
-        ((name, _),) = Counter(name for name, _ in fields).most_common(1)
-        detail = f"The body has the field {shortened(name)!r} more than once."
+        repeated = mode(name for name, _ in fields)
+        detail = f"The body has the field {shortened(repeated)!r} more than once."
         raise ApiError(HTTPStatus.BAD_REQUEST, detail)
     return distinct
 
 
 def refuse_constant(constant: str) -> NoReturn:
+    """Refuse NaN and Infinity, which json.loads() would accept."""
     raise ValueError(f"{constant} is not a number in JSON")

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from shorturl.api import access
 from shorturl.api.error_responses import input_error
 from shorturl.api.links import OPTIONAL, find_link
-from shorturl.api.schemas import Error, pydantic_errors
+from shorturl.api.schemas import Error, convert_errors
 from shorturl.limits import owners
 from shorturl.models import Dimension
 from shorturl.visits import statistics
@@ -25,7 +25,7 @@ router = Router(tags=["links"])
 JSON, CSV = "application/json", "text/csv"
 # What visits can be grouped by. The dimension browser also has the names of bots.
 Of = Literal["referrer", "browser", "system", "device", "country", "bot"]
-Day = Annotated[date, BeforeValidator(pydantic_errors()(read_date))]
+Day = Annotated[date, BeforeValidator(convert_errors()(read_date))]
 
 
 class VisitsQuery(BaseModel):
@@ -112,29 +112,30 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     (`Accept: text/csv`, or `format=csv`) has a line for each item, and a last line of the unit
     `total` for the range.
     """
-    find_link(owners.visible_to(access.get_caller(request)), key)
+    find_link(owners.visible_to(access.get_caller(request)), key)  # raises a 404
     by = query.by or (None if query.of else Bucket.DAY)
     if by == Bucket.HOUR and query.of:
-        raise input_error(("of", "by_hour", "Visits by the hour have no values: use by=day."))
+        raise input_error("of", "by_hour", "Visits by the hour have no values: use by=day.")
     try:
         days = range_of(query.first, query.last, by)
     except ValidationError as error:
         [(name, [fault])] = error.error_dict.items()
-        raise input_error((name, fault.code or "invalid", fault.messages[0])) from error
-    of = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
+        raise input_error(name, fault.code or "invalid", fault.messages[0]) from error
+    dimension = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
     if by:
-        visits = statistics.read(key, days, by=by, of=of)
+        visits = statistics.read(key, days, by=by, of=dimension)
+        counts = visits.periods
     else:
-        visits = statistics.read(key, days, values_of=[of] if of else [], top=MAX_ITEMS + 1)
-    counts = visits.periods if by else visits.values
+        dimensions = [dimension] if dimension else []
+        visits = statistics.read(key, days, values_of=dimensions, top=MAX_ITEMS + 1)
+        counts = visits.values
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
-        raise input_error(("from", "too_many", message))
-    items = [item_of(count, query.of) for count in counts]
+        raise input_error("from", "too_many", message)
+    items = [make_item(count, query.of) for count in counts]
     items = [item for item in items if item.people or item.bots]
     items.sort(key=lambda item: (item.starts_at or days.begins, -item.people - item.bots))
-    prefers_csv = request.get_preferred_type([JSON, CSV]) == CSV
-    if query.format == "csv" or (query.format is None and prefers_csv):
+    if wants_csv(request, query):
         return csv_response(visits, items, query.of, key)
     return {
         **visits._asdict(),
@@ -147,7 +148,14 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     }
 
 
-def item_of(count: VisitCount, of: Of | None) -> Item:
+def wants_csv(request: HttpRequest, query: VisitsQuery) -> bool:
+    if query.format:
+        return query.format == "csv"
+    return request.get_preferred_type([JSON, CSV]) == CSV
+
+
+def make_item(count: VisitCount, of: Of | None) -> Item:
+    """Return a count as an item; `of` "bot" counts no people, and "browser" no bots."""
     people = 0 if of == "bot" else count.people
     bots = 0 if of == "browser" else count.bots
     return Item(**{**count._asdict(), "people": people, "bots": bots})

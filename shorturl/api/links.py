@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from ninja import Query, Router, Status
 from ninja.decorators import decorate_view
 
@@ -14,6 +14,7 @@ from shorturl.api import access
 from shorturl.api.error_responses import ApiError, input_error, unauthorized
 from shorturl.api.idempotency_key import HEADER, PARAMETER, idempotent
 from shorturl.api.schemas import Change, Error, Link, LinkPage, Links, NewLink, NewLinks, PageQuery
+from shorturl.exceptions import Fault
 from shorturl.limits import owners, quotas
 from shorturl.links import keys
 from shorturl.links.validators import shortened
@@ -67,9 +68,10 @@ def owner_of_reuse(caller: owners.Caller, body: NewLink) -> int:
     owner_id = owners.owner_id(caller)
     if owner_id is None:
         raise unauthorized("`reuse` needs an account: send its token, or log in.")
-    if others := body.model_dump(exclude={"target_url", "reuse"}, exclude_defaults=True):
-        message = f"Leave out {', '.join(others)}: a reused short URL keeps its own values."
-        raise input_error(("reuse", "not_alone", message))
+    other_fields = body.model_dump(exclude={"target_url", "reuse"}, exclude_defaults=True)
+    if other_fields:
+        message = f"Leave out {', '.join(other_fields)}: a reused short URL keeps its own values."
+        raise input_error("reuse", "not_alone", message)
     return owner_id
 
 
@@ -103,11 +105,11 @@ def refuse_repeated_keys(body: NewLinks) -> None:
     for index, link in enumerate(body.links):
         if link.key in first:
             message = f"links.{first[link.key]} has the same key."
-            faults.append((f"links.{index}.key", "duplicate", message))
+            faults.append(Fault(f"links.{index}.key", "duplicate", message))
         elif link.key:
             first[link.key] = index
     if faults:
-        raise input_error(*faults, status=HTTPStatus.CONFLICT)
+        raise ApiError(HTTPStatus.CONFLICT, faults=faults)
 
 
 @router.get(
@@ -124,13 +126,7 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     number, so links that are created or deleted meanwhile do not shift it, and the last page is as
     fast as the first. There is no total: counting would read the whole table for every page.
     """
-    for name, values in request.GET.lists():
-        if name not in PageQuery.model_fields:
-            message = f"The parameter is not known: use {', '.join(PageQuery.model_fields)}."
-            raise input_error((name, "unknown", message))
-        if len(values) > 1:
-            message = "The parameter occurs more than once: send it once."
-            raise input_error((name, "repeated", message))
+    refuse_unknown_parameters(request.GET)
     visible = owners.links_of(access.get_caller(request), "view")
     links = visible.filter(deleted_at=None).matching(dict(query)).with_state().order_by("-id")
     if query.after is not None:
@@ -138,15 +134,26 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
         last_id = visible.filter(key=query.after).values_list("id", flat=True).first()
         if last_id is None:
             message = f"There is no short URL {query.after!r}: use the last key of a page."
-            raise input_error(("after", "unknown", message))
+            raise input_error("after", "unknown", message)
         links = links.filter(id__lt=last_id)
-    page = list(links[: query.limit + 1])  # one more shows whether there is a next page
-    items = [Link.of(link, request) for link in page[: query.limit]]
-    if len(page) <= query.limit:
-        return LinkPage(items=items, next=None)
-    parameters = {**request.GET.dict(), "limit": query.limit, "after": items[-1].key}
-    address = request.build_absolute_uri(f"{request.path}?{urlencode(parameters)}")
-    return LinkPage(items=items, next=address)
+    found = list(links[: query.limit + 1])  # one more shows whether there is a next page
+    items = [Link.of(link, request) for link in found[: query.limit]]
+    next_page = None
+    if len(found) > query.limit:
+        parameters = {**request.GET.dict(), "limit": query.limit, "after": items[-1].key}
+        next_page = request.build_absolute_uri(f"{request.path}?{urlencode(parameters)}")
+    return LinkPage(items=items, next=next_page)
+
+
+def refuse_unknown_parameters(parameters: QueryDict) -> None:
+    """Raise ApiError for a parameter that is no field of PageQuery, or that is sent twice."""
+    for name, values in parameters.lists():
+        if name not in PageQuery.model_fields:
+            message = f"The parameter is not known: use {', '.join(PageQuery.model_fields)}."
+            raise input_error(name, "unknown", message)
+        if len(values) > 1:
+            message = "The parameter occurs more than once: send it once."
+            raise input_error(name, "repeated", message)
 
 
 @router.get(

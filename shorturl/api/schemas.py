@@ -39,8 +39,8 @@ def pydantic_error(code: str, message: str) -> PydanticCustomError:
 
 
 @contextmanager
-def pydantic_errors() -> Iterator[None]:
-    """Raise Django's ValidationError, which the rules of links raise, as an error of Pydantic's."""
+def convert_errors() -> Iterator[None]:
+    """Raise Django's ValidationError as an error of Pydantic's; it is used as a decorator."""
     try:
         yield
     except ValidationError as error:
@@ -48,7 +48,8 @@ def pydantic_errors() -> Iterator[None]:
 
 
 def cleaned(clean: Callable[..., object]) -> AfterValidator:
-    return AfterValidator(pydantic_errors()(clean))
+    """Return Pydantic's validator for a function that cleans a value, such as clean_title()."""
+    return AfterValidator(convert_errors()(clean))
 
 
 def clean_key(key: str) -> str:
