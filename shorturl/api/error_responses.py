@@ -137,8 +137,8 @@ def methods_in_json(
         request.method = method
         if response.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
             return response
-        methods = response["Allow"].split(", ")
-        allow = ", ".join(sorted([*methods, "HEAD"] if "GET" in methods else methods))
+        methods = set(response["Allow"].split(", "))
+        allow = ", ".join(sorted(methods | {"HEAD"} if "GET" in methods else methods))
         detail = f"{method} is not allowed for {shortened(request.path)!r}: use {allow}."
         return ApiError(response.status_code, detail, headers={"Allow": allow}).response
 

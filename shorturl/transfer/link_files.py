@@ -17,7 +17,7 @@ from shorturl.models import ShortUrl
 
 VALUES = ("hits", "max_hits", "forward_query", "created_at", "deleted_at", "expires_at")
 COLUMNS = ("key", "target_url", "title", "tags", "owner", *VALUES)
-# The names that each program has for columns; of several, the first one that a file has counts.
+# The names that each program has for our columns; of several, the first that a file has counts.
 OWN = {name: (name,) for name in COLUMNS}
 # The CSV of the web client, in older versions without shortCode, and the CSV that Shlink imports.
 SHLINK = {
@@ -51,22 +51,22 @@ AN_ENTRY = 'an entry must be an object such as {"key": "spring", "target_url": "
 # How MySQL and other programs write NULL, and no date.
 NULL = re.compile(r"|None|NULL|\\N|0000-00-00([ T]00:00:00.*)?")
 
-Link = dict[str, Any]  # the values of columns, as they are in the file
-Names = Mapping[str, tuple[str, ...]]
+Link = dict[str, Any]  # the values of our columns, as they are in the file
+Names = Mapping[str, tuple[str, ...]]  # a program's names, by our columns
 Report = Callable[[str, str], object]  # is called with the position of a link, and a reason
 
 
-def csv_links(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
+def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
     """Yield each link with its position in the file, such as "Line 3, spring".
 
     The separator is the most frequent of comma, semicolon and tab in the first line. Raises
     ValidationError for columns that no program writes.
     """
-    first = file.readline()
-    separator = max(",;\t", key=first.count)
-    header = next(csv.reader([first.rstrip(f"\r\n{separator}")], delimiter=separator), [])
-    names = names_in(header, OWN, SHLINK, YOURLS)
-    rows = csv.reader(file, delimiter=separator, strict=True)
+    first_line = file.readline()
+    separator = max(",;\t", key=first_line.count)
+    header = next(csv.reader([first_line.rstrip(f"\r\n{separator}")], delimiter=separator), [])
+    names = find_names(header, OWN, SHLINK, YOURLS)
+    rows = csv.reader(file, delimiter=separator, strict=True)  # without the first line
     while True:
         line = f"Line {rows.line_num + 2:,}"
         try:
@@ -79,32 +79,30 @@ def csv_links(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
         if any(row[len(header) :]) or (any(row) and len(row) < len(header)):
             refuse(line, "The row has more or fewer fields than the first line has names.")
         elif any(row):
-            if names is OWN:
+            if names is OWN:  # whose export puts an apostrophe before a formula
                 row = [cell.removeprefix("'") for cell in row]
-            link = translated(dict(zip(header, row, strict=False)), names)
+            link = translate(dict(zip(header, row, strict=False)), names)
             yield f"{line}, {shortened(link['key'])}", link
 
 
-def json_links(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
-    """Yield each link with its position in the file; raise ValidationError as csv_links().
-
-    The file has links, lists of links, or answers of Kutt's API, one after another.
-    """
+def read_json(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
+    """Yield each link with its position in the file; raise ValidationError as read_csv()."""
     number = 0
     try:
-        for number, record in enumerate(records_in(file.read()), 1):
-            link = translated(record, names_in(record, OWN, KUTT))
+        for number, record in enumerate(read_records(file.read()), 1):
+            link = translate(record, find_names(record, OWN, KUTT))
             yield f"Link {number:,}, {shortened(link['key'])}", link
     except (ValueError, RecursionError) as error:
         refuse(f"After link {number:,}", f"It is not JSON: {error}.")
 
 
-def records_in(text: str) -> Iterator[Mapping[str, Any]]:
+def read_records(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a text: links, lists of links, or Kutt's answers, one after another."""
     decoder = json.JSONDecoder()
     position = 0
     while begin := re.compile(r"\S").search(text, position):
         value, position = decoder.raw_decode(text, begin.start())
-        if isinstance(value, dict) and isinstance(value.get("data"), list):
+        if isinstance(value, dict) and isinstance(value.get("data"), list):  # Kutt's
             value = value["data"]
         for record in value if isinstance(value, list) else [value]:
             if not isinstance(record, dict):
@@ -112,18 +110,23 @@ def records_in(text: str) -> Iterator[Mapping[str, Any]]:
             yield record
 
 
-def names_in(fields: Iterable[str], *programs: Names) -> Names:
-    """Return the names of the program that writes these fields; raise ValidationError."""
+def find_names(fields: Iterable[str], *programs: Names) -> Names:
+    """Return the names of the program that writes these fields; raise ValidationError if none does.
+
+    A program other than ours also writes fields that have no column here.
+    """
     present = set(fields)
     for names in programs:
-        is_known = names is not OWN or present <= set(COLUMNS)
-        if is_known and present & {*names["key"]} and present & {*names["target_url"]}:
+        has_key = not present.isdisjoint(names["key"])
+        has_target = not present.isdisjoint(names["target_url"])
+        if has_key and has_target and (names is not OWN or present <= set(COLUMNS)):
             return names
     listed = shortened(", ".join(map(repr, sorted(present))) or "no columns")
     raise ValidationError(f"No program writes links with {listed}: use {', '.join(COLUMNS)}.")
 
 
-def translated(record: Mapping[str, Any], names: Names) -> Link:
+def translate(record: Mapping[str, Any], names: Names) -> Link:
+    """Return our columns of a record with a program's names; None stands for a missing value."""
     link: Link = {
         column: next((record[alias] for alias in aliases if alias in record), None)
         for column, aliases in names.items()
@@ -134,8 +137,8 @@ def translated(record: Mapping[str, Any], names: Names) -> Link:
     return link
 
 
-def row_of(position: str, link: Link, warn: Report) -> dict[str, Any]:
-    """Return the columns of a new link, but its owner; raise ValidationError.
+def make_row(position: str, link: Link, warn: Report) -> dict[str, Any]:
+    """Return the columns of a new link, but its owner; raise ValidationError if it is invalid.
 
     A title or tags that do not fit are cut, and `warn` is called with the reason.
     """
@@ -143,7 +146,7 @@ def row_of(position: str, link: Link, warn: Report) -> dict[str, Any]:
         if link.get(reason):
             raise ValidationError(f"{reason} at Kutt; left out.")
     validate_custom_key(link["key"])
-    values = {name: value_of(name, link.get(name)) for name in VALUES}
+    values = {name: parse_value(name, link.get(name)) for name in VALUES}
     if values["max_hits"] and values["max_hits"] < values["hits"]:
         raise ValidationError("max_hits is less than hits: use at least the number of hits.")
     title = str(link.get("title") or "")
@@ -164,8 +167,8 @@ def row_of(position: str, link: Link, warn: Report) -> dict[str, Any]:
     }
 
 
-def value_of(name: str, value: object) -> Any:
-    """Return the value of a column as the model has it; raise ValidationError."""
+def parse_value(name: str, value: object) -> Any:
+    """Return the value of a column as its field of ShortUrl has it; raise ValidationError."""
     if NULL.fullmatch(str(value)):
         return {"hits": 0, "forward_query": False}.get(name)
     try:

@@ -3,6 +3,7 @@
 import json
 import math
 from argparse import ArgumentParser
+from collections import defaultdict
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -41,7 +42,8 @@ class Command(DatabaseCommand):
     def handle(self, *args: Any, remove: bool, **options: Any) -> None:
         if not settings.LOCAL:
             raise CommandError("Only a local run gets demo links: this is a production.")
-        keys, targets = ([link[name] for link in DEMO["links"]] for name in ("key", "target_url"))
+        keys = [link["key"] for link in DEMO["links"]]
+        targets = [link["target_url"] for link in DEMO["links"]]
         links = ShortUrl.objects.filter(key__in=keys, target_url__in=targets)
         if remove:
             links.delete()  # first, so that no visit is recorded between the removals of erase()
@@ -58,24 +60,32 @@ class Command(DatabaseCommand):
 def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
     """Create a link and its visits together, unless the key is taken."""
     random = Random(f"1 {key}")  # noqa: S311 - not for secrets
+    visits = draw_visits(random, busiest_day, COURSES[course])
+    hits = sum(map(len, visits.values()))
+    created_at = timezone.now() - timedelta(days=DAYS)
+    if bulk.insert([{"key": key, "hits": hits, "created_at": created_at, **columns}]):
+        rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
+        # pginterleave: alone - the transaction has inserted the link
+        RecentVisits.objects.bulk_create(rows)
+
+
+def draw_visits(random: Random, busiest_day: int, course: Any) -> dict[datetime, list[Visit]]:
+    """Return the visits of a year by the hour, and old ones by the day."""
     now = timezone.now()
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     kinds = [draw_visit(random) for _ in range(50)]
-    visits: dict[datetime, list[Visit]] = {}  # by the hour, and old ones by the day
+    visits = defaultdict[datetime, list[Visit]](list)
     for age in reversed(range(DAYS)):
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=age)
-        share = COURSES[course](DAYS - 1 - age)
-        mean = busiest_day * share * (0.55 if midnight.weekday() >= 5 else 1)
+        midnight = today - timedelta(days=age)
+        weekend = 0.55 if midnight.weekday() >= 5 else 1
+        mean = busiest_day * course(DAYS - 1 - age) * weekend
         number = max(round(random.gauss(mean, mean**0.5)), 0)
         hours = random.choices(range(24), DEMO["hours"], k=number)
         for hour, visit in zip(hours, random.choices(kinds, k=number), strict=True):
-            at = midnight + timedelta(hours=hour if age <= HOURLY_DAYS else 0)
-            if at <= now:
-                visits.setdefault(at, []).append(visit)
-    columns |= {"hits": sum(map(len, visits.values())), "created_at": now - timedelta(days=DAYS)}
-    rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
-    if bulk.insert([{"key": key, **columns}]):
-        # pginterleave: alone - the transaction has inserted the link
-        RecentVisits.objects.bulk_create(rows)
+            start = midnight + timedelta(hours=hour if age <= HOURLY_DAYS else 0)
+            if start <= now:
+                visits[start].append(visit)
+    return visits
 
 
 def draw_visit(random: Random) -> Visit:

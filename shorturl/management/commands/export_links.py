@@ -63,7 +63,7 @@ class Command(BaseCommand):
             message = f"The format of {name} is unknown: use --format csv or --format jsonl."
             raise CommandError(message, returncode=2)
         try:
-            with self.opened(name) as file, transaction.atomic(durable=True):
+            with self.open_output(name) as file, transaction.atomic(durable=True):
                 WRITERS[suffix](file, all_links())
                 count = ShortUrl.objects.count()  # in the same snapshot
         except DatabaseError as error:
@@ -75,7 +75,7 @@ class Command(BaseCommand):
         self.stderr.write(f"{counted(count, 'link')} exported.")
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[Any]:
+    def open_output(self, name: str) -> Iterator[Any]:
         """Yield the file to write to; NAME.part gets its name when the export is complete."""
         if name == "-":
             yield self.stdout

@@ -19,9 +19,9 @@ from shorturl.exceptions import TargetBanned, counted
 from shorturl.links.validators import shortened
 from shorturl.management.database_command import database_error, user_of
 from shorturl.models import ShortUrl
-from shorturl.transfer.link_files import Link, csv_links, json_links, row_of
+from shorturl.transfer.link_files import Link, make_row, read_csv, read_json
 
-READERS = {"csv": csv_links, "json": json_links, "jsonl": json_links}
+READERS = {"csv": read_csv, "json": read_json, "jsonl": read_json}
 Batch = dict[str, tuple[str, dict[str, Any]]]  # by key: the position in the file, and the row
 
 
@@ -63,7 +63,7 @@ class Command(BaseCommand):
         batch: Batch = {}
         for position, link in tqdm(links, unit=" links", disable=None, leave=False):
             try:
-                row = row_of(position, link, self.warn)
+                row = make_row(position, link, self.warn)
                 row["owner_id"] = self.owner_of(link)
             except ValidationError as error:
                 self.refuse(position, error.messages[0])
@@ -77,12 +77,12 @@ class Command(BaseCommand):
     def insert(self, batch: Batch) -> None:
         """Insert the links of a batch, and count or refuse those whose key exists."""
         with transaction.atomic():
-            banned = bans.banned_targets({row["target_url"] for _, row in batch.values()})
+            banned = bans.banned_targets({row["target_url"] for _position, row in batch.values()})
             for key, (position, row) in list(batch.items()):
                 if domain := banned.get(row["target_url"]):
                     self.refuse(position, str(TargetBanned(shortened(row["target_url"]), domain)))
                     del batch[key]
-            new = bulk.insert([row for _, row in batch.values()]) if batch else {}
+            new = bulk.insert([row for _position, row in batch.values()]) if batch else {}
         self.imported += len(new)
         existing = ShortUrl.objects.in_bulk(batch.keys() - new.keys(), field_name="key")
         for key, link in existing.items():

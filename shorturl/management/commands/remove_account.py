@@ -24,7 +24,8 @@ class Command(DatabaseCommand):
 
     def handle(self, *args: Any, username: str, links_to: str | None, **options: Any) -> None:
         """Remove the account; raise CommandError for an unknown one."""
-        account, owner = user_of(username), user_of(links_to) if links_to else None
+        account = user_of(username)
+        owner = user_of(links_to) if links_to else None
         if owner == account:
             raise CommandError(f"{username} cannot be both: name another account after --links-to.")
         links = owners.remove(account, links_to=owner)
