@@ -16,7 +16,6 @@ from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error
 from shorturl.strategies.recording_visits import combined
 from shorturl.visits.classification import classify_visit
 
-Row = combined.Row
 COUNT_KEY, COUNT_KEYS = combined.COUNT_KEY, combined.COUNT_KEYS
 
 
@@ -37,12 +36,12 @@ def classify(environ: Mapping[str, Any]) -> Visit:
 
 def count_key_params(key: str, visits: Sequence[Visit]) -> list[Any]:
     """Return the parameters of COUNT_KEY; SHORTURL_VISITS says whether visits are recorded."""
-    return combined.key_values(key, visits, keep=settings.SHORTURL_VISITS)
+    return combined.count_key_params(key, visits, keep=settings.SHORTURL_VISITS)
 
 
 def count_keys_params(visits: Mapping[str, Sequence[Visit]]) -> list[Any]:
     """Return the parameters of the SQL statement COUNT_KEYS."""
-    return combined.keys_values(visits, keep=settings.SHORTURL_VISITS)
+    return combined.count_keys_params(visits, keep=settings.SHORTURL_VISITS)
 
 
 def follow(key: str, visit: Visit) -> ShortUrl:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
 from django.db.backends.postgresql.psycopg_any import errors
 
 from lab.races.race import AGAIN, Race
@@ -104,8 +104,7 @@ def count_both(strategy: Strategy, process: int) -> set[str]:
     keys = order_keys(process)
     counted = set[str]()
     if strategy.function is combined.resolve:
-        with connection.cursor() as cursor:
-            counted = {*combined.count(dict.fromkeys(keys, 1), cursor)}
+        counted = {*combined.count_keys(dict.fromkeys(keys, 1))}
     for key in keys:
         if key not in counted and follow_if_live(strategy, process, key):
             counted.add(key)

@@ -81,8 +81,7 @@ def follow_both(strategy: Strategy, process: int) -> None:
     keys = order_keys(process)
     counted = set[str]()
     if strategy.function is combined.record:
-        with connection.cursor() as cursor:
-            counted = {*combined.count({key: [VISIT] for key in keys}, cursor)}
+        counted = {*combined.count_keys({key: [VISIT] for key in keys})}
     for key in keys:
         if key not in counted:
             strategy.function(key, VISIT)

@@ -126,7 +126,7 @@ class NodeSessions:
                 columns = COMMA.join([VISITS_OF_KEY] * len(rows))
                 recorded = []
                 for key in sorted(row[1] for row in rows):
-                    recorded += [key, combined.as_json(visits[key])]
+                    recorded += [key, json.dumps(visits[key])]
                 await session.fetch(INSERT_VISITS.format(**NAMES, rows=columns), recorded)
             else:
                 await session.fetch(COMMIT, [])

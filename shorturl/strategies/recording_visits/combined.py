@@ -1,13 +1,10 @@
 """The strategy that the service runs: it counts hits of several links, and of bots, too."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
-from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import RecentVisits, ShortUrl, Visit
 
@@ -16,7 +13,6 @@ SHOWS = "one statement for all visits that wait, and a row for each key, added u
 
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits", "forward_query"]
-Row = tuple[int, str, str, int, bool]
 NAMES = {
     "links": sql.Identifier(ShortUrl._meta.db_table),
     "recent": sql.Identifier(RecentVisits._meta.db_table),
@@ -76,54 +72,49 @@ def record(key: str, visit: Visit, *, keep: bool = True) -> ShortUrl:
     When to use it: where many visits arrive at the same time, a caller combines them, and a timer
     runs the roll-up.
     """
-    with connection.cursor() as cursor:
-        row = count_one(key, [visit], cursor, keep=keep)
-    if row is None:
+    link = count_key(key, [visit], keep=keep)
+    if link is None:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
-    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+    return link
 
 
-def count_one(
-    key: str, visits: Sequence[Visit], cursor: CursorWrapper, *, keep: bool = True
-) -> Row | None:
+def count_key(key: str, visits: Sequence[Visit], *, keep: bool = True) -> ShortUrl | None:
     """Count and record several visits to one key in one statement, as record() does with one.
 
-    Returns the columns of the link, with the number of the last hit. Returns None, and records
-    nothing, when no live short URL has the key, when fewer uses than visits are left, or when the
-    link has a limit and a bot is among the visits.
+    Returns the link, whose `hits` include these. Returns None, and records nothing, when no live
+    short URL has the key, when fewer uses than visits are left, or when the link has a limit and a
+    bot is among the visits.
     """
-    cursor.execute(COUNT_KEY, key_values(key, visits, keep=keep))
-    row: Row | None = cursor.fetchone()
-    return row
+    links = ShortUrl.objects.raw(COUNT_KEY, count_key_params(key, visits, keep=keep))
+    return next(iter(links), None)
 
 
-def count(
-    visits: Mapping[str, Sequence[Visit]], cursor: CursorWrapper, *, keep: bool = True
-) -> dict[str, Row]:
+def count_keys(visits: Mapping[str, Sequence[Visit]]) -> dict[str, ShortUrl]:
     """Count and record visits to several keys in one statement, which waits for no link.
 
-    Returns the columns of each counted link by its key, with the number of the last hit. A key is
-    missing when count_one() would not count it, or when another transaction has locked its row. For
-    these call count_one(), which waits.
+    Returns each counted link by its key; its `hits` include these. A key is missing when
+    count_key() would not count it, or when another transaction has locked its row. For these call
+    count_key(), which waits.
 
     Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
     deadlock. The UPDATE changes only rows that it has locked, and the same statement inserts their
     visits.
     """
-    cursor.execute(COUNT_KEYS, keys_values(visits, keep=keep))
-    return {row[1]: row for row in cursor.fetchall()}
+    links = ShortUrl.objects.raw(COUNT_KEYS, count_keys_params(visits))
+    return {link.key: link for link in links}
 
 
-def key_values(key: str, visits: Sequence[Visit], *, keep: bool = True) -> list[Any]:
-    """Return the values of COUNT_KEY."""
-    return [len(visits), key, count_uses(visits), as_json(visits) if keep else None]
+def count_key_params(key: str, visits: Sequence[Visit], *, keep: bool = True) -> list[Any]:
+    """Return the parameters of the SQL statement COUNT_KEY."""
+    return [len(visits), key, count_uses(visits), json.dumps(visits) if keep else None]
 
 
-def keys_values(visits: Mapping[str, Sequence[Visit]], *, keep: bool = True) -> list[Any]:
-    """Return the values of COUNT_KEYS."""
-    kinds = f"[{','.join(map(as_json, visits.values()))}]" if keep else None
-    numbers, uses = map(len, visits.values()), map(count_uses, visits.values())
-    return [kinds, list(visits), as_array(numbers), as_array(uses)]
+def count_keys_params(visits: Mapping[str, Sequence[Visit]], *, keep: bool = True) -> list[Any]:
+    """Return the parameters of the SQL statement COUNT_KEYS."""
+    kinds = json.dumps(list(visits.values())) if keep else None
+    numbers = [len(visits[key]) for key in visits]
+    uses = [count_uses(visits[key]) for key in visits]
+    return [kinds, list(visits), numbers, uses]
 
 
 def count_uses(visits: Sequence[Visit]) -> int | None:
@@ -132,18 +123,3 @@ def count_uses(visits: Sequence[Visit]) -> int | None:
     None stands for visits of bots, which are not redirected by such a link.
     """
     return None if any(visit.is_bot for visit in visits) else len(visits)
-
-
-def as_array(numbers: Iterable[int | None]) -> str:
-    """Return an array as PostgreSQL writes it. The driver takes longer for a list."""
-    return f"{{{','.join('NULL' if number is None else str(number) for number in numbers)}}}"
-
-
-def as_json(visits: Sequence[Visit]) -> str:
-    """Return a JSON array of visits; a visit is an array, too."""
-    return f"[{','.join(map(values, visits))}]"
-
-
-@lru_cache(4_000)
-def values(visit: Visit) -> str:
-    return json.dumps(visit)

@@ -1,8 +1,6 @@
 from collections.abc import Mapping
 
-from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
-from django.db.backends.utils import CursorWrapper
 
 from shorturl.models import ShortUrl
 
@@ -11,19 +9,18 @@ SHOWS = "one statement for all hits that wait, of one key or of several"
 
 # Each further column takes time; Django reads it on first access.
 COLUMNS = ["id", "key", "target_url", "hits"]
-Row = tuple[int, str, str, int]
 NAMES = {
     "table": sql.Identifier(ShortUrl._meta.db_table),
     "columns": sql.SQL(", ").join(map(sql.Identifier, COLUMNS)),
 }
-ONE = sql.SQL("""
+COUNT_KEY = sql.SQL("""
     UPDATE {table} SET hits = hits + %s
     WHERE key = %s AND deleted_at IS NULL
         AND (expires_at IS NULL OR expires_at > statement_timestamp())
         AND (max_hits IS NULL OR hits <= max_hits - %s)
     RETURNING {columns}
 """).format(**NAMES)
-SEVERAL = sql.SQL("""
+COUNT_KEYS = sql.SQL("""
     WITH wanted AS (
         SELECT * FROM unnest(%s::text[], %s::bigint[]) AS wanted (key, number)
     ), locked AS (
@@ -50,34 +47,31 @@ def resolve(key: str) -> ShortUrl:
 
     When to use it: where many hits arrive at the same time.
     """
-    with connection.cursor() as cursor:
-        row = count_one(key, 1, cursor)
-    if row is None:
+    link = count_key(key, 1)
+    if link is None:
         raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
-    return ShortUrl.from_db(connection.alias, COLUMNS, row)
+    return link
 
 
-def count_one(key: str, hits: int, cursor: CursorWrapper) -> Row | None:
+def count_key(key: str, hits: int) -> ShortUrl | None:
     """Count several hits of one key in one statement, as resolve() counts one.
 
-    Returns the columns of the link, with the number of the last hit. Returns None when no live
-    short URL has the key, or when fewer uses than `hits` are left.
+    Returns the link, whose `hits` include these. Returns None when no live short URL has the key,
+    or when fewer uses than `hits` are left.
     """
-    cursor.execute(ONE, [hits, key, hits])
-    row: Row | None = cursor.fetchone()
-    return row
+    return next(iter(ShortUrl.objects.raw(COUNT_KEY, [hits, key, hits])), None)
 
 
-def count(hits: Mapping[str, int], cursor: CursorWrapper) -> dict[str, Row]:
+def count_keys(hits: Mapping[str, int]) -> dict[str, ShortUrl]:
     """Count a number of hits of each key in one statement, which waits for no row.
 
-    Returns the columns of each counted link by its key, with the number of the last hit. A key is
-    missing when count_one() would not count it, or when another transaction has locked its row. For
-    these call count_one(), which waits.
+    Returns each counted link by its key; its `hits` include these. A key is missing when
+    count_key() would not count it, or when another transaction has locked its row. For these call
+    count_key(), which waits.
 
     Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
     deadlock, and one locked row delays no other key. The UPDATE changes only rows that the
     statement has locked after checking the conditions on their newest version.
     """
-    cursor.execute(SEVERAL, [list(hits), list(hits.values())])
-    return {row[1]: row for row in cursor.fetchall()}
+    links = ShortUrl.objects.raw(COUNT_KEYS, [list(hits), list(hits.values())])
+    return {link.key: link for link in links}

@@ -107,9 +107,9 @@ def roll_up() -> int:
 
 
 def move_values() -> dict[str, Any]:
-    """Return the values of MOVE."""
+    """Return the parameters of the SQL statement MOVE."""
     today = timezone.now().date()
-    # A day later than they are no longer shown, for machines whose clocks differ.
+    # Hours are removed a day after the last page shows them: clocks of machines may differ.
     first_hour = datetime.combine(hourly_since(today) - timedelta(days=1), time.min, UTC)
     return {
         "batch": BATCH,

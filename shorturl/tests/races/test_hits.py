@@ -5,7 +5,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from django.db import connection
 
 from pginterleave.pytest_plugin import Interleave
 from shorturl import following, operations
@@ -33,11 +32,10 @@ def follow_as_the_event_loop_does(*keys: str) -> dict[str, int]:
     links. Those are counted after it, or, if fewer than two uses are left, hit by hit.
     """
     counts = dict.fromkeys(keys, 2)
-    with connection.cursor() as cursor:
-        counted = combined.count({key: [VISIT] * 2 for key in keys}, cursor)
-        for key in keys:
-            if key not in counted and not combined.count_one(key, [VISIT] * 2, cursor):
-                counts[key] = sum(bool(combined.count_one(key, [VISIT], cursor)) for _ in range(2))
+    counted = combined.count_keys({key: [VISIT] * 2 for key in keys})
+    for key in keys:
+        if key not in counted and not combined.count_key(key, [VISIT] * 2):
+            counts[key] = sum(bool(combined.count_key(key, [VISIT])) for _ in range(2))
     return counts
 
 

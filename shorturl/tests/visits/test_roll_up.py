@@ -157,8 +157,7 @@ def test_any_text_is_stored_unchanged() -> None:
     """Visits are sent as JSON."""
     create_link()
     odd = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
-    with connection.cursor() as cursor:
-        combined.count_one("known", [odd, BOT, odd], cursor)
+    combined.count_key("known", [odd, BOT, odd])
     assert [Visit(*visit) for visit in RecentVisits.objects.get().kinds] == [odd, BOT, odd]
     roll_up_visits()
     for dimension in Dimension:
