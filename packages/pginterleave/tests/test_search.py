@@ -91,7 +91,7 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
     every = all_orders(programs)
     wrong = equivalents(chance.choice(every), programs) | equivalents(every[-1], programs)
     for reduces in (False, True):
-        search = Search(3, reduces=reduces)
+        search = Search(reduces=reduces)
         orders = run(search, programs, wrong.__contains__)
         right = len(every) - len(wrong)
         counted = Counter({Ending.HOLDS: right, Ending.VIOLATED: len(wrong)})
@@ -108,11 +108,11 @@ def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions
     """Of 24,310 schedules of 9 and 8 steps, one with two preemptions shows the race."""
     programs: Programs = [[GLOBAL] * 9, [GLOBAL] * 8]
     assert comb(17, 8) == 24_310
-    search = Search(2)
+    search = Search()
     orders = run(search, programs, lambda order: order.startswith("1111112222222211"), 1_000)
     assert len(orders) == 1_000
     assert search.count_endings() == Counter({Ending.HOLDS: 999, Ending.VIOLATED: 1})
     assert search.describe_covered() == "Every schedule with at most 3 preemptions was counted"
     everyone = [each for each in all_orders([[GLOBAL] * 4] * 2) if preemptions(each) <= 3]
-    search = Search(2)
+    search = Search()
     assert {*everyone} == {*run(search, [[GLOBAL] * 4] * 2, lambda _: False, len(everyone))}

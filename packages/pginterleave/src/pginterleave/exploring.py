@@ -97,7 +97,7 @@ def explore(
         scheduler.reduce = options.reduces
         scheduler.control.catalogue.reduced = options.reduces
         while True:
-            run = Run(scheduler, Search(len(processes), reduces=options.reduces))
+            run = Run(scheduler, Search(reduces=options.reduces))
             truncated = run.run_all(max_schedules, max_seconds, count_all=count_all)
             if not run.violations or not race.serial_judge or race.like:
                 break

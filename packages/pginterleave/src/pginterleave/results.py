@@ -124,8 +124,7 @@ class Exploration:
     @property
     def complete(self) -> bool:
         """Whether every schedule was counted. Only then is a search without violations a proof."""
-        unproven = self.unobserved or self.unseen_commits or self.unexplored
-        return not (self.truncated or unproven)
+        return not (self.truncated or self.unobserved or self.unseen_commits or self.unexplored)
 
     def assert_safe(self) -> None:
         """Raise AssertionError with the counterexample drawn, or NotProven, its subclass.

@@ -20,10 +20,9 @@ from pginterleave.sql.dependent_steps import GLOBAL, Claims, waits_for
 class Search:
     """The choices of which process takes the next step, those with the fewest preemptions first."""
 
-    def __init__(self, processes: int, *, reduces: bool = False) -> None:
+    def __init__(self, *, reduces: bool = False) -> None:
         self.graph = KnownStates(reduces=reduces)
         self.first: State | None = None
-        self.first_trace: Trace = ((),) * processes  # no process has taken a step
         self.prefix: Order = ()  # the choices that the schedule begins with
         self.counted_preemptions = -1  # every schedule with at most so many is counted
         self.rewind()
@@ -147,8 +146,8 @@ class Search:
         self, positions: Positions, ready: Effects, affected_others: bool, claims: Claims = ()
     ) -> State | None:
         """Add to the path the state that the last step has led to; return None if it is known."""
-        steps = dict.fromkeys(ready)
-        state = State(self.order, self.first_trace, positions, ready, claims=claims, steps=steps)
+        no_events: Trace = ((),) * len(positions)
+        state = State(self.order, no_events, positions, ready, claims=claims)
         if not self.path:
             self.path.append(state)
             return state

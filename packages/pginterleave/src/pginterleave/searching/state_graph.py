@@ -59,12 +59,15 @@ class State:
     share: float = 1.0  # the part of the search behind the state, as far as it is known
     # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
     # fewest preemptions of a schedule that takes it, or None if that number is not known.
-    steps: "dict[int, State | int | None]" = field(default_factory=dict)
+    steps: "dict[int, State | int | None]" = field(init=False)
     fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's choice
     ending: Ending = Ending.HOLDS  # if all processes have ended
     claims: Claims = ()
     waiting: tuple[int, ...] = ()  # processes whose waiting statement was derived, and not run
     base: "State | None" = None  # the state without these statements
+
+    def __post_init__(self) -> None:
+        self.steps = dict.fromkeys(self.ready)
 
     def trace_after(self, choice: int) -> Trace:
         """Return the trace of the state that a step leads to."""
@@ -156,7 +159,6 @@ def derive_after_independent(state: State, process: int, follow: Follow) -> Stat
             _replace_value(state.positions, process, position),
             dict(sorted(ready.items())),
             claims=_replace_value(state.claims, process, claim),
-            steps=dict.fromkeys(sorted(ready)),
         )
     return None
 
@@ -245,7 +247,6 @@ def add_wait(before: State, number: int) -> State:
         ready,
         share=0.0,
         claims=before.claims,
-        steps=dict.fromkeys(ready),
         waiting=(*before.waiting, number),
         base=before.base or before,
     )
