@@ -9,7 +9,7 @@ from pginterleave import formatting
 from pginterleave.sql import catalogue_queries, statements
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claim, Effect, find_claim, find_effect
 from pginterleave.sql.pg_catalog import Catalogue
-from pginterleave.sql.single_row import find_shape
+from pginterleave.sql.single_row import parse_simple_statement
 from pginterleave.sql.statements import find_kind
 
 SEPARATE = [
@@ -48,7 +48,7 @@ NEITHER = [
 @pytest.mark.parametrize("sql", [*SEPARATE, *UNSEEN, *NEITHER])
 def test_whether_the_commit_of_a_statement_is_a_separate_step(sql: str) -> None:
     assert statements.has_separate_commit(sql) == (sql in SEPARATE)
-    assert statements.has_unseen_commit(sql) == (sql in UNSEEN)
+    assert statements.has_unseen_commit(sql, single=True) == (sql in UNSEEN)
 
 
 def test_an_operator_that_calls_a_function() -> None:
@@ -137,8 +137,8 @@ def test_a_name_of_several_words() -> None:
     names = {catalogue_queries.SPECIAL_NAMES: [("old orders", "relation", "")]}
     catalogue = Catalogue()
     catalogue.learn(lambda sql: names.get(sql, []))
-    assert not statements.is_plain_select('SELECT 1 FROM "old orders"', catalogue.special)
-    assert statements.is_plain_select("SELECT 1 FROM t", catalogue.special)
+    assert not statements.is_plain_select('SELECT 1 FROM "old orders"', catalogue.special_names)
+    assert statements.is_plain_select("SELECT 1 FROM t", catalogue.special_names)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_what_a_rollback_undoes(earlier: list[str], sql: str, expected: Effect) 
         for statements in (earlier, [sql])
     )
     options: dict[str, Any] = {"serializable": False, "commits": False, "tables": None}
-    options |= {"special": set(), "special_writes": set()}
+    options |= {"special_names": set(), "special_in_writes": set()}
     before = [(other, GLOBAL) for other in taken]
     assert find_effect(step, before, failed=True, **options) == expected
     assert find_effect(step, before, failed=False, **options) == GLOBAL
@@ -245,6 +245,6 @@ def test_an_exception_without_a_text() -> None:
 
 def test_a_limit_without_a_number_is_no_error() -> None:
     """PostgreSQL refuses the statement; the parser must not fail before."""
-    found = find_shape("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
-    assert found
-    assert not found.exact
+    simple = parse_simple_statement("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
+    assert simple
+    assert not simple.has_only_equality

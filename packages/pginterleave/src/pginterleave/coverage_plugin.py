@@ -89,5 +89,5 @@ def _record(execute: Callable[..., Any], sql: Any, params: Any, many: bool, cont
     recorder = race_coverage.recorder
     if recorder is not None:
         text = sql.as_string(context["cursor"].cursor) if hasattr(sql, "as_string") else sql
-        recorder.note(str(text), sys._getframe(1))
+        recorder.note_statement(str(text), sys._getframe(1))
     return execute(sql, params, many, context)

@@ -122,7 +122,7 @@ def join_shown(parts: Sequence[str], shown: Set[int], separator: str = ", ") -> 
     return separator.join([*texts, "…"] if len(texts) < len(parts) else texts)
 
 
-def process_names(numbers: Sequence[int]) -> str:
+def format_processes(numbers: Sequence[int]) -> str:
     """Write `process 1`, or `processes 1 and 2`."""
     return ("process " if len(numbers) == 1 else "processes ") + " and ".join(map(str, numbers))
 

@@ -28,31 +28,32 @@ class PsycopgDatabase:
         parameters = psycopg.conninfo.conninfo_to_dict(conninfo, **options)
         self.name = parameters.get("dbname") or "default"
         self._own_connection: psycopg.Connection[Any] | None = None  # of ask()
-        self._opened: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+        self._plain_connections: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
         self._exploring_thread: threading.Thread | None = None
-        self._of_thread = threading.local()
+        self._local = threading.local()  # its attribute `session` is that of the thread's process
 
     def connect(
         self, *, autocommit: bool = False, row_factory: RowFactory[Any] = tuple_row
     ) -> "psycopg.Connection[Any]":
-        """Return a connection whose statements are steps; outside a process, a plain one.
+        """Connect: in a process of a race, the connection's statements are steps.
 
         Raises CannotExplore in a process that already has one, and in a thread that it started.
         """
-        session: PsycopgSession | None = getattr(self._of_thread, "session", None)
+        session: PsycopgSession | None = getattr(self._local, "session", None)
         if session:
             return session.connect(autocommit=autocommit, row_factory=row_factory)
-        if self._exploring_thread not in (None, threading.current_thread()):
+        if self._exploring_thread and self._exploring_thread is not threading.current_thread():
             raise CannotExplore("A process connects in another thread, which is not observed.")
         connection = self._connect(autocommit=autocommit, row_factory=row_factory)
-        self._opened.add(connection)
+        self._plain_connections.add(connection)
         return connection
 
     def close(self) -> None:
+        """Close the connection of ask()."""
         if self._own_connection is not None:
             self._own_connection.close()
 
-    def identity(self) -> object:
+    def get_caller_connection(self) -> object:
         return self._own_connection
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
@@ -61,11 +62,13 @@ class PsycopgDatabase:
         cursor = self._own_connection.execute(sql, params or None)
         return cursor.fetchall() if cursor.description else []
 
-    def others(self) -> dict[str, Callable[..., list[Any]]]:
+    def other_databases(self) -> dict[str, Callable[..., list[Any]]]:
         return {}
 
     def in_transaction(self) -> bool:
-        return any(opened.info.transaction_status in IN_TRANSACTION for opened in self._opened)
+        """Whether one of the connections that no process has opened is in a transaction."""
+        infos = [connection.info for connection in self._plain_connections]
+        return any(info.transaction_status in IN_TRANSACTION for info in infos)
 
     def new_session(self, process: Any, control: Any) -> Session:
         # connect() refuses other threads than this one and those of the processes.
@@ -77,19 +80,18 @@ class PsycopgDatabase:
 
 
 class PsycopgSession(Session):
-    """A process's session: the process opens and closes handles of one connection."""
+    """A process's session: the code opens and closes connections over the driver's one."""
 
     def __init__(self, database: PsycopgDatabase, process: Any, control: Any) -> None:
         super().__init__(process, control)
         self._database = database
-        self._handle: PsycopgConnection | None = None
 
     def get_connection(self) -> Any:
         return self._driver_connection
 
     def use_connection(self, kept: Any) -> None:
-        """Open a session if kept is None; the code under test connects by itself."""
-        self._database._of_thread.session = self
+        """Connect if `kept` is None, and let connect() use this session in the present thread."""
+        self._database._local.session = self
         if kept is None:
             self.process.raise_if_cancelled()
             self.connecting = True
@@ -101,37 +103,33 @@ class PsycopgSession(Session):
         self._driver_connection = kept
 
     def connect(self, *, autocommit: bool, row_factory: RowFactory[Any]) -> "PsycopgConnection":
-        """Return a new handle. Raises CannotExplore if one is open."""
-        if self._handle is not None:
+        """Return a new connection for the code under test, which must have no other one open."""
+        if self._code_connection is not None:
             raise CannotExplore(
                 f"Process {self.number} opens a second connection while its first one is open; "
                 "with SQLAlchemy, use poolclass=NullPool and one Session at a time."
             )
         if self._driver_connection.closed:
             self.use_connection(None)
-        self._handle = PsycopgConnection(self._driver_connection.pgconn, row_factory)
-        self._handle.session = self
-        self._handle.cursor_factory = PsycopgCursor
-        self._handle._autocommit = autocommit
-        return self._handle
+        connection = PsycopgConnection(self._driver_connection.pgconn, row_factory)
+        connection.session = self
+        connection.cursor_factory = PsycopgCursor
+        connection._autocommit = autocommit
+        self._code_connection = connection
+        return connection
 
     def in_transaction(self) -> bool:
-        return bool(self._handle and not self._handle.autocommit) or super().in_transaction()
+        connection = self._code_connection
+        return bool(connection and not connection.autocommit) or super().in_transaction()
 
-    def get_connection_with_level(self) -> Any:
-        return self._handle or self._driver_connection
-
-    def close_others(self) -> None:
-        """Do nothing: a process has one connection."""
-
-    def send_unnoticed(self, sql: str) -> None:
+    def send_directly(self, sql: str) -> None:
         self._driver_connection.execute(sql)
 
     def end(self) -> None:
-        """Close the handle, and reset the session to its first state."""
-        if self._handle:
-            self._handle.is_closed = True
-            self._handle = None
+        """Close the connection of the code, and reset the session to its first state."""
+        if self._code_connection:
+            self._code_connection.is_closed = True
+            self._code_connection = None
         super().end()
 
 
@@ -147,23 +145,25 @@ class PsycopgConnection(psycopg.Connection[Any]):
         return self.is_closed or super().closed
 
     def close(self) -> None:
-        """End the session, which rolls back and releases all locks."""
+        """Reset the session as if it had ended: it rolls back and releases all locks."""
         if not self.is_closed:
             self.session.end()
 
-    def check(self) -> None:
+    def get_session(self) -> PsycopgSession:
+        """Return the session. Raises an error if it is closed, or of another thread's process."""
         if self.is_closed:
             raise psycopg.OperationalError(
                 "the connection is closed, perhaps with an earlier schedule: use no pool"
             )
-        if threading.current_thread() is not self.session.thread:
+        if threading.current_thread() is not self.session.process.thread:
             raise CannotExplore(
                 f"A connection of process {self.session.number} is used in another thread: with "
                 "SQLAlchemy, use poolclass=NullPool."
             )
+        return self.session
 
     def cursor(self, name: str = "", *args: Any, **options: Any) -> Any:
-        self.check()
+        self.get_session()
         if name:
             raise CannotExplore("A server-side cursor cannot be observed.")
         return super().cursor(*args, **options)
@@ -173,18 +173,18 @@ class PsycopgConnection(psycopg.Connection[Any]):
         raise CannotExplore("A pipeline cannot be observed.")
 
     def _start_query(self) -> Generator[Any, Any, Any]:
-        """Report the statement of a cursor of another class, such as psycopg.ClientCursor."""
+        """Note that a cursor of another class, such as psycopg.ClientCursor, sends a statement."""
         self.session.note_direct_use()
         yield from super()._start_query()
 
     def _exec_command(self, command: Any, *args: Any) -> Generator[Any, Any, Any]:
-        """Send a COMMIT, ROLLBACK or SAVEPOINT of the connection as a step; a BEGIN is none."""
-        self.check()
+        """Send a BEGIN of the connection; or take its COMMIT, ROLLBACK or SAVEPOINT as a step."""
+        session = self.get_session()
         sql = command.decode() if isinstance(command, bytes) else str(command)
         if statements.is_begin_alone(sql):
-            with self.session.sending_begin(sql):
+            with session.send_begin(sql):
                 return (yield from super()._exec_command(command, *args))
-        with self.session.step(statements.find_kind(sql), sql):
+        with session.take_step(statements.find_kind(sql), sql):
             return (yield from super()._exec_command(command, *args))
 
 
@@ -194,36 +194,37 @@ class PsycopgCursor(psycopg.Cursor[Any]):
     _step: Any = None
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
-        return self._send(super().execute, query, params, may_split=True, **options)
+        return self._send(super().execute, query, params, single=True, **options)
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
-        """Send all as one step, and report that the statements in it are not interleaved."""
+        """Send all statements as one step; the result says that they are not interleaved."""
         self._get_session().catalogue.note_limit("what executemany() sends is one step")
-        self._send(super().executemany, query, params_seq, may_split=False, **options)
+        self._send(super().executemany, query, params_seq, single=False, **options)
 
     def _send(
-        self, send: Callable[..., Any], query: Any, params: Any, *, may_split: bool, **options: Any
+        self, send: Callable[..., Any], query: Any, params: Any, *, single: bool, **options: Any
     ) -> Any:
+        """Send by a method of psycopg's cursor; `single` says that it sends one statement."""
         session = self._get_session()
         sql = self._write_sql(query)
         if statements.is_begin_alone(sql):
-            with session.sending_begin(sql):
+            with session.send_begin(sql):
                 return send(query, params, **options)
-        with session.statement(sql, params, may_split=may_split) as self._step:
+        with session.take_statement(sql, params, single=single) as self._step:
             result = send(query, params, **options)
             self._step.rowcount = self.rowcount
         return result
 
     @contextlib.contextmanager
     def copy(self, statement: Any, *args: Any, **options: Any) -> Iterator[Any]:
-        step = self._get_session().statement(self._write_sql(statement), None, may_split=False)
+        """Take a COPY as a step, which ends when all rows are sent or received."""
+        step = self._get_session().take_statement(self._write_sql(statement), None, single=False)
         with step, super().copy(statement, *args, **options) as copy:
             yield copy
 
     def _get_session(self) -> PsycopgSession:
         connection: Any = self.connection
-        connection.check()
-        session: PsycopgSession = connection.session
+        session: PsycopgSession = connection.get_session()
         return session
 
     def _write_sql(self, query: Any) -> str:
@@ -236,19 +237,19 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     def fetchone(self) -> Any:
         row = super().fetchone()
-        self._keep([] if row is None else [row])
+        self._keep_rows([] if row is None else [row])
         return row
 
     def fetchmany(self, size: int = 0) -> list[Any]:
-        return self._keep(super().fetchmany(size))
+        return self._keep_rows(super().fetchmany(size))
 
     def fetchall(self) -> list[Any]:
-        return self._keep(super().fetchall())
+        return self._keep_rows(super().fetchall())
 
     def __iter__(self) -> Iterator[Any]:
-        while rows := self.fetchmany(100):
+        while rows := self.fetchmany(1):
             yield from rows
 
-    def _keep(self, rows: list[Any]) -> list[Any]:
+    def _keep_rows(self, rows: list[Any]) -> list[Any]:
         keep_rows(self._step, self, rows)
         return rows

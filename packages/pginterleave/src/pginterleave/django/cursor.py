@@ -56,7 +56,7 @@ class SteppingCursor(CursorWrapper):
 
     def close(self) -> None:
         """Close the cursor: no step, because even a server-side cursor releases no lock."""
-        with self._session.sending():
+        with self._session.allow_direct_use():
             self._get_driver_method("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
@@ -64,7 +64,7 @@ class SteppingCursor(CursorWrapper):
         values = list(params.values() if isinstance(params, dict) else params or ())
         placeholders = ", ".join(["%s"] * len(values))
         sql = f"SELECT * FROM {self._write_sql(procname)}({placeholders})"  # noqa: S608
-        with self._session.statement(self._write_sql(sql, values), values) as self._last_step:
+        with self._session.take_statement(self._write_sql(sql, values), values) as self._last_step:
             return super().callproc(procname, params, kparams)
 
     def _get_driver_method(self, name: str) -> Any:
@@ -87,12 +87,12 @@ class SteppingCursor(CursorWrapper):
         else:
             text = self._write_sql(sql, params)
         if session.connecting or statements.is_begin_alone(text):
-            with session.sending_begin(text):
+            with session.send_begin(text):
                 return send(sql, params)
         self.db.validate_no_broken_transaction()  # it raises before anything is sent
         # A server-side cursor outlives the statement, and needs its transaction.
-        may_split = not many and not self._server_side_name
-        with session.statement(text, params, may_split=may_split) as self._last_step:
+        single = not many and not self._server_side_name
+        with session.take_statement(text, params, single=single) as self._last_step:
             result = send(sql, params)
             self._last_step.rowcount = self.cursor.rowcount
         return result
@@ -108,7 +108,7 @@ class SteppingCursor(CursorWrapper):
         name = self._server_side_name
         if not name:
             return fetch(*args)
-        with self._session.step("FETCH", f"FETCH FROM {name}") as self._last_step:
+        with self._session.take_step("FETCH", f"FETCH FROM {name}") as self._last_step:
             result = fetch(*args)
             self._last_step.rowcount = self.cursor.rowcount
         return result
@@ -144,12 +144,12 @@ class SteppingCursor(CursorWrapper):
         arguments = dict(zip(names, args, strict=False)) | kwargs
         direction = "FROM STDIN" if name == "copy_from" else "TO STDOUT"
         sql = arguments.get("sql") or f"COPY {arguments.get('table')} {direction}"
-        with self._session.statement(self._write_sql(sql), None) as self._last_step:
+        with self._session.take_statement(self._write_sql(sql), None) as self._last_step:
             return copy(*args, **kwargs)
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        statement = self._session.statement(self._write_sql(sql), None)
+        statement = self._session.take_statement(self._write_sql(sql), None)
         with statement as self._last_step, self.cursor.copy(sql, *args, **kwargs) as copy:
             yield copy
 
@@ -159,7 +159,7 @@ class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
 
 
 # The methods of psycopg2 that the code under test may call past Django. The steps of Django and
-# the statements of the explorer use them, too: see `Session.sending()`.
+# the statements of the explorer use them, too: see `Session.allow_direct_use()`.
 CURSOR_METHODS = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
 ENDING = ("close", "commit", "rollback", "reset", "set_isolation_level", "set_client_encoding")
 CONNECTION_METHODS = (*ENDING, "lobject", "tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")

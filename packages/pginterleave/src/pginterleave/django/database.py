@@ -40,7 +40,7 @@ class DjangoDatabase:
                 f"The database {alias!r} is {self.caller.vendor}; only PostgreSQL can be explored."
             )
 
-    def identity(self) -> object:
+    def get_caller_connection(self) -> object:
         return self.caller.connection
 
     def in_transaction(self) -> bool:
@@ -53,8 +53,8 @@ class DjangoDatabase:
         """Run a query on the caller's connection, and return its rows."""
         return _query(self.caller, sql, params)
 
-    def others(self) -> dict[str, Callable[..., list[Any]]]:
-        """Return functions that query the other databases, by their aliases."""
+    def other_databases(self) -> dict[str, Callable[..., list[Any]]]:
+        """Return the function `ask` of each other database, by its alias."""
         address = _get_address(self.caller)
         wrappers = _list_other_databases(self.caller)
         others = [wrapper for wrapper in wrappers if _get_address(wrapper) != address]
@@ -63,7 +63,7 @@ class DjangoDatabase:
     def new_session(self, process: Any, control: Any) -> Session:
         session = DjangoSession(self.caller, self.isolation_level, process, control)
         for wrapper in _list_other_databases(self.caller):
-            session.others.append(OtherSession(wrapper, "", process, control))
+            session.other_sessions.append(OtherSession(wrapper, "", process, control))
         return session
 
 
@@ -129,10 +129,11 @@ class DjangoSession(Session):
                 wrapper.close()
                 del connections[wrapper.alias]
 
-    def send_unnoticed(self, sql: str) -> None:
+    def send_directly(self, sql: str) -> None:
         """Send a statement past Django, as no step."""
-        connection = self._wrapper.connection
-        with self.sending(), self._wrapper.wrap_database_errors, connection.cursor() as cursor:
+        wrapper = self._wrapper
+        connection = wrapper.connection
+        with self.allow_direct_use(), wrapper.wrap_database_errors, connection.cursor() as cursor:
             cursor.execute(sql)
 
 
@@ -167,7 +168,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
         """Connect, and set up the connection. A copy()'s is only remembered, to be closed."""
         if self.session is None:
             super().connect()
-            if threading.current_thread() is self.owner.thread:  # not a thread that it started
+            if threading.current_thread() is self.owner.process.thread:  # not one that it started
                 self.owner.copies[self.connection.info.backend_pid] = self.connection
             return
         self.session.process.raise_if_cancelled()  # a new session would outlive the process
@@ -178,9 +179,9 @@ class SteppingWrapper(BaseDatabaseWrapper):
         finally:
             self.session.connecting = False
 
-    def _sending(self) -> contextlib.AbstractContextManager[None]:
+    def _allow_direct_use(self) -> contextlib.AbstractContextManager[None]:
         """Return the context in which to use the driver's connection, as no step."""
-        return self.session.sending() if self.session else contextlib.nullcontext()
+        return self.session.allow_direct_use() if self.session else contextlib.nullcontext()
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         if self.session is None:
@@ -194,7 +195,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
         return super().get_new_connection({**conn_params, "connection_factory": factory})
 
     def is_usable(self) -> bool:
-        with self._sending():
+        with self._allow_direct_use():
             return super().is_usable()
 
     def make_cursor(self, cursor: Any) -> CursorWrapper:
@@ -209,11 +210,11 @@ class SteppingWrapper(BaseDatabaseWrapper):
         """Return the context of a COMMIT or ROLLBACK: a step only if the driver sends it."""
         connection = self.connection
         if connection is None or self.session is None or self.session.connecting:
-            return self._sending()
+            return self._allow_direct_use()
         in_transaction = connection.info.transaction_status in IN_TRANSACTION
         # In autocommit, psycopg2 does not end a transaction that a BEGIN of the code has begun.
         is_sent = in_transaction and (is_psycopg3 or not connection.autocommit)
-        return self.session.step(sql, sql) if is_sent else self._sending()
+        return self.session.take_step(sql, sql) if is_sent else self._allow_direct_use()
 
     def _commit(self) -> None:
         with self._ending_transaction("COMMIT"):
@@ -227,9 +228,9 @@ class SteppingWrapper(BaseDatabaseWrapper):
         session = self.session
         is_open = self.connection is not None and not self.connection.closed
         if session and is_open and not session.connecting:
-            with session.step("CLOSE", "CLOSE"):  # until PostgreSQL has released the locks
+            with session.take_step("CLOSE", "CLOSE"):  # until PostgreSQL has released the locks
                 super()._close()  # type: ignore[misc]
                 session.wait_until_closed(session.pid)
         else:
-            with self._sending():
+            with self._allow_direct_use():
                 super()._close()  # type: ignore[misc]

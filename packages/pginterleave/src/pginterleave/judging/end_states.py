@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.values import Value
-from pginterleave.processes.rows import MAX_BYTES, Ask, WatchedTable, require_counts, watched_tables
+from pginterleave.processes.rows import MAX_BYTES, Ask, WatchedTable, read_tables, require_counts
 
 
 class Column(NamedTuple):
@@ -83,7 +83,7 @@ class EndStates:
         if not self.structure.columns:
             require_counts(self._ask)
             self._learn()
-        self._before = watched_tables(self._ask)
+        self._before = read_tables(self._ask)
         if len(self.firsts) < 2:
             small = [table for table in self._before.values() if 0 < table.size <= MAX_BYTES]
             first = EndState({}, self._read(table.name for table in small), {})
@@ -99,7 +99,7 @@ class EndStates:
 
     def read_end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
         """Return the rows of tables written since `begin`; with `sequences`, their values, too."""
-        tables = watched_tables(self._ask)
+        tables = read_tables(self._ask)
         written = [table for oid, table in tables.items() if self._before.get(oid) != table]
         if any(table.name not in self.structure.columns for table in written):
             self._learn()  # a process has made a table
@@ -114,7 +114,7 @@ class EndStates:
 
     def read_all(self) -> dict[str, list[Row]]:
         self._learn()
-        tables = watched_tables(self._ask).values()
+        tables = read_tables(self._ask).values()
         return self._read(table.name for table in tables if table.size <= MAX_BYTES)
 
     def find_constant_values(self, column: Column) -> set[str | None]:

@@ -48,7 +48,7 @@ class SerialJudge(Judge):
         self.invariant = invariant
         self.states = EndStates(database.ask)
         self.comparison = Comparison(self.states)
-        others = {alias: EndStates(ask) for alias, ask in database.others().items()}
+        others = {alias: EndStates(ask) for alias, ask in database.other_databases().items()}
         self.effects = Effects(also, others)
         self.processes = 0  # how many there are
         self.ends: dict[Order, EndState] = {}

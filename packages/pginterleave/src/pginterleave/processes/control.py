@@ -19,14 +19,14 @@ class Database(Protocol):
     name: str
     Error: type[Exception]  # what `ask` raises
 
-    def identity(self) -> object:
-        """Return an object that is replaced when the caller connects again; None at first."""
+    def get_caller_connection(self) -> object:
+        """Return the caller's connection, or None before it is open."""
 
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
         """Run a query on the caller's connection and return its rows; connect first if needed."""
 
-    def others(self) -> dict[str, Callable[..., list[Any]]]:
-        """Return functions that query the other databases that a process may use, by name."""
+    def other_databases(self) -> dict[str, Callable[..., list[Any]]]:
+        """Return the function `ask` of each other database that a process may use, by its name."""
 
     def in_transaction(self) -> bool:
         """Whether the caller's connection is in a transaction."""
@@ -44,11 +44,11 @@ class Control:
         self.database = database
         self.options = options
         self.catalogue = Catalogue()
-        self._settings: dict[str, str] = {}  # the values before prepare()
-        self._since = ""  # the time at which the schedule began
-        self._connections: list[int] | None = None  # sessions that were open before the first step
-        self._others: list[int] = []  # of these, the ones that were open when the schedule began
-        self._prepared: object = None  # the connection whose settings are changed
+        self._settings: dict[str, str] = {}  # the values before change_settings()
+        self._changed_connection: object = None  # the connection whose settings are changed
+        self._pids: list[int] | None = None  # of all sessions that were open before the first step
+        self._open_pids: list[int] = []  # of these, the ones that were open at begin_schedule()
+        self._began_at = ""  # the time of begin_schedule()
 
     def ask(self, sql: str, **params: Any) -> list[Any]:
         return self.database.ask(sql, params)
@@ -66,35 +66,36 @@ class Control:
     def begin_schedule(self) -> None:
         """Note the time after which only the processes may send statements."""
         self.catalogue.learn(self.ask)
-        if self._connections is None:
-            self._connections = find_open_pids()
-        self._since, self._others, _ = self.ask(queries.NOW, others=self._connections)[0]
+        if self._pids is None:
+            self._pids = find_open_pids()
+        [(self._began_at, self._open_pids, _)] = self.ask(queries.NOW, others=self._pids)
 
     def note_strangers(self, pids: set[int]) -> None:
         """Note which other sessions than `pids` have sent something since the schedule began."""
-        others = [pid for pid in self._others if pid not in pids]
-        strangers = self.ask(queries.STRANGERS, pids=[*pids], since=self._since, others=others)
+        others = [pid for pid in self._open_pids if pid not in pids]
+        strangers = self.ask(queries.STRANGERS, pids=[*pids], since=self._began_at, others=others)
         for (name,) in strangers:
             ended = "a session of another connection, which has ended"
             self.catalogue.note_unobserved(ended if name is None else f"a session called {name!r}")
 
-    def prepare(self) -> None:
+    def change_settings(self) -> None:
         """Change the settings of the caller's session, once for each connection."""
-        if self._prepared is not None and self._prepared is self.database.identity():
+        connection = self.database.get_caller_connection()
+        if connection is not None and connection is self._changed_connection:
             return
         # A crash of the server does not matter here, and synchronous_commit does not change the
         # order in which transactions become visible. lock_timeout keeps setup, the invariant and
         # observe from waiting forever for the lock of a process.
         limit = f"{self.options.step_timeout:.3f}s"
         for name, value in (("synchronous_commit", "off"), ("lock_timeout", limit)):
-            before = self.ask(f"SHOW {name}")[0][0]
-            if name == "synchronous_commit" or before == "0":
+            [(before,)] = self.ask(f"SHOW {name}")
+            if name == "synchronous_commit" or before == "0":  # a lock_timeout of the caller stays
                 self._settings[name] = before
                 self.ask(queries.SET, name=name, value=value)
-        self._prepared = self.database.identity()
+        self._changed_connection = self.database.get_caller_connection()
 
-    def restore(self) -> None:
-        """Restore the settings that `prepare` has changed, if PostgreSQL can be reached."""
+    def restore_settings(self) -> None:
+        """Undo `change_settings`, if PostgreSQL can be reached."""
         with contextlib.suppress(self.database.Error):
             for name, value in self._settings.items():
                 self.ask(queries.SET, name=name, value=value)

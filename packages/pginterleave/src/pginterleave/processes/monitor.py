@@ -3,14 +3,15 @@
 import itertools
 import re
 import time
+from collections.abc import Set
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from queue import Empty
 from types import SimpleNamespace
-from typing import Any
 
 from pginterleave.choices import victim_of, write_order
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
-from pginterleave.formatting import process_names
+from pginterleave.formatting import format_processes
 from pginterleave.processes import queries
 from pginterleave.processes.control import Control
 from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process, Stops
@@ -25,6 +26,8 @@ MIN_LATE_CHECK = 0.03  # seconds until a planned victim looks for the deadlock c
 MAX_LATE_CHECK = 1.0
 NO_CHECK_SECONDS = 3600.0
 
+Blocked = dict[Process, tuple[int, ...]]  # waiting processes: the numbers of those they wait for
+
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
 
 
@@ -33,8 +36,8 @@ class Attempt:
     """One attempt at running a schedule: timing in PostgreSQL may discard it."""
 
     fair: bool = True  # whether overtaking a process that waited for longer discards the attempt
-    known: int = 0  # how many steps of the schedule have been run before
-    waits: dict[int, int] = field(default_factory=dict)  # of victims: see find_waits_of_victims()
+    known_steps: int = 0  # how many steps of the schedule have been run before
+    victim_waits: Set[int] = frozenset()  # the steps, from 0, at which planned victims wait
     steps: list[SimpleNamespace] = field(default_factory=list)  # taken so far
     effects: list[Effect] = field(default_factory=list)  # the expected effect of each step
     choices: list[int] = field(default_factory=list)  # the choice that led to each step
@@ -75,7 +78,7 @@ class Monitor:
         self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
 
     def wait_until_settled(self, runner: Process | None = None) -> bool:
-        """Wait until every process is at its next step, done, or blocked by another.
+        """Wait until each process is at a step, done or blocked; `runner` was just told to go on.
 
         Returns whether a process that waited before no longer waits, or waits for others.
         """
@@ -89,23 +92,20 @@ class Monitor:
         ]
         if len(unblocked) > 1:
             self._check_overtaking(unblocked)
-        while returned := self._in_state(RETURNED):  # Python runs in one process at a time
+        while returned := self._list_in_state(RETURNED):  # Python runs in one process at a time
             returned[0].resume()
             self._wait(runner)
-        since = [process.blocked_since for process in self.processes if process.blockers]
-        left = max(since, default=0.0) + self.check_time - time.monotonic()
-        if left > 0:  # a sleep of 0 seconds takes time, too
-            time.sleep(left)
+        blocked_since = [process.blocked_since for process in self.processes if process.blockers]
+        seconds = max(blocked_since, default=0.0) + self.check_time - time.monotonic()
+        if seconds > 0:  # a sleep of 0 seconds takes time, too
+            time.sleep(seconds)
         return bool(unblocked)
 
     def _map_pids(self) -> dict[int, Process]:
         """Return the processes by the pids of their sessions."""
-        by_pid: dict[int, Process] = {}
-        for process in self.processes:
-            by_pid |= dict.fromkeys(process.list_pids(), process)
-        return by_pid
+        return {pid: process for process in self.processes for pid in process.list_pids()}
 
-    def _in_state(self, *states: str) -> list[Process]:
+    def _list_in_state(self, *states: str) -> list[Process]:
         return [process for process in self.processes if process.state in states]
 
     def _check_overtaking(self, unblocked: list[Process]) -> None:
@@ -116,38 +116,39 @@ class Monitor:
         between, the result may differ; it is then not explored.
         """
         attempt = self.attempt
-        returned = self._in_state(RETURNED)
         attempt.undetermined = True
         committing = [process.number for process in unblocked if process.step.kind == "COMMIT"]
         if len(committing) > 1:
-            names = process_names(committing)
+            names = format_processes(committing)
             what = f"which COMMIT of {names} was first, as one step let both go on"
             attempt.unexplored[what] = None
+        returned = self._list_in_state(RETURNED)
         pids = [process.step_session.pid for process in returned]
-        since = dict(self.control.ask(queries.IDLE_SINCE, pids=pids)) if pids[1:] else {}
+        ended_at = dict(self.control.ask(queries.IDLE_SINCE, pids=pids)) if len(pids) > 1 else {}
         in_order = sorted(unblocked, key=lambda process: process.step.number)
         for first, second in itertools.combinations(in_order, 2):
-            if second in returned and first in returned:
-                first_ended = since[first.step_session.pid]  # None: hidden from the role
-                second_ended = since[second.step_session.pid]
+            if second not in returned:
+                continue
+            if first in returned:
+                first_ended = ended_at[first.step_session.pid]  # None: hidden from the role
+                second_ended = ended_at[second.step_session.pid]
                 is_known = None not in (first_ended, second_ended)
                 overtook = is_known and second_ended < first_ended
             else:
-                is_new = len(attempt.steps) >= attempt.known  # a known step did so before
-                overtook = second in returned and second.number in first.blockers and is_new
+                is_new = len(attempt.steps) >= attempt.known_steps  # a known step did so before
+                overtook = second.number in first.blockers and is_new
             if overtook and attempt.fair:
                 attempt.discard_reason = f"Process {second.number} overtook process {first.number}."
 
     def _wait(self, runner: Process | None) -> None:
         """Wait until each process has stopped, or waits for others while some can go on."""
         began = time.monotonic()
-        limit = began + self.control.options.step_timeout
         sql = runner.sent.sql if runner and runner.sent else ""
         # A statement that has never waited gets four times the duration of its last runs.
         interval = MIN_POLL_INTERVAL
-        if sql not in self.have_waited and self._in_state(RUNNING) == [runner]:
+        if sql not in self.have_waited and self._list_in_state(RUNNING) == [runner]:
             interval = min(MAX_FIRST_POLL, max(interval, 4 * self.durations.get(sql, 0.0)))
-        while running := self._in_state(RUNNING):
+        while running := self._list_in_state(RUNNING):
             if self._receive_stop(interval, runner):
                 if running == [runner] and runner and not runner.sqlstate:
                     seconds = time.monotonic() - began
@@ -155,23 +156,27 @@ class Monitor:
                 interval = 0.0  # a process that it unblocked may already have gone on: ask at once
                 continue
             blocked = self._find_blocked(running)
-            if len(blocked) == len(running):
-                for process in running:
-                    if process.sent:  # it is None outside a step, as when a session is reset
-                        vars(process.sent).setdefault("waited_for", process.blockers)
-                if self.attempt.victim() and _has_cycle(blocked):
-                    self._end_missed_deadlock(runner)
-                self.stalled = not self._in_state(AT_STEP, RETURNED) or _has_cycle(blocked)
-                if not self.stalled:
-                    return
-            if time.monotonic() > limit:
-                seconds = self.control.options.step_timeout
+            if len(blocked) == len(running) and self._can_others_go_on(blocked, runner):
+                return
+            step_timeout = self.control.options.step_timeout
+            if time.monotonic() > began + step_timeout:
                 raise StepTimeout(
-                    f"No step was finished within step_timeout={seconds} seconds after "
+                    f"No step was finished within step_timeout={step_timeout} seconds after "
                     f"{self.attempt.order()!r}. "
                     + " ".join(process.describe() for process in running)
                 )
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
+
+    def _can_others_go_on(self, blocked: Blocked, runner: Process | None) -> bool:
+        """Record that the running processes are blocked; return False if only PostgreSQL helps."""
+        for process in blocked:
+            if process.sent:  # it is None outside a step, as when a session is reset
+                vars(process.sent).setdefault("waited_for", process.blockers)
+        is_deadlock = _has_cycle(blocked)
+        if is_deadlock and self.attempt.victim():
+            self._end_missed_deadlock(runner)
+        self.stalled = is_deadlock or not self._list_in_state(AT_STEP, RETURNED)
+        return not self.stalled
 
     def _receive_stop(self, timeout: float, runner: Process | None) -> bool:
         """Handle the next stop of a process; return False if there is none in `timeout` seconds."""
@@ -192,85 +197,90 @@ class Monitor:
             process.ended = step
             step.until = len(self.attempt.steps)
             if process.sqlstate == DEADLOCK_DETECTED:
-                self._check_deadlock(process, step, runner)
+                self._check_deadlock(process, runner)
             elif process.sqlstate in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
-                self._check_timeout(process, step, waited=bool(blockers))
+                self._check_timeout(process, step, was_blocked=bool(blockers))
         self.stalled = False
         return True
 
-    def _check_deadlock(self, process: Process, step: Any, runner: Process | None) -> None:
-        """Discard the attempt if a deadlock's victim may be another process the next time."""
-        # A deadlock can end before its waits are seen; the error's detail has a line for each wait.
-        by_pid = self._map_pids()
-        named = set[Process]()
-        for line in process.detail.splitlines():
-            pids = map(int, re.findall(r"\d+", line))
-            waits = [by_pid[pid] for pid in pids if pid in by_pid]
-            named |= {*waits}
-            if not waits:
-                continue
-            waiting, *blockers = waits
-            waiting_step = waiting.sent or waiting.ended
-            if waiting_step and not getattr(waiting_step, "waited_for", ()):
-                waiting_step.waited_for = tuple(dict.fromkeys(other.number for other in blockers))
-        cycle = [other for other in self.processes if other in named]
-        victim = self.attempt.victim()
-        if process == runner and process.session.checks_deadlocks_at_once and not victim:
-            self.attempt.other_victims = [other.number for other in cycle if other != process]
-        elif len(cycle) > 1 and (not victim or self.attempt.victim_ended):
-            names = process_names([other.number for other in cycle])
-            limit = f"another victim of a deadlock of {names} than process {process.number}"
-            self.attempt.limits[limit] = None
-        if victim:
+    def _check_deadlock(self, victim: Process, runner: Process | None) -> None:
+        """Discard the attempt if a deadlock may end another process the next time than `victim`."""
+        attempt = self.attempt
+        planned = attempt.victim()
+        deadlocked = self._read_deadlock(victim.detail)
+        if victim == runner and victim.session.checks_deadlocks_at_once and not planned:
+            attempt.other_victims = [other.number for other in deadlocked if other != victim]
+        elif len(deadlocked) > 1 and (not planned or attempt.victim_ended):
+            names = format_processes([process.number for process in deadlocked])
+            limit = f"another victim of a deadlock of {names} than process {victim.number}"
+            attempt.limits[limit] = None
+        if planned:
             # The end of the planned victim may let another deadlock close, with another victim.
-            if not self.attempt.victim_ended and process.number != victim:
-                self.attempt.discard_reason = "The victim of a deadlock was another one."
+            if not attempt.victim_ended and victim.number != planned:
+                attempt.discard_reason = "The victim of a deadlock was another one."
                 # A process that would wait for one that waits for it is refused at once, as when
                 # both want a stronger lock on a table. Otherwise this one would not have looked.
-                is_new = len(self.attempt.choices) >= self.attempt.known
-                self.attempt.no_other_victim = is_new and process == runner
-            self.attempt.victim_ended = True
-        elif not process.session.checks_deadlocks_at_once:
-            self.attempt.undetermined = True
-            longest = min(cycle, key=lambda other: other.blocked_since, default=process)
-            if self.attempt.fair and process != longest:
-                self.attempt.discard_reason = (
+                is_new = len(attempt.choices) >= attempt.known_steps
+                attempt.no_other_victim = is_new and victim == runner
+            attempt.victim_ended = True
+        elif not victim.session.checks_deadlocks_at_once:
+            attempt.undetermined = True
+            longest = min(deadlocked, key=lambda other: other.blocked_since, default=victim)
+            if attempt.fair and victim != longest:
+                attempt.discard_reason = (
                     "The victim of a deadlock was not the one that waited longest."
                 )
-        elif runner and runner != process:
-            # The process already waited when another process closed the cycle: the runner, or one
+        elif runner and runner != victim:
+            # The victim already waited when another process closed the cycle: the runner, or one
             # that the runner let go on. With MAX_CHECK_TIME for each step, any victim is accepted.
-            closed_it = runner.number in self.waited_before.get(process, ())
-            if runner in cycle or (not closed_it and self.check_time < MAX_CHECK_TIME):
+            waited_for_runner = runner.number in self.waited_before.get(victim, ())
+            may_check_longer = self.check_time < MAX_CHECK_TIME
+            if runner in deadlocked or (may_check_longer and not waited_for_runner):
                 self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
-                self.attempt.discard_reason = (
+                attempt.discard_reason = (
                     "The victim of a deadlock was not the process that closed it."
                 )
 
-    def choose_deadlock_timeout(self, choice: int) -> float:
-        """Return after how many seconds of waiting the next step looks for a deadlock (0: at once).
+    def _read_deadlock(self, detail: str) -> list[Process]:
+        """Return the processes in the detail of a deadlock's error, and record unseen waits."""
+        by_pid = self._map_pids()
+        deadlocked = set[Process]()
+        for line in detail.splitlines():  # one for each wait
+            pids = map(int, re.findall(r"\d+", line))
+            named = [by_pid[pid] for pid in pids if pid in by_pid]
+            if not named:
+                continue
+            deadlocked |= {*named}
+            waiting, *blockers = named
+            step = waiting.sent or waiting.ended
+            if step and not getattr(step, "waited_for", ()):
+                step.waited_for = tuple(dict.fromkeys(other.number for other in blockers))
+        return [process for process in self.processes if process in deadlocked]
 
-        A planned victim looks late. The process that closes its deadlock does not look at all.
+    def choose_deadlock_timeout(self, choice: int) -> float:
+        """Return after how many seconds of a wait the next step looks for a deadlock (0: at once).
+
+        Who finds a deadlock is its victim: a planned one looks late, and who closes it never.
         """
         if victim_of(choice):
             return NO_CHECK_SECONDS
-        return self.late_check if len(self.attempt.steps) in self.attempt.waits else 0.0
+        return self.late_check if len(self.attempt.steps) in self.attempt.victim_waits else 0.0
 
     def _end_missed_deadlock(self, runner: Process | None) -> None:
         """End a deadlock whose planned victim looked before the deadlock was closed."""
-        since = max(process.blocked_since for process in self.processes if process.blockers)
-        if runner and runner.blockers and time.monotonic() - since > 2 * self.late_check:
+        closed_at = max(process.blocked_since for process in self.processes if process.blockers)
+        if runner and runner.blockers and time.monotonic() - closed_at > 2 * self.late_check:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
             self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
             self.control.ask(queries.CANCEL, pid=runner.step_session.pid)
 
-    def _check_timeout(self, process: Process, step: SimpleNamespace, *, waited: bool) -> None:
+    def _check_timeout(self, process: Process, step: SimpleNamespace, *, was_blocked: bool) -> None:
         """Discard the attempt if a timeout has ended a wait while another process could go on."""
         self.attempt.undetermined = True
         name = "lock_timeout" if process.sqlstate == LOCK_NOT_AVAILABLE else "statement_timeout"
         # The wait may end before it is seen. A statement_timeout also ends what does not wait.
-        if not process.foreign_blockers and (name == "lock_timeout" or process.polls < 2):
-            waited = True
+        may_be_unseen = name == "lock_timeout" or process.polls < 2
+        waited = was_blocked or (may_be_unseen and not process.foreign_blockers)
         if process.timed_out and self.attempt.victim() and not self.attempt.victim_ended:
             self.late_check /= 2
             self.attempt.discard_reason = f"A {name} ended a deadlock before its victim looked."
@@ -281,34 +291,35 @@ class Monitor:
                 f"{step.filename}:{step.lineno} ({step.function})."
             )
 
-    def _find_blocked(self, running: list[Process]) -> dict[Process, tuple[int, ...]]:
+    def _find_blocked(self, running: list[Process]) -> Blocked:
         """Return which processes wait, each with the numbers of those that it waits for."""
         # The pids are read once, because a process that connects gets a new one.
-        by_pid = {process.step_session.pid: process for process in running}
-        pids = self._map_pids() | by_pid
+        running_by_pid = {process.step_session.pid: process for process in running}
+        by_pid = self._map_pids() | running_by_pid
         for process in running:
             process.foreign_blockers = []
             process.polls += 1
         blocked = {}
         # pg_locks is one consistent snapshot: if all wait in it, no process makes progress.
-        for pid, age, blockers in self.control.ask(queries.BLOCKERS, pids=[*by_pid]):
-            process = pids[pid]
-            process.foreign_blockers += sorted(set(blockers) - pids.keys())
-            known = pids.keys() & blockers
-            numbers = tuple(sorted({pids[blocker].number for blocker in known}))
+        for pid, seconds, blockers in self.control.ask(queries.BLOCKERS, pids=[*running_by_pid]):
+            process = by_pid[pid]
+            process.foreign_blockers += sorted(set(blockers) - by_pid.keys())
+            known = by_pid.keys() & blockers
+            numbers = tuple(sorted({by_pid[blocker].number for blocker in known}))
             if 0 in blockers:  # a prepared transaction; any other process may end it
                 numbers = tuple(other.number for other in self.processes if other is not process)
             if numbers:
                 blocked[process] = process.blockers = numbers
                 self.have_waited.add(process.sent.sql if process.sent else "")
-                process.blocked_since = time.monotonic() - (age or 0.0)
+                process.blocked_since = time.monotonic() - (seconds or 0.0)
         return blocked
 
 
-def _has_cycle(blocked: dict[Process, tuple[int, ...]]) -> bool:
+def _has_cycle(blocked: Blocked) -> bool:
     """Whether some processes wait for each other."""
-    waits = {process.number: set(numbers) for process, numbers in blocked.items()}
-    for _ in waits:  # add the processes that the blockers wait for
-        for numbers in waits.values():
-            numbers.update(*(waits.get(number, ()) for number in list(numbers)))
-    return any(number in numbers for number, numbers in waits.items())
+    waits = {process.number: numbers for process, numbers in blocked.items()}
+    try:
+        TopologicalSorter(waits).prepare()
+    except CycleError:
+        return True
+    return False

@@ -15,7 +15,7 @@ from typing import Any
 
 from pginterleave.choices import ENDED, Position
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
-from pginterleave.formatting import find_user_frame, process_names
+from pginterleave.formatting import find_user_frame, format_processes
 from pginterleave.processes import queries, race_coverage
 from pginterleave.processes.control import Control
 from pginterleave.processes.session import Session
@@ -50,7 +50,7 @@ class Process:
         self.outcome = Outcome()
         self.failure: BaseException | None = None
         self.sending = self.cancelled = self.leaving = False
-        self.thread = threading.Thread(target=self._live, name=f"process {number}", daemon=True)
+        self.thread = threading.Thread(target=self._run_all, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
         self.session = control.database.new_session(self, control)
@@ -80,13 +80,13 @@ class Process:
 
     def list_sessions(self) -> list[Session]:
         """Return the session with the explored database, and those with others."""
-        return [self.session, *self.session.others]
+        return [self.session, *self.session.other_sessions]
 
     def list_pids(self) -> list[int]:
         return [session.pid for session in self.list_sessions() if session.pid]
 
     def get_position(self) -> Position:
-        """Return where the process is, in a form that does not change from run to run."""
+        """Return the step that is next, or that waits, and the processes that it waits for."""
         if self.state == DONE:
             return ENDED
         if self.step is None:  # it waits before its first step, in what it sends past Django
@@ -104,7 +104,7 @@ class Process:
             what = "is about to send" if self.state == AT_STEP else "has sent"
             waits = ""
             if self.blockers:
-                waits = f" and waits for {process_names(self.blockers)}"
+                waits = f" and waits for {format_processes(self.blockers)}"
             elif self.foreign_blockers:
                 pids = ", ".join(map(str, self.foreign_blockers))
                 waits = f" and waits for session {pids}, which belongs to no process"
@@ -118,12 +118,13 @@ class Process:
     # From here on, everything runs in the thread of the process.
 
     @contextlib.contextmanager
-    def taking_step(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
+    def take_step(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
         """Stop, take one step when the scheduler says so, and record its result."""
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
-        self.sent_lines.note(sql, sys._getframe(2))
-        frame = find_user_frame(sys._getframe(2))
+        caller = sys._getframe(2)
+        self.sent_lines.note_statement(sql, caller)
+        frame = find_user_frame(caller)
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(
             process=self.number,
@@ -143,20 +144,23 @@ class Process:
         try:
             yield step
         except Exception as error:
-            cause: Any = error.__cause__ or error
-            step.error = type(cause).__name__
-            step.message = next(iter(str(cause).splitlines()), "")
-            self.sqlstate = sqlstate(error)
-            diag = getattr(cause, "diag", None)
-            step.detail = self.detail = getattr(diag, "message_detail", None) or ""
-            interrupted = getattr(diag, "source_function", None) == "ProcessInterrupts"
-            self.timed_out = interrupted and "user request" not in step.message
+            self._note_error(step, error)
             raise
         finally:
             self.sending = False
             step.in_transaction = self.step_session.has_begun()
             if self.blockers and not self.cancelled:
                 self._stop(RETURNED)
+
+    def _note_error(self, step: SimpleNamespace, error: Exception) -> None:
+        cause: Any = error.__cause__ or error
+        step.error = type(cause).__name__
+        step.message = next(iter(str(cause).splitlines()), "")
+        self.sqlstate = sqlstate(error)
+        diag = getattr(cause, "diag", None)
+        step.detail = self.detail = getattr(diag, "message_detail", None) or ""
+        interrupted = getattr(diag, "source_function", None) == "ProcessInterrupts"
+        self.timed_out = interrupted and "user request" not in step.message
 
     def raise_if_cancelled(self) -> None:
         if self.cancelled:
@@ -171,18 +175,16 @@ class Process:
             self.session.leave()  # code may swallow the exception, but must not keep its locks
             raise ProcessCancelled
 
-    def _live(self) -> None:
+    def _run_all(self) -> None:
         """Connect, and run the function in each schedule, until the process is cancelled."""
         with contextlib.suppress(ProcessCancelled):  # also an interruption during leave()
             try:
                 self.session.open()
                 while True:
                     self._stop(DONE)
-                    with self.session.sending():
-                        self.session.open()
-                    self._run()
-                    with self.session.sending():
-                        self.session.end()
+                    self.session.open()
+                    self._run_function()
+                    self.session.end()
             except ProcessCancelled:
                 raise
             except BaseException as error:
@@ -192,7 +194,7 @@ class Process:
                 self.leaving = True
                 self.session.leave()
 
-    def _run(self) -> None:
+    def _run_function(self) -> None:
         try:
             returned = self.function()
             if inspect.iscoroutine(returned):
@@ -216,32 +218,34 @@ class Process:
 
 def shut_down(processes: list[Process], control: Control, error: BaseException | None) -> None:
     """End the threads and sessions of the processes; note on `error` which could not be ended."""
-
-    def list_all_pids(processes: list[Process]) -> list[int]:
-        pids = [[*process.list_pids(), *process.session.copies] for process in processes]
-        return list(itertools.chain(*pids))
-
-    limit = time.monotonic() + control.close_timeout
-    hanging = [process for process in processes if process.state == RUNNING]
+    time_limit = time.monotonic() + control.close_timeout
+    running = [process for process in processes if process.state == RUNNING]
     for process in processes:
         process.cancel()
-    control.terminate(list_all_pids(hanging))
-    for process in hanging:
+    control.terminate(_list_all_pids(running))
+    for process in running:
         if not process.sending:  # otherwise the end of its session ends it
             process.interrupt()
     for process in processes:
         if process.thread.ident:
-            process.thread.join(max(0.01, limit - time.monotonic()))
-    left = [process for process in processes if process.thread.is_alive()]
-    control.terminate(list_all_pids(left))
-    control.restore()
-    session = "may still be open"
+            process.thread.join(max(0.01, time_limit - time.monotonic()))
+    still_alive = [process for process in processes if process.thread.is_alive()]
+    control.terminate(_list_all_pids(still_alive))
+    control.restore_settings()
+    state = "may still be open"
     with contextlib.suppress(control.database.Error):
-        control.wait_until_closed(*list_all_pids(processes))
-        if left and not control.ask(queries.OPEN_SESSIONS, pids=list_all_pids(left)):
-            session = "is closed"
-    if left and error:
+        control.wait_until_closed(*_list_all_pids(processes))
+        if still_alive and not control.ask(queries.OPEN_SESSIONS, pids=_list_all_pids(still_alive)):
+            state = "is closed"
+    names = format_processes([process.number for process in still_alive])
+    if still_alive and error:
         error.add_note(
-            f"The thread of {process_names([process.number for process in left])} could not be "
-            f"stopped: it is left behind as a daemon thread, and its database session {session}."
+            f"The thread of {names} could not be stopped: it is left behind as a daemon thread, "
+            f"and its database session {state}."
         )
+
+
+def _list_all_pids(processes: list[Process]) -> list[int]:
+    """Return the pids of the sessions of these processes, and of copies of their connections."""
+    pids = [[*process.list_pids(), *process.session.copies] for process in processes]
+    return list(itertools.chain(*pids))

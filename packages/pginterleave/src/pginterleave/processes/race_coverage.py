@@ -5,7 +5,7 @@ the same tables. The line is the innermost one of the project on the stack. What
 of a migration or of another folder sends is not reported.
 """
 
-import itertools
+import functools
 import linecache
 import os
 import re
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Literal
 
 from pginterleave.sql import statements
 
@@ -22,7 +22,7 @@ from pginterleave.sql import statements
 PACKAGE_FOLDERS = re.compile(r"(site|dist)-packages")
 NOT_REPORTED = re.compile(r"tests?|migrations|test_.*\.py|.*_test\.py|(tests|conftest)\.py")
 ALONE_COMMENT = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
-# The names of a WITH, and of functions in the place of a table.
+# The name of a WITH, or that of a function in the place of a table.
 NO_TABLE = re.compile(
     r"(?i)(\w+)\s*(?:\([\w\s,\"]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\("
     r"|\b(?:FROM|JOIN)\s+(\w+)\s*\("
@@ -49,9 +49,9 @@ class Recorder:
         self.root = f"{root}{os.sep}"
         self.test = ""
         self.lines: dict[str, Written] = defaultdict(Written)
-        self._kinds: dict[str, str] = {}  # of files, by their paths
+        self._find_kind = functools.cache(self._classify_file)
 
-    def note(self, sql: str, frame: FrameType | None) -> str:
+    def note_statement(self, sql: str, frame: FrameType | None) -> str:
         """Note a statement that was sent from a frame; return the line if the statement writes."""
         tables = find_written_tables(sql)
         line = self._find_line(frame) if tables else ""
@@ -91,49 +91,46 @@ class Recorder:
     def _find_line(self, frame: FrameType | None) -> str:
         """Return the innermost line of the project on the stack; "" if it is not reported."""
         while frame:
-            path = frame.f_code.co_filename
-            if path not in self._kinds:
-                self._kinds[path] = self._find_kind(path)
-            if self._kinds[path] != "of a package":
-                is_reported = self._kinds[path] == "of the project"
-                return f"{path}:{frame.f_lineno}" if is_reported else ""
-            frame = frame.f_back
+            kind = self._find_kind(frame.f_code.co_filename)
+            if kind == "reported":
+                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            frame = frame.f_back if kind == "of a package" else None
         return ""
 
-    def _find_kind(self, path: str) -> str:
+    def _classify_file(self, path: str) -> Literal["of a package", "reported", "not reported"]:
         folders = (*self.sources, self.root)
-        folder = next((source for source in folders if path.startswith(source)), "")
+        folder = next((folder for folder in folders if path.startswith(folder)), "")
         parts = Path(path[len(folder) :]).parts
         is_installed = any(map(PACKAGE_FOLDERS.fullmatch, parts))
         if not folder or path.startswith(PACKAGE_FOLDER) or is_installed:
             return "of a package"
         if folder not in self.sources or any(map(NOT_REPORTED.fullmatch, parts)):
             return "not reported"
-        return "of the project"
+        return "reported"
 
 
 recorder: Recorder | None = None  # of this run, if it collects
 
 
 class Sent:
-    """What one process of an exploration has sent: the lines that write, and all names."""
+    """What one process of an exploration has sent."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, frozenset[str]] = {}
-        self.words: frozenset[str] = frozenset()
+        self.lines: dict[str, frozenset[str]] = {}  # the lines that write, each with its tables
+        self.words: frozenset[str] = frozenset()  # of all statements, among them their tables
 
-    def note(self, sql: str, frame: FrameType | None) -> None:
+    def note_statement(self, sql: str, frame: FrameType | None) -> None:
         if recorder is None:
             return
         self.words |= statements.find_words(sql)
-        if line := recorder.note(sql, frame):
+        if line := recorder.note_statement(sql, frame):
             self.lines[line] = self.lines.get(line, frozenset()) | find_written_tables(sql)
 
 
 def find_written_tables(sql: str) -> frozenset[str]:
     """Return the tables that SQL writes or locks, without names of a WITH and of functions."""
-    others = itertools.chain(*NO_TABLE.findall(sql))
-    return statements.find_locked_tables(sql).difference(name.lower() for name in others)
+    no_tables = [name.lower() for names in NO_TABLE.findall(sql) for name in names]
+    return statements.find_locked_tables(sql).difference(no_tables)
 
 
 def split_line(line: str) -> tuple[str, int]:
@@ -142,7 +139,7 @@ def split_line(line: str) -> tuple[str, int]:
 
 
 def find_reason_to_be_alone(path: str, number: int) -> str:
-    """Return the reason of a comment `# pginterleave: alone` at a line or above it; or ""."""
+    """Return the reason in a comment `# pginterleave: alone` at a line or above it; or ""."""
     linecache.checkcache(path)
     comment = ALONE_COMMENT.search(linecache.getline(path, number))
     while not comment and linecache.getline(path, number - 1).lstrip().startswith("#"):

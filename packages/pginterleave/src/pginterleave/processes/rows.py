@@ -17,8 +17,6 @@ MAX_BYTES = 16 * 2**20  # of a table that is saved; a larger table must not be w
 MAX_ORDERED_ROWS = 1000  # rows of a table, whose order in the table is restored, too
 MAX_PASSES = 5  # triggers and cascades may change rows that have been restored
 
-REPORT_COUNTS = "SELECT pg_stat_force_next_flush()"
-
 ALWAYS_TRIGGERS = """
     SELECT EXISTS (SELECT FROM pg_trigger WHERE tgenabled IN ('A', 'R') AND NOT tgisinternal)
 """
@@ -93,7 +91,6 @@ INSERT_MISSING = """
             SELECT unnest({saved}::text[]) AS line
             EXCEPT ALL SELECT whole_row::text FROM ONLY {name} whole_row) AS missing) AS missing
 """
-REFRESH = "REFRESH MATERIALIZED VIEW {name}"
 DIFFERS = """
     (SELECT unnest({saved}::text[]) EXCEPT ALL SELECT whole_row::text FROM {name} whole_row)
     UNION ALL
@@ -103,24 +100,25 @@ DIFFERS = """
 
 @dataclass(frozen=True)
 class WatchedTable:
-    """A table, and what changes when it is written."""
+    """A table: `file` and `changes` are others after it was written."""
 
     oid: int
     name: str  # quoted, and with its schema if needed
     file: int | None
-    changes: int
+    changes: int  # the rows that were ever inserted, updated or deleted
     is_view: bool  # whether it is a materialized view
     size: int = field(compare=False)  # bytes
 
 
-def watched_tables(ask: Ask) -> dict[int, WatchedTable]:
+def read_tables(ask: Ask) -> dict[int, WatchedTable]:
     """Return every table that this role may write, by its oid."""
-    ask(REPORT_COUNTS, {})
-    return {row[0]: WatchedTable(*row) for row in ask(TABLES, {})}
+    ask("SELECT pg_stat_force_next_flush()", {})
+    return {oid: WatchedTable(oid, *row) for oid, *row in ask(TABLES, {})}
 
 
 def require_counts(ask: Ask) -> None:
-    if ask("SHOW track_counts", {})[0][0] != "on":
+    [(track_counts,)] = ask("SHOW track_counts", {})
+    if track_counts != "on":
         text = "The counts of track_counts, which is off, tell which tables were written."
         raise CannotExplore(text)
 
@@ -131,23 +129,23 @@ class Rows:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         require_counts(ask)
-        self._may_ignore_triggers: bool = ask(MAY_IGNORE_TRIGGERS, {})[0][0]
-        self._nothing_can_fire = self._may_ignore_triggers and not ask(ALWAYS_TRIGGERS, {})[0][0]
-        self._seen = watched_tables(ask)
-        self._sequences: list[str] = ask(SEQUENCES, {})[0][0]
-        self._counts: dict[int, int] = {}  # of the saved rows, by the table's oid
-        self._saved: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
-        small = [table for table in self._seen.values() if 0 < table.size <= MAX_BYTES]
-        parts = [SAVE.format(oid=table.oid, name=table.name) for table in small]
-        for oid, saved, count in ask(" UNION ALL ".join(parts), {}) if parts else ():
-            self._counts[oid] = count
-            self._saved[oid] = saved or "'{}'"
-        self._too_large = {oid for oid, table in self._seen.items() if table.size > MAX_BYTES}
-        self._order = self._sort_tables()
+        [(self._may_ignore_triggers,)] = ask(MAY_IGNORE_TRIGGERS, {})
+        [(has_always_triggers,)] = ask(ALWAYS_TRIGGERS, {})
+        self._nothing_fires = self._may_ignore_triggers and not has_always_triggers
+        self._tables = read_tables(ask)  # as they were last seen
+        self._too_large = {oid for oid, table in self._tables.items() if table.size > MAX_BYTES}
+        self._positions = self._sort_tables()
+        [(self._sequences,)] = ask(SEQUENCES, {})
+        self._row_counts: dict[int, int] = {}  # by the table's oid
+        self._rows: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
+        small = [table for table in self._tables.values() if 0 < table.size <= MAX_BYTES]
+        queries = [SAVE.format(oid=table.oid, name=table.name) for table in small]
+        for oid, rows, count in ask(" UNION ALL ".join(queries), {}) if queries else ():
+            self._row_counts[oid] = count
+            self._rows[oid] = rows or "'{}'"
 
     def has_changed(self) -> bool:
-        tables = watched_tables(self._ask)
-        return bool(self._find_written(tables) or self._find_sequence_statements())
+        return bool(self._find_written(read_tables(self._ask)) or self._find_sequence_statements())
 
     def put_back(self) -> None:
         """Restore the rows of all tables, and the sequences.
@@ -156,21 +154,21 @@ class Rows:
         out of date and is not now, or if something writes again whenever rows are restored.
         """
         for _ in range(MAX_PASSES):  # until a pass finds nothing to restore
-            tables = watched_tables(self._ask)
+            tables = read_tables(self._ask)
             written = self._find_written(tables)
-            self._seen = tables
-            tables_written = [table for table in written if not table.is_view]
-            statements = self._write_statements(tables_written) + self._find_sequence_statements()
+            self._tables = tables
+            plain_tables = [table for table in written if not table.is_view]
+            statements = self._write_statements(plain_tables) + self._find_sequence_statements()
             if statements:
-                self._run(statements)
+                self._run_in_transaction(statements)
             if self._may_ignore_triggers:
-                self._restore_order(tables_written)
+                self._restore_order(plain_tables)
             views = [table for table in written if table.is_view]
             refreshed = [view for view in views if self._refresh_if_changed(view)]
             if not (statements or refreshed):
                 return
-            if self._nothing_can_fire:
-                self._seen = watched_tables(self._ask)
+            if self._nothing_fires:
+                self._tables = read_tables(self._ask)
                 return
         names = ", ".join(table.name for table in written)
         raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
@@ -178,12 +176,12 @@ class Rows:
     def _restore_order(self, tables: list[WatchedTable]) -> None:
         """Restore the order of the rows in small tables: a statement locks them in this order."""
         for table in tables:
-            if not 1 < self._counts.get(table.oid, 0) <= MAX_ORDERED_ROWS:
+            if not 1 < self._row_counts.get(table.oid, 0) <= MAX_ORDERED_ROWS:
                 continue
-            named = {"name": table.name, "saved": self._saved[table.oid]}
-            if not self._ask(IS_IN_ORDER.format(**named), {})[0][0]:
-                columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
-                self._run([REWRITE.format(**named, columns=columns, values=values)])
+            query = IS_IN_ORDER.format(name=table.name, saved=self._rows[table.oid])
+            [(is_in_order,)] = self._ask(query, {})
+            if not is_in_order:
+                self._run_in_transaction([REWRITE.format(**self._name_in_sql(table))])
 
     def _find_sequence_statements(self) -> list[str]:
         """Return the statements that restore all sequences, if one has moved."""
@@ -191,9 +189,9 @@ class Rows:
         return [] if sequences == self._sequences else self._sequences
 
     def _find_written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
-        """Return the tables that were written since `_seen`, each after those it refers to."""
-        written = [table for oid, table in tables.items() if table != self._seen.get(oid)]
-        return sorted(written, key=lambda table: (self._order.get(table.oid, 0), table.oid))
+        """Return the tables that were written since `_tables`, each after those it refers to."""
+        written = [table for oid, table in tables.items() if table != self._tables.get(oid)]
+        return sorted(written, key=lambda table: (self._positions.get(table.oid, 0), table.oid))
 
     def _sort_tables(self) -> dict[int, int]:
         """Return each table's position, after those it refers to; none if tables form a circle."""
@@ -214,19 +212,25 @@ class Rows:
                     f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
                     "its rows cannot be restored."
                 )
-            columns, values = self._ask(COLUMNS.format(oid=table.oid), {})[0]
-            named = {"name": table.name, "saved": self._saved.get(table.oid, "'{}'")}
-            delete = DELETE_WRONG.format(**named)
-            insert = INSERT_MISSING.format(**named, columns=columns, values=values)
+            names = self._name_in_sql(table)
+            # A table is emptied before the tables that it refers to, and filled after them.
+            delete = DELETE_WRONG.format(**names)
+            insert = INSERT_MISSING.format(**names)
             statements = [delete, *statements, insert]
         return statements
 
+    def _name_in_sql(self, table: WatchedTable) -> dict[str, str]:
+        """Return what stands in the SQL above for a table, its saved rows and its columns."""
+        [(columns, values)] = self._ask(COLUMNS.format(oid=table.oid), {})
+        saved = self._rows.get(table.oid, "'{}'")
+        return {"name": table.name, "saved": saved, "columns": columns, "values": values}
+
     def _refresh_if_changed(self, view: WatchedTable) -> bool:
         """Refresh a materialized view if it has changed; return whether it had."""
-        differs = DIFFERS.format(name=view.name, saved=self._saved.get(view.oid, "'{}'"))
+        differs = DIFFERS.format(name=view.name, saved=self._rows.get(view.oid, "'{}'"))
         if not self._ask(differs, {}):
             return False
-        self._ask(REFRESH.format(name=view.name), {})
+        self._ask(f"REFRESH MATERIALIZED VIEW {view.name}", {})
         if view.oid in self._too_large or self._ask(differs, {}):
             raise CannotExplore(
                 f"The materialized view {view.name} was refreshed and cannot be restored: it was "
@@ -234,7 +238,7 @@ class Rows:
             )
         return True
 
-    def _run(self, statements: list[str]) -> None:
+    def _run_in_transaction(self, statements: list[str]) -> None:
         begin = ["BEGIN", "SET CONSTRAINTS ALL DEFERRED"]
         if self._may_ignore_triggers:
             begin.append("SET LOCAL session_replication_role = replica")

@@ -22,7 +22,7 @@ from pginterleave.explorer_errors import (
     NotDeterministic,
     sqlstate,
 )
-from pginterleave.formatting import process_names
+from pginterleave.formatting import format_processes
 from pginterleave.options import Options
 from pginterleave.processes import race_coverage
 from pginterleave.processes.control import Control, Database
@@ -32,15 +32,7 @@ from pginterleave.processes.shared_memory import SharedMemory
 from pginterleave.processes.verdict import Function, Judge, Verdict
 from pginterleave.processes.watching import Kind, watch
 from pginterleave.results import Schedule
-from pginterleave.sql.dependent_steps import (
-    GLOBAL,
-    LOCAL,
-    Claim,
-    Claims,
-    Effect,
-    find_claim,
-    find_effect,
-)
+from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, find_claim, find_effect
 from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
@@ -90,13 +82,13 @@ class Scheduler:
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
         self.memory = SharedMemory()
-        self.add_victims: Callable[[list[int]], object] = lambda _: None
+        self.add_victims: Callable[[list[int]], object] = lambda _: None  # see run()
         self.reduce = False  # whether the effects of steps are needed
         self.affected_others = False  # whether the last step did more than its effect
 
     def __enter__(self) -> "Scheduler":
         try:
-            self.control.prepare()
+            self.control.change_settings()
             for process in self.processes:
                 process.start()
             self.monitor.wait_until_settled()
@@ -114,33 +106,32 @@ class Scheduler:
         self,
         choose: Choose,
         *,
-        before: Callable[[], object] = lambda: None,
+        before_attempt: Callable[[], object] = lambda: None,
         planned: Sequence[int] = (),
-        known: int = 0,
+        known_steps: int = 0,
         add_victims: Callable[[list[int]], object] = lambda _: None,
         in_turn: Sequence[int] = (),
     ) -> Schedule:
         """Run one schedule; `choose` says which of the ready processes takes the next step.
 
-        `before` runs before each attempt. The schedule begins with the choices `planned`, and the
-        first `known` of them have run before. `add_victims` is called with the other possible
-        victims of a deadlock. With `in_turn`, an order of all processes, each process starts when
-        the one before has ended. Raises NotDeterministic if no attempt counts, and NoOtherVictim.
+        The schedule begins with the choices `planned`, of which the first `known_steps` have run
+        before. `add_victims` is called with the other possible victims of a deadlock. With
+        `in_turn`, an order of all processes, each process starts when the one before has ended.
+        Raises NotDeterministic if timing discards all attempts, and NoOtherVictim.
         """
         self.add_victims = add_victims
         for number in range(MAX_ATTEMPTS):
-            attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known, find_waits_of_victims(planned))
+            victim_waits = find_waits_of_victims(planned).keys()
+            attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known_steps, victim_waits)
             self.attempt = self.monitor.attempt = attempt
-            before()
+            before_attempt()
             schedule = self._run_attempt(choose, in_turn)
             if not attempt.discard_reason:
                 catalogue = self.control.catalogue
                 catalogue.limits |= attempt.limits
                 catalogue.unexplored |= attempt.unexplored
-                levels = [process.session.is_read_committed() for process in self.processes]
-                catalogue.note_schedule(
-                    schedule.timeline, read_committed=any(levels), snapshots=not all(levels)
-                )
+                read_committed = [process.session.is_read_committed() for process in self.processes]
+                catalogue.note_schedule(schedule.timeline, read_committed)
                 return schedule
             if attempt.no_other_victim and self.processes[0].session.checks_deadlocks_at_once:
                 raise NoOtherVictim(f"{attempt.order()}: PostgreSQL ends who closes this deadlock.")
@@ -160,13 +151,13 @@ class Scheduler:
             number = len(self.attempt.steps)  # of the steps that were taken
             if number == len(choices):
                 left = [process.number for process in self.processes if process.state != DONE]
-                raise ImpossibleSchedule(f"{order!r} is over before {process_names(left)}.")
+                raise ImpossibleSchedule(f"{order!r} is over before {format_processes(left)}.")
             process = process_of(choices[number])
             if process not in ready:
                 after = f" after {write_order(choices[:number])!r}" if number else ""
                 raise ImpossibleSchedule(
                     f"Step {number + 1} of {order!r} cannot be taken by process {process}: only "
-                    f"{process_names(list(ready))} can go on{after}."
+                    f"{format_processes(list(ready))} can go on{after}."
                 )
             return choices[number]
 
@@ -179,12 +170,12 @@ class Scheduler:
     def _run_attempt(self, choose: Choose, in_turn: Sequence[int]) -> Schedule:
         """Set up, run the processes once, and judge how they end."""
         attempt = self.attempt
-        with self._noting_errors("in setup"):
+        with self._add_note_to_errors("in setup"):
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
         self.judge.begin()
         self.control.begin_schedule()
-        with watch(self._note_effect):
+        with watch(self._note_outside_use):
             self.memory.begin()
             self._run_processes(choose, in_turn)
             self.memory.note_use()
@@ -208,7 +199,7 @@ class Scheduler:
                     return
                 self._resume(self.processes[not_started.pop(0) - 1])
                 continue
-            choice = ready[0].number
+            choice = ready[0].number  # in any order, after the attempt is discarded
             effects: dict[int, Effect] = {}
             if not attempt.discard_reason:
                 try:
@@ -218,10 +209,10 @@ class Scheduler:
                 except NotDeterministic as error:
                     if not attempt.undetermined:
                         raise
-                    attempt.discard_reason = str(error)  # the rest may run in any order
+                    attempt.discard_reason = str(error)
             self._take_step(choice, effects.get(process_of(choice), GLOBAL))
             if self.options.observe and not in_turn:
-                with self._noting_errors("in observe"):
+                with self._add_note_to_errors("in observe"):
                     attempt.steps[-1].observed = self.options.observe()
 
     def _resume(self, process: Process) -> bool:
@@ -231,8 +222,8 @@ class Scheduler:
         self.memory.sample()
         return unblocked
 
-    def _note_effect(self, kind: Kind, name: str) -> None:
-        """Note what another thread than the caller's does outside of the sessions."""
+    def _note_outside_use(self, kind: Kind, name: str) -> None:
+        """Note what another thread than the caller's uses outside of the sessions."""
         thread = threading.current_thread()
         catalogue = self.control.catalogue
         if thread is self.thread:
@@ -277,25 +268,26 @@ class Scheduler:
         self.attempt.victim_ended = False
         # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
         failed = bool(getattr(step, "error", ""))
-        self.affected_others = failed or (unblocked and expected != LOCAL)
+        self.affected_others = failed or (unblocked and expected.kind != "local")
 
     def _judge(self, outcomes: list[Outcome]) -> Verdict:
         functions = [process.function for process in self.processes]
-        with self._noting_errors(f"in the invariant, after schedule {self.attempt.order()}"):
+        with self._add_note_to_errors(f"in the invariant, after schedule {self.attempt.order()}"):
             verdict = self.judge.judge(outcomes, functions, self.attempt.steps)
         self.control.refuse_transaction("the invariant has left a transaction open on")
         return verdict
 
     def _find_effects(self, ready: Sequence[Process]) -> tuple[dict[int, Effect], Claims]:
-        """Return the effects of the ready processes, and the claims of all, as far as needed."""
+        """Return the effects of the ready processes' next steps, and the claims of all of them."""
         if not self.reduce:
             return dict.fromkeys((process.number for process in ready), GLOBAL), ()
         tables = self.control.catalogue.tables
-        effects = {process.number: self._find_effect(process) for process in ready}
+        effects: dict[int, Effect] = {}
         claims = [Claim()] * len(self.processes)  # of a process that waits or has ended
         for process in ready:
+            effect = self._find_effect(process)
             earlier = self.attempt.list_steps_of(process.number)
-            effect = effects[process.number]
+            effects[process.number] = effect
             claims[process.number - 1] = find_claim(process.step, effect, earlier, tables)
         return effects, tuple(claims)
 
@@ -312,15 +304,15 @@ class Scheduler:
             serializable=session.is_serializable(),
             commits=not (session.commit_is_a_step or session.in_transaction()),
             failed=bool(process.sqlstate),
-            special=catalogue.special,
-            special_writes=catalogue.special_writes,
+            special_names=catalogue.special_names,
+            special_in_writes=catalogue.special_in_writes,
             tables=catalogue.tables if session.is_read_committed() else None,
         )
 
     @contextlib.contextmanager
-    def _noting_errors(self, where: str) -> Iterator[None]:
-        """Add a note to an error: where it was raised and, after a lock_timeout, each process."""
-        self.control.prepare()
+    def _add_note_to_errors(self, where: str) -> Iterator[None]:
+        """Enter to call the caller's code; an error gets a note of where it was raised."""
+        self.control.change_settings()
         try:
             yield
         except Exception as error:

@@ -1,7 +1,7 @@
 """The session of a process: the base class of the adapters for psycopg and psycopg2.
 
-An adapter gives the code under test a connection that calls `step` for each statement. The driver's
-connection is reset to its first state after each schedule, and kept for the next one.
+An adapter gives the code under test a connection that calls `take_statement` for each statement.
+The driver's connection is reset to its first state after each schedule, and kept for the next one.
 """
 
 import abc
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pginterleave.processes.process import Process
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
-READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)
+READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)  # see _find_level()
 CONNECTION_SETTINGS = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
 
 MAX_ROWS_KEPT = 10  # of the result of a step, for the timeline
@@ -48,24 +48,24 @@ class Session(abc.ABC):
         self.catalogue = control.catalogue
         self.wait_until_closed = control.wait_until_closed
         self.pid = 0
+        self.pids: set[int] = set()  # all pids that it has had
         self.database = ""  # the alias of another database than the explored one
-        self.others: list[Session] = []  # the sessions of the same process with other databases
-        self.copies: dict[int, Any] = {}  # the driver's connections of its copies, by pid
-        self.thread: threading.Thread | None = None
+        self.other_sessions: list[Session] = []  # of the same process with other databases
+        self.copies: dict[int, Any] = {}  # the driver's connections of connection.copy(), by pid
         self.connecting = False
         self.serializable = False  # whether its transactions are SERIALIZABLE by default
-        self.snapshots_last = False  # whether a snapshot may serve a whole transaction
+        self.keeps_snapshots = False  # whether a snapshot may serve a whole transaction
         self.checks_deadlocks_at_once = False  # whether the role may set deadlock_timeout
         self.commit_is_a_step = False  # whether the COMMIT of its next statement is another step
         self._kept: Any = None  # the driver's connection, for the next schedule
+        self._code_connection: Any = None  # of the code under test, if it is not the driver's
         self._may_hold_locks = False  # whether it may have taken advisory locks
         self._timeout_is_set = False  # whether deadlock_timeout may have been changed
         self._needs_new_connection = False  # whether it has sent a statement that no reset undoes
-        self.pids: set[int] = set()  # all pids that it has had
         self._first_settings: dict[str, Any] = {}
-        self._reset_script = ""  # the script that resets the session
+        self._reset_script = ""
         self._has_sent_begin = False  # whether the code has sent a BEGIN alone, as no step
-        self._is_sending = False  # whether it sends a step or a statement of the explorer
+        self._allows_direct_use = False  # see allow_direct_use()
 
     @abc.abstractmethod
     def get_connection(self) -> Any:
@@ -73,70 +73,71 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def use_connection(self, kept: Any) -> None:
-        """Give the code under test a new connection over the driver's one; None: connect."""
+        """Give the code under test a connection over the driver's one; if None, over a new one."""
 
-    @abc.abstractmethod
-    def close_others(self) -> None:
+    def close_others(self) -> None:  # noqa: B027 - an adapter may have no others
         """Close the other connections that the thread has opened, so that they open again."""
 
     @abc.abstractmethod
-    def send_unnoticed(self, sql: str) -> None:
-        """Begin or end a transaction without the knowledge of the adapted connection."""
+    def send_directly(self, sql: str) -> None:
+        """Send SQL by the driver's connection: the connection of the code does not notice it."""
 
     @contextlib.contextmanager
-    def statement(self, sql: str, params: Any, *, may_split: bool = True) -> Iterator[Any]:
+    def take_statement(self, sql: str, params: Any, *, single: bool = True) -> Iterator[Any]:
         """Take a statement as a step, and outside a transaction its COMMIT as another.
 
-        `may_split` says that `sql` is one statement and does not outlive its transaction.
+        `single` says that `sql` is one statement and does not outlive its transaction.
         """
         catalogue = self.catalogue
-        alone = not self.in_transaction()
+        autocommits = not self.in_transaction()
         # Whether not every order in which the transaction could have begun is explored.
-        later = self.has_begun() and (catalogue.reduced or self._has_sent_begin)
-        catalogue.note(sql, params, alone=alone, later=later)
-        commits = alone and self.get_connection() is not None and self.split_autocommit
-        separately = statements.has_separate_commit(sql, catalogue.special)
-        split = self.commit_is_a_step = commits and may_split and separately
-        if commits and not split:
-            catalogue.note_commit(sql, single=may_split)
-        transaction = self._begin_transaction() if split else contextlib.nullcontext()
-        with self.step(statements.find_kind(sql), sql, params) as step, transaction:
+        unordered = self.has_begun() and (catalogue.reduced or self._has_sent_begin)
+        catalogue.note_statement(sql, params, autocommits=autocommits, unordered=unordered)
+        commits = autocommits and self.get_connection() is not None and self.split_autocommit
+        can_be_a_step = single and statements.has_separate_commit(sql, catalogue.special_names)
+        separates_commit = commits and can_be_a_step
+        self.commit_is_a_step = separates_commit
+        if commits and not separates_commit:
+            catalogue.note_unseen_commit(sql, single=single)
+        transaction = self._begin_transaction() if separates_commit else contextlib.nullcontext()
+        with self.take_step(statements.find_kind(sql), sql, params) as step, transaction:
             yield step
-        if split:
-            with self.step("COMMIT", "COMMIT"):
-                self.send_unnoticed("COMMIT")
-        catalogue.note_rows(sql, getattr(step, "rowcount", -1), self.number)
+        if separates_commit:
+            with self.take_step("COMMIT", "COMMIT"):
+                self.send_directly("COMMIT")
+        catalogue.note_locks(sql, getattr(step, "rowcount", -1), self.number)
 
     @contextlib.contextmanager
-    def step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
+    def take_step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
         """Take one step when the scheduler says so; enter with the record of the step."""
         # What end() has to undo before another schedule uses the connection.
         self._may_hold_locks |= "advisory_lock" in sql.lower()
         self._needs_new_connection |= bool(statements.OUTLIVES_RESET.search(sql))
         self.process.step_session = self
-        with self.process.taking_step(kind, sql, params) as step, self.sending():
+        with self.process.take_step(kind, sql, params) as step, self.allow_direct_use():
             yield step
 
-    def sending_begin(self, sql: str) -> contextlib.AbstractContextManager[None]:
-        """Send a BEGIN, which is not a step."""
+    def send_begin(self, sql: str) -> contextlib.AbstractContextManager[None]:
+        """Enter to send a BEGIN, which is not a step."""
         self.serializable |= "SERIALIZABLE" in sql.upper()
-        self.snapshots_last |= "ISOLATION" in sql.upper()
-        self._has_sent_begin |= not (self._is_sending or self.connecting)
-        return self.sending()
+        self.keeps_snapshots |= "ISOLATION" in sql.upper()
+        self._has_sent_begin |= not (self._allows_direct_use or self.connecting)
+        return self.allow_direct_use()
 
     @contextlib.contextmanager
-    def sending(self) -> Iterator[None]:
-        """Enter to use the driver's connection; note_direct_use() does not report it."""
-        before = self._is_sending
-        self._is_sending = True
+    def allow_direct_use(self) -> Iterator[None]:
+        """Enter to use the driver's connection for a step, or for the explorer itself."""
+        before = self._allows_direct_use
+        self._allows_direct_use = True
         try:
             yield
         finally:
-            self._is_sending = before
+            self._allows_direct_use = before
 
     def note_direct_use(self) -> None:
-        """Report a use of the driver's connection as unobserved, unless it is within `sending`."""
-        if self.connecting or (self._is_sending and threading.current_thread() is self.thread):
+        """Note a use of the driver's connection by the code under test: it is not observed."""
+        is_of_process = threading.current_thread() is self.process.thread
+        if self.connecting or (self._allows_direct_use and is_of_process):
             return
         place = formatting.format_calling_place()
         self.catalogue.note_unobserved(f"the driver's connection{place}")
@@ -155,22 +156,20 @@ class Session(abc.ABC):
         return bool(connection) and (not connection.autocommit or self.has_begun())
 
     def set_deadlock_timeout(self, seconds: float, kind: str) -> None:
-        """Set after how many seconds a wait looks for a deadlock; 0: the usual time."""
+        """Set after how many seconds of a wait a step looks for a deadlock; 0: the usual time."""
         connection = self._find_open_connection()
-        if not (seconds or self._timeout_is_set) or not connection or kind == "CLOSE":
+        is_as_usual = not seconds and not self._timeout_is_set
+        if is_as_usual or not connection or kind == "CLOSE":
             return
         _, in_failed_transaction = IN_TRANSACTION
         if connection.info.transaction_status != in_failed_transaction:
             self._timeout_is_set = True  # also if it is reset here: a ROLLBACK may undo that
-            self.send_unnoticed(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
-
-    def get_connection_with_level(self) -> Any:
-        """Return the connection whose isolation level holds; an adapter may have another one."""
-        return self.get_connection()
+            self.send_directly(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
 
     def _find_level(self) -> str | int | None:
         """Return the level that the driver sets: a name in psycopg 3, a number in psycopg2."""
-        level = getattr(self.get_connection_with_level(), "isolation_level", None)
+        connection = self._code_connection or self.get_connection()
+        level = getattr(connection, "isolation_level", None)
         return getattr(level, "name", level)
 
     def is_serializable(self) -> bool:
@@ -178,20 +177,19 @@ class Session(abc.ABC):
 
     def is_read_committed(self) -> bool:
         """Whether each of its statements takes a new snapshot by default."""
-        return not self.snapshots_last and self._find_level() in READ_COMMITTED
+        return not self.keeps_snapshots and self._find_level() in READ_COMMITTED
 
     def open(self) -> None:
-        """Begin a schedule."""
-        self.thread = threading.current_thread()
-        if self._kept is not None:
-            readable, _, _ = select.select([self._kept], [], [], 0)
-            if readable:  # an unexpected message: the session was terminated
-                self._kept.close()
-                self._kept = None
-        self.use_connection(self._kept)
-        for other in self.others:
-            with other.sending():
-                other.open()
+        """Begin a schedule, on the kept connection if that is still open."""
+        with self.allow_direct_use():
+            if self._kept is not None:
+                readable, _, _ = select.select([self._kept], [], [], 0)
+                if readable:  # an unexpected message: the session was terminated
+                    self._kept.close()
+                    self._kept = None
+            self.use_connection(self._kept)
+        for other in self.other_sessions:
+            other.open()
 
     def set_up_connection(self, connection: Any) -> None:
         """Set up a driver's connection that has just been opened."""
@@ -214,68 +212,70 @@ class Session(abc.ABC):
             cursor.execute("SHOW default_transaction_isolation")
             level = cursor.fetchone()[0]
             self.serializable = level == "serializable"
-            self.snapshots_last = level in ("serializable", "repeatable read")
+            self.keeps_snapshots = level in ("serializable", "repeatable read")
             cursor.execute(queries.RESET_SCRIPT)
             self._reset_script = cursor.fetchone()[0]
 
     @contextlib.contextmanager
     def _begin_transaction(self) -> Iterator[None]:
         """Begin a transaction for one statement; end it when the statement fails."""
-        self.send_unnoticed("BEGIN")
+        self.send_directly("BEGIN")
         try:
             yield
         except BaseException:
             with contextlib.suppress(Exception):  # the first error is reported
-                self.send_unnoticed("ROLLBACK")
+                self.send_directly("ROLLBACK")
             raise
 
     def leave(self) -> None:
         """Close all connections, whatever state they are in."""
-        for other in self.others:
+        for other in self.other_sessions:
             other.leave()
         for connection in (self._kept, self.get_connection(), *self.copies.values()):
-            with contextlib.suppress(Exception), self.sending():
+            with contextlib.suppress(Exception), self.allow_direct_use():
                 connection.close()
-        with contextlib.suppress(Exception), self.sending():
+        with contextlib.suppress(Exception), self.allow_direct_use():
             self.close_others()
 
     def end(self) -> None:
         """Reset the session to its first state, as if the process had ended."""
-        for other in self.others:
-            with other.sending():
-                other.end()
-        connection = self.get_connection()
+        for other in self.other_sessions:
+            other.end()
         self._kept = None
-        self.close_others()
-        for copy in self.copies.values():
-            copy.close()
-        if self.copies:
-            self.wait_until_closed(*self.copies)
-            self.copies.clear()
-        if not self._find_open_connection():
-            return
-        try:
-            if self.has_begun():
-                with self.step("ROLLBACK", "ROLLBACK"):
-                    connection.rollback()
-                    if self.has_begun():  # psycopg2 sends no ROLLBACK in autocommit
-                        self.send_unnoticed("ROLLBACK")
-            for name, value in self._first_settings.items():
-                if getattr(connection, name) != value:
-                    setattr(connection, name, value)
-            with connection.cursor() as cursor:
-                holds_locks = False
-                if self._may_hold_locks:
-                    cursor.execute(queries.ADVISORY_LOCKS)
-                    holds_locks = bool(cursor.fetchone())
-                # The release of advisory locks is a step: a process may wait for them.
-                with self.step("CLOSE", "CLOSE") if holds_locks else contextlib.nullcontext():
-                    cursor.execute(self._reset_script)
-            if self._needs_new_connection:
-                connection.close()
-                self.wait_until_closed(self.pid)
-            else:
-                self._kept = connection
-            self._may_hold_locks = self._timeout_is_set = self._needs_new_connection = False
-        except connection.Error:
+        with self.allow_direct_use():
+            self.close_others()
+            for copy in self.copies.values():
+                copy.close()
+            if self.copies:
+                self.wait_until_closed(*self.copies)
+                self.copies.clear()
+            if connection := self._find_open_connection():
+                try:
+                    self._reset(connection)
+                except connection.Error:
+                    connection.close()
+
+    def _reset(self, connection: Any) -> None:
+        """Undo what the code has done to the driver's connection, and keep it if that is enough."""
+        if self.has_begun():
+            with self.take_step("ROLLBACK", "ROLLBACK"):
+                connection.rollback()
+                if self.has_begun():  # psycopg2 sends no ROLLBACK in autocommit
+                    self.send_directly("ROLLBACK")
+        for name, value in self._first_settings.items():
+            if getattr(connection, name) != value:
+                setattr(connection, name, value)
+        with connection.cursor() as cursor:
+            holds_locks = False
+            if self._may_hold_locks:
+                cursor.execute(queries.ADVISORY_LOCKS)
+                holds_locks = bool(cursor.fetchone())
+            # The release of advisory locks is a step: a process may wait for them.
+            with self.take_step("CLOSE", "CLOSE") if holds_locks else contextlib.nullcontext():
+                cursor.execute(self._reset_script)
+        if self._needs_new_connection:
             connection.close()
+            self.wait_until_closed(self.pid)
+        else:
+            self._kept = connection
+        self._may_hold_locks = self._timeout_is_set = self._needs_new_connection = False

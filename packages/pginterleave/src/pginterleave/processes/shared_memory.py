@@ -34,7 +34,7 @@ NEW = Seen(0, None)
 
 
 class SharedMemory:
-    """What was used of it while schedules ran: `used` has a description of each."""
+    """Finds which memory the processes have used: `used` has a description of each variable."""
 
     def __init__(self) -> None:
         objects: list[Any] = gc.get_objects()
@@ -46,15 +46,15 @@ class SharedMemory:
         self._before: dict[Variable, Seen] | None = None
 
     def begin(self) -> None:
-        """Look before a schedule, after its setup."""
+        """Note the caches and the variables before a schedule, after its setup."""
         self._schedules += 1
         self._samples = [self._sample_caches()]
-        # Of the variables, at the first, the second, the fourth schedule and so on.
+        # Variables take long to read: only at the first, second, fourth schedule and so on.
         is_power_of_two = self._schedules & (self._schedules - 1) == 0
         self._before = self._read_variables() if is_power_of_two else None
 
     def sample(self) -> None:
-        """Look at the caches after a step: one that was cleared and filled again looks unused."""
+        """Note the caches after a step: at the end, a cache that was cleared may look unused."""
         sample = self._sample_caches()
         if sample != self._samples[-1]:
             self._samples.append(sample)
@@ -67,11 +67,11 @@ class SharedMemory:
     def note_use(self) -> None:
         """Note after a schedule what it has used."""
         self.sample()
-        by_cache = zip(*self._samples, strict=True)
-        for cached, (before, *samples) in zip(self._caches, by_cache, strict=True):
+        for number, cached in enumerate(self._caches):
+            first, *samples = [sample[number] for sample in self._samples]
             while samples and samples[-1] == CLEARED:  # nobody has used it since
                 samples.pop()
-            if any(sample != before for sample in samples):
+            if any(sample != first for sample in samples):
                 self.used[f"the cache of {cached.__qualname__}"] = None
         if self._before is None:
             return
@@ -93,23 +93,28 @@ class SharedMemory:
     def _list_variables(self) -> Iterator[tuple[Variable, Any]]:
         """Yield the variables of modules, and the attributes of their classes and objects."""
         for module in [*sys.modules.values()]:
-            name = getattr(module, "__name__", "")
-            if not (_is_of_the_project(getattr(module, "__file__", None)) or name == LOCAL_MEMORY):
+            module_name = getattr(module, "__name__", "")
+            path = getattr(module, "__file__", None)
+            if not _is_of_the_project(path) and module_name != LOCAL_MEMORY:
                 continue
-            for key, value in [*vars(module).items()]:
-                if key.startswith("__") or isinstance(value, ModuleType):
+            for name, value in _list_attributes(module):
+                if isinstance(value, ModuleType):
                     continue
-                yield (name, key), value
+                yield (module_name, name), value
                 if isinstance(value, FunctionType):
                     for default in value.__defaults__ or ():
                         if isinstance(default, CONTAINERS):
-                            yield (name, key, "__defaults__"), default
+                            yield (module_name, name, "__defaults__"), default
                     continue
-                kind = value if isinstance(value, type) else type(value)
-                if kind.__module__ == name:
-                    for attribute, content in [*getattr(value, "__dict__", {}).items()]:
-                        if not attribute.startswith("__"):
-                            yield (name, key, attribute), content
+                class_ = value if isinstance(value, type) else type(value)
+                if class_.__module__ == module_name:
+                    for attribute, content in _list_attributes(value):
+                        yield (module_name, name, attribute), content
+
+
+def _list_attributes(owner: object) -> list[tuple[str, Any]]:
+    attributes = getattr(owner, "__dict__", {}).items()
+    return [(name, value) for name, value in attributes if not name.startswith("__")]
 
 
 def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:

@@ -27,4 +27,4 @@ class Judge(ABC):
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
     ) -> Verdict:
-        """Judge the database and the outcomes after the processes with these functions."""
+        """Judge the rows after a schedule, and how the processes of these functions have ended."""

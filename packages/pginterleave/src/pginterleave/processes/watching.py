@@ -18,9 +18,9 @@ Note = Callable[[Kind, str], object]
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
-# Python's audit events for the start of a program, with the position of the name in the arguments.
+# Python's audit events for the start of a program, with the index of its name in their arguments.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
-_notes: list[Note] = []  # an audit hook cannot be removed
+_notes: list[Note] = []  # the last is called; an audit hook cannot be removed
 
 
 def find_open_pids() -> list[int]:
@@ -40,7 +40,7 @@ def _with_subclasses(kind: type) -> set[type]:
 
 @contextlib.contextmanager
 def watch(note: Note) -> Iterator[None]:
-    """Call `note` with the kind and the name of what is done, in the thread that does so."""
+    """Enter to have `note` called with each use of a program, a file and so on, in its thread."""
     _add_audit_hook()
     _notes.append(note)
     with contextlib.ExitStack() as stack:
@@ -59,7 +59,7 @@ def watch(note: Note) -> Iterator[None]:
 
 
 def _call_before(function: Callable[..., Any], note: Callable[..., object]) -> Callable[..., Any]:
-    """Return the function so that it first calls `note` with its own arguments."""
+    """Return a function that calls `note` and then `function`, each with its own arguments."""
 
     def note_and_call(*args: Any, **kwargs: Any) -> Any:
         note(*args)
@@ -69,11 +69,12 @@ def _call_before(function: Callable[..., Any], note: Callable[..., object]) -> C
 
 
 def _name_mock(mock: Any) -> str:
+    """Return the name in a text such as `<Mock name='charge' id='1'>`."""
     return repr(mock).partition(" name='")[2].partition("'")[0] or "a Mock"
 
 
 def _get_property(self: Any, instance: Any, owner: type | None = None) -> Any:
-    """Compute the property without a lock, as from Python 3.12 on."""
+    """Replace cached_property.__get__: compute the value without a lock, as Python 3.12 does."""
     if instance is None:
         return self
     if self.attrname not in vars(instance):
@@ -87,19 +88,19 @@ def _add_audit_hook() -> None:
         if not _notes:
             return
         if event == "open":
-            name, _, flags = arguments
-            if isinstance(name, str) and flags & (os.O_WRONLY | os.O_RDWR):
-                _notes[-1]("file", name)
+            path, _, flags = arguments
+            if isinstance(path, str) and flags & (os.O_WRONLY | os.O_RDWR):
+                _notes[-1]("file", path)
         elif event == "socket.connect":
             address = arguments[1]  # a host and a port, or the path of a socket
             parts = address[:2] if isinstance(address, tuple) else [address]
             _notes[-1]("socket", ":".join(map(str, parts)))
         elif event in PROGRAMS:
             index = PROGRAMS[event]
-            name = "a fork" if index is None else arguments[index]
-            if isinstance(name, (list, tuple)):
-                name = name[0]
-            text = name.decode() if isinstance(name, bytes) else str(name)
-            _notes[-1]("program", text)
+            program = "a fork" if index is None else arguments[index]
+            if isinstance(program, (list, tuple)):  # with its arguments
+                program = program[0]
+            name = program.decode() if isinstance(program, bytes) else str(program)
+            _notes[-1]("program", name)
 
     sys.addaudithook(audit)

@@ -10,7 +10,6 @@ import math
 from pginterleave.choices import Order, victim_of
 from pginterleave.searching import state_graph
 from pginterleave.searching.state_graph import State, StateWithWaits, Trace
-from pginterleave.sql.dependent_steps import waits_for
 
 
 class KnownStates:
@@ -35,7 +34,7 @@ class KnownStates:
         """
         if not self.reduces or victim_of(choice):
             return None if state.waiting else self.find_equivalent(state, choice)
-        if state.waiting or waits_for(state.claims, choice):
+        if state.waiting or state.find_awaited_lock(choice):
             derived = state_graph.derive_wait(state, choice, self._follow)
             return self._find_state_with_waits(derived) if derived else None
         return self._find_or_derive(state, choice)
@@ -57,7 +56,7 @@ class KnownStates:
         after = state.steps.get(choice)
         if isinstance(after, State):
             return after
-        if waits_for(state.claims, choice):
+        if state.find_awaited_lock(choice):
             return None
         known = self._find_or_derive(state, choice)
         if known:

@@ -56,9 +56,9 @@ class Run:
         try:
             schedule = self.scheduler.run(
                 search.choose,
-                before=search.rewind,
+                before_attempt=search.rewind,
                 planned=search.prefix,
-                known=len(search.prefix),
+                known_steps=len(search.prefix),
                 add_victims=search.add_victims,
             )
         except NoOtherVictim:

@@ -10,11 +10,11 @@ from collections import Counter
 
 from pginterleave.choices import ENDED, Order, Position, Positions, make_choice, write_order
 from pginterleave.explorer_errors import NotDeterministic
-from pginterleave.formatting import process_names
+from pginterleave.formatting import format_processes
 from pginterleave.searching import state_graph
 from pginterleave.searching.known_states import KnownStates
 from pginterleave.searching.state_graph import Effects, Ending, Needed, State, Trace
-from pginterleave.sql.dependent_steps import GLOBAL, Claims, waits_for
+from pginterleave.sql.dependent_steps import GLOBAL, Claims
 
 
 class Search:
@@ -169,7 +169,7 @@ class Search:
         last = self.order[-1] if self.order else 0
         self.graph.tried.clear()
         for choice in sorted(state.steps, key=lambda choice: state.is_preemption(last, choice)):
-            if self.graph.reduces and waits_for(state.claims, choice):
+            if self.graph.reduces and state.find_awaited_lock(choice):
                 continue  # the state that it leads to is derived later
             known = self.graph.find_after(state, choice)
             if known is None:
@@ -199,5 +199,5 @@ def _describe_position(position: Position) -> str:
     if position == ENDED:
         return "had ended"
     blockers = position.blockers
-    waits = f", waiting for {process_names(blockers)}," if blockers else ""
+    waits = f", waiting for {format_processes(blockers)}," if blockers else ""
     return f"was at {position.sql!r}{waits}"

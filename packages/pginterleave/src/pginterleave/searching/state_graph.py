@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from pginterleave.choices import ENDED, Order, Positions, process_of, victim_of
-from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, are_dependent, waits_for
+from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, RowLock, are_dependent
 
 
 class Event(NamedTuple):
@@ -87,6 +87,15 @@ class State:
     def list_taken(self) -> "list[tuple[int, State]]":
         """Return the steps that were taken, by their choices, each with the state after it."""
         return [(choice, after) for choice, after in self.steps.items() if isinstance(after, State)]
+
+    def find_awaited_lock(self, process: int) -> RowLock | None:
+        """Return the lock that the next step of a process certainly waits for, or None."""
+        claim = self.claims[process - 1] if self.claims else Claim()
+        for lock in [lock for other in self.claims for lock in other.locks]:
+            would_wait = claim.has_only_equality or claim.statement == lock.statement
+            if lock.process != process and lock.row == claim.row and would_wait:
+                return lock
+        return None
 
     def has_waits(self) -> bool:
         return bool(self.waiting) or any(position.blockers for position in self.positions)
@@ -171,7 +180,7 @@ def _find_after_both(state: State, other: int, process: int, follow: Follow) -> 
     if other == process or are_dependent(state.ready[other], state.ready[process]):
         return None
     after_other = follow(state, other)
-    if after_other is None or after_other.has_waits() or waits_for(after_other.claims, process):
+    if after_other is None or after_other.has_waits() or after_other.find_awaited_lock(process):
         return None
     # The other step must not change the effect of this one.
     if after_other.ready.get(process, GLOBAL) != state.ready[process]:
@@ -199,12 +208,14 @@ def derive_wait(state: State, number: int, follow: Follow) -> StateWithWaits | N
     """
     base = state.base or state
     waiting = state.waiting
-    holder = waits_for(base.claims, number)
-    while holder in waiting:
-        holder = abs(waits_for(base.claims, holder))
-    if holder < 0 or holder == number:  # the wait does harm, or closes a deadlock
+    lock = base.find_awaited_lock(number)
+    if lock and not lock.is_harmless:
         return None
-    if holder:
+    while lock and lock.process in waiting:
+        lock = base.find_awaited_lock(lock.process)
+    if lock and lock.process == number:  # the wait closes a deadlock
+        return None
+    if lock:
         return StateWithWaits(base, (*waiting, number))
     after = _require_state_after(base, number, follow)
     if base.ready[number] == GLOBAL or after.has_waits():
@@ -212,7 +223,7 @@ def derive_wait(state: State, number: int, follow: Follow) -> StateWithWaits | N
     # The statements that waited for this process go on, each as if it were sent now.
     still_waiting: list[int] = []
     for process in waiting:
-        if waits_for(after.claims, process):
+        if after.find_awaited_lock(process):
             still_waiting.append(process)
             continue
         before = after
@@ -221,10 +232,11 @@ def derive_wait(state: State, number: int, follow: Follow) -> StateWithWaits | N
             return None
         # A statement that has waited keeps the lock even if its row no longer meets the conditions.
         claim = before.claims[process - 1]
-        held = after.claims[process - 1].holds if after.claims else ()
-        if not claim.exact and claim.wants not in [hold.row for hold in held]:
+        locks = after.claims[process - 1].locks if after.claims else ()
+        if not claim.has_only_equality and claim.row not in [lock.row for lock in locks]:
             return None
-    if any(waits_for(after.claims, process) < 0 for process in still_waiting):
+    awaited = [after.find_awaited_lock(process) for process in still_waiting]
+    if any(lock and not lock.is_harmless for lock in awaited):
         return None
     return StateWithWaits(after, tuple(still_waiting))
 

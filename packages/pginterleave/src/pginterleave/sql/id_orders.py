@@ -6,7 +6,7 @@ import re
 from pginterleave.sql import statements
 from pginterleave.sql.quoting import remove_constants
 
-_EQUAL = re.compile(r"\bwhere\b.*(?<![<>!=])=", re.DOTALL)
+_WHERE_WITH_EQUALITY = re.compile(r"\bwhere\b.*(?<![<>!=])=", re.DOTALL)
 _SEQUENCE_VALUE = re.compile(r"\b(?:setval|last_value)\b", re.IGNORECASE)
 
 
@@ -14,11 +14,11 @@ _SEQUENCE_VALUE = re.compile(r"\b(?:setval|last_value)\b", re.IGNORECASE)
 def does_ask_for_order(sql: str, table: str, column: str) -> bool:
     """Whether a statement compares, sorts or aggregates the ids of all rows of a table.
 
-    A statement with an equality, such as `WHERE parent = 7`, asks for the order in a group. A
-    statement that sorts rows and has no LIMIT does not single out a row.
+    With an equality, such as `WHERE parent = 7`, it asks only for the order in a group. A statement
+    that sorts rows and has no LIMIT does not single out a row.
     """
     text = remove_constants(sql).lower()
-    if table not in statements.find_read_tables(sql) or _EQUAL.search(text):
+    if table not in statements.find_read_tables(sql) or _WHERE_WITH_EQUALITY.search(text):
         return False
     name = rf'(?:"?\w+"?\.)?"?{re.escape(column)}"?'
     aggregates = rf"\b(?:max|min)\(\s*{name}\s*\)"

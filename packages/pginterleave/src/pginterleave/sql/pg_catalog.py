@@ -27,75 +27,75 @@ class Transaction(NamedTuple):
 class HiddenCall(NamedTuple):
     """A call that a statement does not name: see `catalogue_queries.HIDDEN_CALLS`."""
 
-    words: frozenset[str]  # of the name
-    name: str  # the name in the statement, such as an operator's
+    words: frozenset[str]  # of the name in the statement
+    name: str  # in the statement: a table, a type, an operator or a function
     kind: str  # of the called object
-    called: str
+    called: str  # the name of the called object
     by_writing: bool  # whether only statements that write make the call
 
 
 class Catalogue:
-    """The names that do not stand for plain tables, and the limits of the exploration."""
+    """The special names, which do not stand for plain tables, and the limits of the exploration."""
 
     def __init__(self) -> None:
-        self.special: frozenset[str] = frozenset()  # functions, views, operators that call one, …
-        self.special_writes: frozenset[str] = frozenset()  # in writes: tables with triggers, …
-        self.limits: dict[str, None] = {}  # in the order in which they were noted
+        self.special_names: frozenset[str] = frozenset()  # functions, views, operators, …
+        self.special_in_writes: frozenset[str] = frozenset()  # such as of tables with triggers
+        self.limits: dict[str, None] = {}  # what is not explored, in words, in the order noted
         self.unobserved: dict[str, None] = {}  # the senders of statements that were not observed
         self.unseen_commits: dict[str, None] = {}  # statements that commit within their step
-        self.tables = Tables()
-        self._functions: dict[str, frozenset[str]] = {}  # names, each with its words
-        self._event_triggers: list[str] = []
-        self._hidden: list[HiddenCall] = []
-        self.reduced = False  # whether only one of several equivalent orders runs
-        self._known = False
-        self._seen: set[tuple[str, bool, bool]] = set()  # what `note` has noted
-        self._orders = LockOrders(self.tables)
-        self._separable: set[str] = set()  # statements that others' commits separate from locks
         self.unexplored: dict[str, None] = {}  # the orders that PostgreSQL decides by chance
+        self.tables = Tables()
+        self.reduced = False  # whether only one of several equivalent orders runs
+        self._words_of_functions: dict[str, frozenset[str]] = {}  # by the function's name
+        self._event_triggers: list[str] = []
+        self._hidden_calls: list[HiddenCall] = []
+        self._has_learned = False
+        self._noted: set[tuple[str, bool, bool]] = set()  # the arguments of note_statement()
+        self._lock_orders = LockOrders(self.tables)
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
         """Read the catalogue once, after the first `setup`, which may create objects."""
-        if self._known:
+        if self._has_learned:
             return
         self.tables.learn(ask)
-        special_names = list(ask(catalogue_queries.SPECIAL_NAMES))
-        functions = sorted(name for name, kind, _ in special_names if kind == "function")
-        self._functions = {name: _split_name(name) for name in functions}
-        self._event_triggers = [name for _, kind, name in special_names if kind == "event trigger"]
-        hidden = ask(catalogue_queries.HIDDEN_CALLS)
-        self._hidden = [HiddenCall(_split_name(row[0]), *row) for row in hidden]
+        named = list(ask(catalogue_queries.SPECIAL_NAMES))
+        functions = sorted(name for name, kind, _ in named if kind == "function")
+        self._words_of_functions = {name: _find_words(name) for name in functions}
+        self._event_triggers = [trigger for _, kind, trigger in named if kind == "event trigger"]
+        hidden_calls = ask(catalogue_queries.HIDDEN_CALLS)
+        self._hidden_calls = [
+            HiddenCall(_find_words(name), name, *call) for name, *call in hidden_calls
+        ]
         # A step that reads the clock, such as a write with a default, depends on every step that
         # reads the clock. TRUNCATE depends on every step. So neither makes a name special.
-        special = [_split_name(name) for name, *_ in special_names]
-        special_writes = []
-        for call in self._hidden:
-            if call.kind == "trigger of TRUNCATE" or (call.kind == "clock" and call.by_writing):
-                continue
-            special_writes.append(call.words)
-            if not call.by_writing:
-                special.append(call.words)
-        self.special = frozenset().union(*special)
-        self.special_writes = frozenset().union(*special_writes)
-        self._known = True
+        special_calls = [
+            call
+            for call in self._hidden_calls
+            if call.kind != "trigger of TRUNCATE" and not (call.kind == "clock" and call.by_writing)
+        ]
+        always = [call.words for call in special_calls if not call.by_writing]
+        named_words = [_find_words(name) for name, kind, _ in named if kind != "event trigger"]
+        self.special_names = frozenset().union(*named_words, *always)
+        self.special_in_writes = frozenset().union(*(call.words for call in special_calls))
+        self._has_learned = True
 
-    def note(self, sql: str, params: Any, *, alone: bool, later: bool) -> None:
+    def note_statement(self, sql: str, params: Any, *, autocommits: bool, unordered: bool) -> None:
         """Note which parts of a statement are not explored.
 
-        `alone` says that no transaction is open. `later` says that a transaction is open and that
-        not every order in which transactions begin is explored.
+        `autocommits` says that no transaction is open. `unordered` says that one is open, and that
+        not every order in which it and others begin is explored.
         """
         for name in find_timeouts_set(f"{sql} {params or ''}"):
             self.note_limit(f"when {name} ends a statement or a session, which the code sets")
-        if later and statements.has_clock_text(f"{params}"):
+        if unordered and statements.has_clock_text(f"{params}"):
             self.note_limit(CLOCK_LIMIT)
-        if (sql, alone, later) in self._seen:
+        if (sql, autocommits, unordered) in self._noted:
             return
-        self._seen.add((sql, alone, later))
-        for name, name_words in self._functions.items():
+        self._noted.add((sql, autocommits, unordered))
+        for name, name_words in self._words_of_functions.items():
             if statements.has_any_name(sql, name_words):
                 self.note_limit(f"the statements in the function {name} are one step")
-        self._note_hidden(sql, later)
+        self._note_hidden_calls(sql, unordered)
         if self.reduced and statements.has_clock_comparison(sql):
             self.note_limit("that a time passes with which a statement compares the clock")
         kind = statements.find_kind(sql)
@@ -108,17 +108,17 @@ class Catalogue:
         if kind == "NOTIFY" or "pg_notify" in words:
             self.note_limit("the notifications that NOTIFY sends")
         if kind in ("CALL", "DO"):
-            commits = ", with their COMMIT" if alone else ""
+            commits = ", with their COMMIT" if autocommits else ""
             self.note_limit(f"the statements in {kind} are one step{commits}")
         kinds = map(statements.find_kind, statements.split_statements(sql))
         if len([kind for kind in kinds if kind not in statements.CONTROL]) > 1:
             self.note_limit(f"several statements in one execute() are one step: {_shorten(sql)}")
 
-    def _note_hidden(self, sql: str, later: bool) -> None:
+    def _note_hidden_calls(self, sql: str, unordered: bool) -> None:
         """Note the calls that a statement does not name: by an operator, a view, a trigger, …"""
         may_write = statements.may_write(sql)
         has_clock = statements.has_transaction_clock(sql)
-        for call in self._hidden:
+        for call in self._hidden_calls:
             if (call.by_writing and not may_write) or not statements.has_any_name(sql, call.words):
                 continue
             if call.kind == "clock":
@@ -131,64 +131,58 @@ class Catalogue:
             else:
                 what = f"the {call.kind} {call.called} is part of the step that uses {call.name}"
                 self.note_limit(what)
-        if later and has_clock:
+        if unordered and has_clock:
             self.note_limit(CLOCK_LIMIT)
 
-    def note_commit(self, sql: str, *, single: bool) -> None:
-        """Note a statement that commits within its step, if others notice: it proves nothing."""
-        if statements.has_unseen_commit(sql, self.special, single=single):
+    def note_unseen_commit(self, sql: str, *, single: bool) -> None:
+        """Note a statement that commits within its step: nothing is proven if others can notice."""
+        if statements.has_unseen_commit(sql, self.special_names, single=single):
             self.unseen_commits[_shorten(sql)] = None
 
-    def note_rows(self, sql: str, rows: int, process: int) -> None:
-        self.limits |= dict.fromkeys(self._orders.note_statement(sql, rows, process))
+    def note_locks(self, sql: str, rows: int, process: int) -> None:
+        """Note which orders of the locks of a statement with so many rows are not explored."""
+        self.limits |= dict.fromkeys(self._lock_orders.note_statement(sql, rows, process))
 
-    def note_schedule(
-        self, steps: Sequence[Step], *, read_committed: bool, snapshots: bool
-    ) -> None:
+    def note_schedule(self, steps: Sequence[Step], read_committed: Sequence[bool]) -> None:
         """Note after a schedule what no order of the steps shows.
 
-        By default some process takes a new snapshot for each statement (`read_committed`), or keeps
-        the first one of its transaction (`snapshots`).
+        `read_committed` says of each process whether each of its statements takes a new snapshot.
         """
-        self.limits |= dict.fromkeys(self._orders.note_schedule(steps))
-        if read_committed:
-            self._note_separable(steps)
-        if snapshots or any("isolation" in statements.find_words(step.sql) for step in steps):
-            self._note_refusals(steps)
+        self.limits |= dict.fromkeys(self._lock_orders.note_schedule(steps))
+        if any(read_committed):
+            self._note_commits_before_locks(steps)
+        sets_level = any("isolation" in statements.find_words(step.sql) for step in steps)
+        if sets_level or not all(read_committed):
+            self._note_serialization_failures(steps)
 
-    def _note_separable(self, steps: Sequence[Step]) -> None:
-        """Note the statements that two commits of others can separate from their locks.
+    def _note_commits_before_locks(self, steps: Sequence[Step]) -> None:
+        """Note the statements for which two commits between their snapshot and their locks matter.
 
-        Both commits come between the snapshot of the statement and its locks. One such commit is
-        explored: the other transaction is open when the statement takes its snapshot, and the
-        statement then waits for it.
+        One such commit is explored: the other transaction is open when the statement takes its
+        snapshot, and the statement then waits for it.
         """
         transactions = _list_transactions(steps)
         for step in steps:
-            if step.sql in self._separable:
-                continue
             read, locked = self.tables.find_read_before_locked(step.sql)
             others = [other for other in transactions if other.process != step.process]
             for first, second in permutations(others, 2):
                 # A process commits its transactions in one order, two processes in both.
-                same_process = first.process == second.process
-                if same_process and first.last_step > second.last_step:
+                if first.process == second.process and first.last_step > second.last_step:
                     continue
                 if first.locked & read and second.locked & locked:
-                    self._separable.add(step.sql)
                     self.note_limit(
                         "what others commit between the snapshot of one statement and its locks: "
                         + _shorten(step.sql)
                     )
 
-    def _note_refusals(self, steps: Sequence[Step]) -> None:
-        """Note the statements that choose unlocked rows, where one snapshot serves a transaction.
+    def _note_serialization_failures(self, steps: Sequence[Step]) -> None:
+        """Note the statements with NOWAIT or SKIP LOCKED, if one snapshot serves a transaction.
 
         Another process may commit between the snapshot and the locks of the statement. PostgreSQL
-        then refuses to lock a row. A statement that waits is refused in a schedule.
+        then refuses to lock a row. The refusal of a statement that waits is explored.
         """
         for step in steps:
-            if not statements.does_pass_locked_rows(step.sql):
+            if not statements.locks_without_waiting(step.sql):
                 continue
             tables = statements.find_locked_tables(step.sql)
             others = [other for other in steps if other.process != step.process]
@@ -213,8 +207,8 @@ def _list_transactions(steps: Sequence[Step]) -> list[Transaction]:
         locked[step.process] |= statements.find_locked_tables(step.sql)
         if step.kind in ENDS:
             transactions.append(Transaction(step.process, number, locked.pop(step.process)))
-    open_ones = [Transaction(process, len(steps), tables) for process, tables in locked.items()]
-    return transactions + open_ones
+    still_open = [Transaction(process, len(steps), tables) for process, tables in locked.items()]
+    return transactions + still_open
 
 
 def _shorten(sql: str) -> str:
@@ -222,6 +216,6 @@ def _shorten(sql: str) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _split_name(name: str) -> frozenset[str]:
-    """Return the words of a name: "old orders" has two, as in statements."""
-    return statements.find_words(name) or frozenset([name] if name else [])
+def _find_words(name: str) -> frozenset[str]:
+    """Return the words of a name: "old orders" has two. An operator is a word by itself."""
+    return statements.find_words(name) or frozenset([name])

@@ -12,42 +12,33 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from pginterleave.sql import statements
-from pginterleave.sql.single_row import Shape, find_shape
+from pginterleave.sql.single_row import parse_simple_statement
 from pginterleave.steps import Step
 
 
 class RowSet(NamedTuple):
     """The row of a table in which a unique column has a value, or all rows of the table."""
 
-    table: str
+    table: str  # "*": every table
     column: str = ""
     value: str = ""
 
-    def does_overlap(self, other: "RowSet") -> bool:
-        """Whether the two may have a row in common."""
-        if "*" in (self.table, other.table):
-            return True
-        same_column = self.column and self.column == other.column
-        return self.table == other.table and not (same_column and self.value != other.value)
-
 
 RowSets = tuple[RowSet, ...]
+LocksSeveral = dict[str, bool]  # the locked tables: whether a statement locks several rows of each
 EVERYWHERE: Final[RowSets] = (RowSet("*"),)
 
 
 def do_overlap(row_sets: RowSets, others: RowSets) -> bool:
     """Whether the two may have a row in common."""
-    return any(rows.does_overlap(other) for rows, other in product(row_sets, others))
+    for rows, other in product(row_sets, others):
+        have_other_values = rows.column == other.column and rows.value != other.value
+        if "*" in (rows.table, other.table):
+            return True
+        if rows.table == other.table and not have_other_values:
+            return True
+    return False
 
-
-class Footprint(NamedTuple):
-    """The rows that a statement reads from its snapshot, and the rows that it locks or writes."""
-
-    reads: RowSets
-    writes: RowSets
-
-
-UNKNOWN: Final = Footprint(EVERYWHERE, EVERYWHERE)
 
 # The tables, and whether they are plain: a write to one has no effect elsewhere through a rule, a
 # trigger or a partition. Also whether a constraint is checked after a row is written: two rows may
@@ -134,94 +125,91 @@ class Tables:
             table.plain = plain and not is_in_two_schemas
             table.checked_late |= checked_late
             by_oid[oid] = table
-        ignored = KnownTable("", frozenset())  # of another kind, such as temporary
+        unknown = KnownTable("", frozenset())  # in place of a temporary table, and others
         for oid, column, type_name in ask(UNIQUE_COLUMNS):
-            by_oid.get(oid, ignored).unique[column] = type_name
+            by_oid.get(oid, unknown).unique[column] = type_name
         for oid, definition in ask(KEY_COLUMNS):
-            by_oid.get(oid, ignored).keys |= statements.find_words(definition)
+            by_oid.get(oid, unknown).keys |= statements.find_words(definition)
         for oid, referring_oid, deletes, updates in ask(CASCADES):
-            table = by_oid.get(oid, ignored)
-            referring = by_oid.get(referring_oid, ignored)
+            table = by_oid.get(oid, unknown)
+            referring = by_oid.get(referring_oid, unknown)
             if deletes and referring.name:
                 table.cascades.add(referring.name)
             if updates and referring.name:
                 table.follows.add(referring.name)
         for name, part in ask(PARTS):
             self._parts.setdefault(name, set()).add(part)
-        groups: dict[object, set[Any]] = {}  # the linked tables of each: names, or unknown oids
+        groups: dict[object, set[Any]] = {}  # of linked tables, by the name of each, or unknown oid
         for oids in ask(LINKS):
-            joined = set()
-            for oid in oids:
-                table_or_oid = by_oid[oid].name if oid in by_oid else oid
-                joined |= groups.get(table_or_oid, {table_or_oid})
+            members = [by_oid[oid].name if oid in by_oid else oid for oid in oids]
+            joined = set().union(*(groups.get(member, {member}) for member in members))
             groups.update(dict.fromkeys(joined, joined))
         for table in self._tables.values():
-            names = groups.get(table.name, {table.name}) & self._tables.keys()
-            table.linked = frozenset(names)
+            table.linked = groups.get(table.name, {table.name}) & self._tables.keys()
 
-    def find_shape_and_row(self, sql: str, params: Any) -> tuple[Shape | None, RowSet | None]:
-        """Return the shape of a statement and its only row; None for each that is not known."""
-        shape = find_shape(sql)
-        table = self._tables.get(shape.table) if shape else None
-        if shape is None or table is None or not table.plain:
-            return None, None
-        for column, constant in shape.equal:
+    def find_row(self, sql: str, params: Any) -> RowSet | None:
+        """Return the only row of a plain table that a simple statement is about, or None."""
+        simple = parse_simple_statement(sql)
+        table = self._tables.get(simple.table) if simple else None
+        if simple is None or table is None or not table.plain:
+            return None
+        for column, constant in simple.equalities:
             value = _normalize(constant.value(params), table.unique.get(column, ""))
             if value is not None:
-                return shape, RowSet(table.name, column, value)
-        return shape, None
+                return RowSet(table.name, column, value)
+        return None
 
     def _find_named_tables(self, sql: str) -> list[KnownTable]:
-        """Return the tables that a statement names; none if not all of them are known."""
+        """Return the tables that a statement names; none if it also names an unknown one."""
         words = statements.find_words(sql)
         tables = [table for table in self._tables.values() if table.words <= words]
-        known = set().union(*({table.name, *table.words} for table in tables))
-        return tables if statements.find_table_words(sql) <= known else []
+        known_words = set().union(*(table.words for table in tables))
+        return tables if statements.find_table_words(sql) <= known_words else []
 
-    def find_footprint(self, sql: str, params: Any) -> Footprint:
-        """Return what a single statement reads and writes, if it calls pure functions only."""
+    def find_touched(self, sql: str, params: Any) -> tuple[RowSets, RowSets]:
+        """Return what a statement without special names reads, and what it locks or writes."""
         tables = self._find_named_tables(sql)
         if not tables:
-            return UNKNOWN
-        shape, row = self.find_shape_and_row(sql, params)
+            return EVERYWHERE, EVERYWHERE
+        row = self.find_row(sql, params)
         reads: RowSets = (row,) if row else tuple(sorted(RowSet(table.name) for table in tables))
-        if shape and not shape.locks:
-            return Footprint(reads, ())
         if not all(table.plain for table in tables):
-            return Footprint(reads, EVERYWHERE)
+            return reads, EVERYWHERE
         # A row lock, or an UPDATE of no key, affects rows of its own table only. Another statement
         # also locks or changes rows of the tables that refer to this one, or that it refers to.
-        if shape and shape.kind != "DELETE":
-            assigned = {column for column, _ in shape.assigned}
-            if assigned.isdisjoint(self._tables[shape.table].keys):
-                return Footprint(reads, (row,) if row else (RowSet(shape.table),))
+        simple = parse_simple_statement(sql)
+        table = self._tables.get(simple.table) if simple else None
+        if simple and table and simple.kind != "DELETE":
+            assigned = {column for column, _ in simple.assigned}
+            if assigned.isdisjoint(table.keys):
+                return reads, (row,) if row else (RowSet(table.name),)
         linked = set().union(*(table.linked for table in tables))
-        return Footprint(reads, tuple(sorted(map(RowSet, linked))))
+        return reads, tuple(sorted(map(RowSet, linked)))
 
     def find_read_before_locked(self, sql: str) -> tuple[Set[str], Set[str]]:
         """Return the tables that a statement reads before it locks rows, and those it locks."""
         locked = statements.find_locked_tables(sql) & self._tables.keys()
         outer, subqueries = statements.split_off_subqueries(sql)
-        shape = find_shape(outer)
-        if shape and shape.table in locked:
-            unique = self._tables[shape.table].unique
-            if any(column in unique for column, _ in shape.equal):
-                return statements.find_read_tables(subqueries) & self._tables.keys(), locked
+        simple = parse_simple_statement(outer)
+        unique = self._tables[simple.table].unique if simple and simple.table in locked else {}
+        if simple and any(column in unique for column, _ in simple.equalities):
+            # It finds its row whatever others commit: only its subqueries may be out of date.
+            return statements.find_read_tables(subqueries) & self._tables.keys(), locked
         kind = statements.find_kind(sql)
         is_upsert = {"conflict", "update"} <= statements.find_words(sql)
-        if (shape and shape.table not in locked) or (kind == "INSERT" and not is_upsert):
-            return frozenset(), frozenset()
+        if (simple and simple.table not in locked) or (kind == "INSERT" and not is_upsert):
+            return frozenset(), frozenset()  # it locks no row that was there before
         read = statements.find_read_tables(sql)
         if kind == "UPDATE":
             read |= locked
         return read & self._tables.keys(), locked
 
-    def find_locked_tables(self, sql: str, rows: int) -> dict[str, bool]:
-        """Return the tables whose rows a statement locks, and whether it locks several of each."""
+    def find_locks(self, sql: str, rows: int) -> LocksSeveral:
+        """Return the tables whose rows a statement locks; `rows` is the driver's row count."""
         words = statements.find_words(sql)
         locked = self._find_locked_parts(sql, rows) & self._tables.keys()
-        several = dict.fromkeys(sorted(locked), rows > 1)
-        further = [*locked]
+        locks_several = dict.fromkeys(sorted(locked), rows > 1)
+        further = [*locked]  # the tables whose cascades are not added yet
         while further:
             table = self._tables[further.pop()]
             cascades: set[str] = set()
@@ -231,13 +219,13 @@ class Tables:
                 cascades |= table.follows
             if {"truncate", "cascade"} <= words:
                 cascades |= table.linked
-            further += cascades - several.keys()
-            several |= dict.fromkeys(cascades, True)
-        return several
+            further += cascades - locks_several.keys()
+            locks_several |= dict.fromkeys(cascades, True)
+        return locks_several
 
     def find_locked_rows(self, step: Step, table: str) -> set[RowSet]:
-        """Return the rows that a step has locked; if unknown, one with the SQL as its value."""
-        _, row = self.find_shape_and_row(step.sql, step.params)
+        """Return the rows of a table that a step has locked; if unknown, one named by the SQL."""
+        row = self.find_row(step.sql, step.params)
         if row and row.table == table:
             return {row}
         unique = self._tables[table].unique
@@ -267,18 +255,15 @@ class Tables:
 
     def does_keep_value(self, sql: str, params: Any, row: RowSet) -> bool:
         """Whether a statement sets the unique column of a row not at all, or to the same value."""
-        shape = find_shape(sql)
-        if shape is None or shape.table != row.table:
+        simple = parse_simple_statement(sql)
+        if simple is None or simple.table != row.table:
             return False
         type_name = self._tables[row.table].unique[row.column]
-        constants = [constant for column, constant in shape.assigned if column == row.column]
-        values = [_normalize(new.value(params), type_name) if new else None for new in constants]
-        return all(value == row.value for value in values)
-
-    def does_assign_column(self, sql: str, row: RowSet) -> bool:
-        """Whether a statement sets the unique column of a row, or may do so."""
-        shape = find_shape(sql)
-        return shape is None or any(column == row.column for column, _ in shape.assigned)
+        for column, constant in simple.assigned:
+            value = constant.value(params) if constant else None
+            if column == row.column and _normalize(value, type_name) != row.value:
+                return False
+        return True
 
 
 def _normalize(value: Any, type_name: str) -> str | None:

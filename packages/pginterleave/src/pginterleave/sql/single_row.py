@@ -1,7 +1,7 @@
 """Which row a simple statement is about, from its text alone: `… WHERE id = %s`.
 
-A statement with a shape reads and locks rows of one table, and only rows that meet all its
-conditions. A statement with a join, a subquery, a comment or a cast has no shape.
+A simple statement reads and locks rows of one table, and only rows that meet all its conditions. A
+statement with a join, a subquery, a comment or a cast is not simple.
 """
 
 import functools
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 _TOKEN = re.compile(
     r"""\s+|(?P<quoted>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<param>%s|%\(\w+\)s)"""
@@ -39,47 +39,43 @@ class Constant:
             return None
 
 
-Equal = tuple[tuple[str, Constant], ...]  # columns, each with a constant
+Equalities = tuple[tuple[str, Constant], ...]  # columns, each with a constant
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A statement about rows of one table.
+class SimpleStatement:
+    """A statement about rows of one table."""
 
-    `equal` has the columns that must equal a constant; `exact` says that there is no other
-    condition. `assigned` has the columns that the statement sets, with the value if that is a
-    constant. `strong` says that its row locks exclude each other.
-    """
-
-    kind: str
+    kind: Literal["SELECT", "UPDATE", "DELETE"]
     table: str
-    equal: Equal = ()
-    exact: bool = False
-    assigned: tuple[tuple[str, Constant | None], ...] = ()
-    locks: bool = True
-    strong: bool = True
+    equalities: Equalities = ()  # the columns that must equal a constant
+    has_only_equality: bool = False  # whether one equality is the only condition
+    assigned: tuple[tuple[str, Constant | None], ...] = ()  # columns; None: not to a constant
+    lock: Literal["exclusive", "shared", ""] = "exclusive"  # of its rows
     waits: bool = True  # for a locked row: neither NOWAIT nor SKIP LOCKED
 
 
 class _NotSimple(Exception):
-    """The statement has no shape."""
+    """The statement is not simple."""
 
 
 class _Token(NamedTuple):
-    kind: str
-    text: str
+    """A word, a name, a constant or another character of a statement."""
+
+    kind: str  # the name of the group in _TOKEN
+    text: str  # of words and names in small letters
     constant: Constant | None = None
 
     def is_name(self) -> bool:
-        return self.kind in ("name", "word")
+        return self.kind in ("quoted", "word")
 
 
 Tokens = Sequence[_Token]
 
 
 @functools.lru_cache(maxsize=4096)
-def find_shape(sql: str) -> Shape | None:
-    """Return the shape of a statement, or None if it is not known to be simple."""
+def parse_simple_statement(sql: str) -> SimpleStatement | None:
+    """Return what a statement says, or None if it is not known to be simple."""
     if _NEVER_SIMPLE.search(sql.strip().rstrip(";")):
         return None
     try:
@@ -89,14 +85,15 @@ def find_shape(sql: str) -> Shape | None:
 
 
 def _tokenize(sql: str) -> Iterator[_Token]:
-    params = 0
+    """Yield the tokens of a statement, without white space and semicolons."""
+    params = 0  # the number of parameters so far
     for match in _TOKEN.finditer(sql):
-        kind = match.lastgroup
+        kind = match.lastgroup  # None for white space
         text = match[0]
         if kind is None or text == ";":
             continue
         if kind == "quoted":
-            yield _Token("name", text[1:-1].lower())
+            yield _Token(kind, text[1:-1].lower())
         elif kind == "param":
             yield _Token(kind, text, Constant(param=params if text == "%s" else text[2:-2]))
             params += 1
@@ -107,7 +104,7 @@ def _tokenize(sql: str) -> Iterator[_Token]:
             yield _Token(kind, text.lower())
 
 
-def _parse(tokens: Tokens) -> Shape:
+def _parse(tokens: Tokens) -> SimpleStatement:
     words = [token.text for token in tokens if token.kind == "word"]
     if not words or "select" in words[1:] or not _JOINS.isdisjoint(words):
         raise _NotSimple
@@ -115,37 +112,39 @@ def _parse(tokens: Tokens) -> Shape:
         table, rest = _split_table(tokens[1:])
         alias, rest = _split_before({"set"}, rest)
         changes, rest = _split_before({"where", "returning", "from"}, rest[1:])
-        equal, exact = _find_conditions(table, alias, rest)
-        return Shape("UPDATE", table, equal, exact, _find_assigned(changes))
+        equalities, is_only = _find_equalities(table, alias, rest)
+        return SimpleStatement("UPDATE", table, equalities, is_only, _find_assigned(changes))
     if words[:2] == ["delete", "from"]:
         table, rest = _split_table(tokens[2:])
         alias, rest = _split_before({"where", "returning"}, rest)
-        equal, exact = _find_conditions(table, alias, rest)
-        return Shape("DELETE", table, equal, exact)
+        equalities, is_only = _find_equalities(table, alias, rest)
+        return SimpleStatement("DELETE", table, equalities, is_only)
     if words[0] == "select":
         return _parse_select(tokens, words)
     raise _NotSimple
 
 
-def _parse_select(tokens: Tokens, words: list[str]) -> Shape:
+def _parse_select(tokens: Tokens, words: list[str]) -> SimpleStatement:
     _, rest = _split_before({"from"}, tokens[1:])
     table, rest = _split_table(rest[1:])
     alias, rest = _split_before({"where", *_AFTER_CONDITIONS}, rest)
-    equal, exact = _find_conditions(table, alias, rest)
-    _, lock_clause = _split_before({"for"}, rest)
-    locking = [token.text for token in lock_clause if token.kind == "word"]
-    strong = locking[:2] == ["for", "update"] or locking[:4] == ["for", "no", "key", "update"]
-    waits = "nowait" not in locking and "skip" not in locking
+    equalities, is_only = _find_equalities(table, alias, rest)
     _, limit = _split_before({"limit"}, rest)
     if limit:  # a literal LIMIT greater than zero is no further condition
-        exact = exact and len(limit) > 1 and limit[1].kind == "number"
-        exact = exact and limit[1].text.strip("0") != ""
-    exact = exact and {"offset", "fetch"}.isdisjoint(words)
-    return Shape("SELECT", table, equal, exact, (), bool(locking), strong, waits)
+        is_number = len(limit) > 1 and limit[1].kind == "number"
+        is_only = is_only and is_number and limit[1].text.strip("0") != ""
+    is_only = is_only and {"offset", "fetch"}.isdisjoint(words)
+    _, lock_clause = _split_before({"for"}, rest)
+    lock_words = [token.text for token in lock_clause if token.kind == "word"]
+    lock: Literal["exclusive", "shared", ""] = "shared" if lock_words else ""
+    if lock_words[:2] == ["for", "update"] or lock_words[:4] == ["for", "no", "key", "update"]:
+        lock = "exclusive"
+    waits = "nowait" not in lock_words and "skip" not in lock_words
+    return SimpleStatement("SELECT", table, equalities, is_only, lock=lock, waits=waits)
 
 
 def _list_outside_parentheses(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
-    """Yield the tokens outside parentheses, and closing ones, with their places."""
+    """Yield the tokens outside parentheses, each with its index; also `)`, and not `(`."""
     depth = 0
     for index, token in enumerate(tokens):
         if token.kind == "other":
@@ -155,7 +154,7 @@ def _list_outside_parentheses(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
 
 
 def _split_before(words: set[str], tokens: Tokens) -> tuple[Tokens, Tokens]:
-    """Split before the first of these words outside parentheses."""
+    """Split before the first of these words outside parentheses; without one, return all and ()."""
     for index, token in _list_outside_parentheses(tokens):
         if token.kind == "word" and token.text in words:
             return tokens[:index], tokens[index:]
@@ -171,49 +170,55 @@ def _split_table(tokens: Tokens) -> tuple[str, Tokens]:
     return tokens[end - 1].text, tokens[end:]
 
 
-def _find_conditions(table: str, alias: Tokens, rest: Tokens) -> tuple[Equal, bool]:
+def _find_equalities(table: str, alias: Tokens, clauses: Tokens) -> tuple[Equalities, bool]:
     """Return the columns that must equal a constant, and whether that is the only condition."""
     names = [token.text for token in alias if token.text != "as"] or [table]
-    if len(names) > 1 or not all(token.is_name() for token in alias):
-        raise _NotSimple  # a list of tables
-    if rest and rest[0].text == "from":
+    has_several_tables = len(names) > 1 or not all(token.is_name() for token in alias)
+    first_word = clauses[0].text if clauses else ""  # after the table and its alias
+    if has_several_tables or first_word == "from":
         raise _NotSimple
-    terms = []
-    if rest and rest[0].text == "where":
-        conditions, _ = _split_before(_AFTER_CONDITIONS, rest[1:])
-        terms = _split_terms(conditions)
-    equal = []
-    for term in terms:
-        if [token.text for token in term[:2]] == [*names, "."]:
-            term = term[2:]  # the column without its table
-        if len(term) == 3 and term[0].is_name() and term[1].text == "=" and term[2].constant:
-            equal.append((term[0].text, term[2].constant))
-    return tuple(equal), len(terms) == len(equal) == 1
+    conditions = []
+    if first_word == "where":
+        where, _ = _split_before(_AFTER_CONDITIONS, clauses[1:])
+        conditions = _split_conditions(where)
+    equalities = []
+    for condition in conditions:
+        if [token.text for token in condition[:2]] == [*names, "."]:
+            condition = condition[2:]  # the column without its table
+        if len(condition) == 3:
+            column, operator, value = condition
+            if column.is_name() and operator.text == "=" and value.constant:
+                equalities.append((column.text, value.constant))
+    return tuple(equalities), len(conditions) == len(equalities) == 1
 
 
-def _split_terms(tokens: Tokens) -> list[Tokens]:
+def _split_conditions(where: Tokens) -> list[Tokens]:
     """Return the conditions that are joined by AND; an empty one for what has other operators."""
-    while tokens and tokens[0].text == "(":
-        closing = next((index for index, _ in _list_outside_parentheses(tokens)), None)
-        if closing is None:
-            raise _NotSimple
-        if closing < len(tokens) - 1:
-            break
-        tokens = tokens[1:-1]
-    _, other_operator = _split_before({"or", "between", "case"}, tokens)
+    where = _remove_outer_parentheses(where)
+    _, other_operator = _split_before({"or", "between", "case"}, where)
     if other_operator:
         return [()]
-    first, rest = _split_before({"and"}, tokens)
-    return [*_split_terms(first), *_split_terms(rest[1:])] if rest else [first]
+    first, rest = _split_before({"and"}, where)
+    return [*_split_conditions(first), *_split_conditions(rest[1:])] if rest else [first]
 
 
-def _find_assigned(tokens: Tokens) -> tuple[tuple[str, Constant | None], ...]:
+def _remove_outer_parentheses(tokens: Tokens) -> Tokens:
+    if not tokens or tokens[0].text != "(":
+        return tokens
+    closing = next((index for index, _ in _list_outside_parentheses(tokens)), None)
+    if closing is None:
+        raise _NotSimple
+    is_around_all = closing == len(tokens) - 1
+    return _remove_outer_parentheses(tokens[1:-1]) if is_around_all else tokens
+
+
+def _find_assigned(changes: Tokens) -> tuple[tuple[str, Constant | None], ...]:
     """Return the columns that SET sets, with the value if that is a constant."""
-    outside = _list_outside_parentheses(tokens)
+    outside = _list_outside_parentheses(changes)
     commas = [index for index, token in outside if token == _Token("other", ",")]
     assigned = []
-    for begin, end in pairwise([-1, *commas, len(tokens)]):
-        assignment = tokens[begin + 1 : end]
+    for before, after in pairwise([-1, *commas, len(changes)]):
+        assignment = changes[before + 1 : after]
         if len(assignment) < 3 or not assignment[0].is_name() or assignment[1].text != "=":
             raise _NotSimple
         constant = assignment[2].constant if len(assignment) == 3 else None

@@ -71,7 +71,7 @@ _COPIED = re.compile(r'^\W*copy\s+(?:[\w"]+\.)?"?(\w+)"?\s*(?:\([^)]*\))?\s*from
 _READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
 # Words that are found like a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM LATERAL.
 _NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
-_INTO = re.compile(r'\binto\s+[\w."]+\s*\(')  # the columns of an INSERT
+_COLUMNS_OF_INSERT = re.compile(r'\binto\s+[\w."]+\s*\(')
 # Statements that leave a custom setting or notifications: no reset of a session removes these.
 OUTLIVES_RESET = re.compile(r"(?i)\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)")
 # Texts that PostgreSQL reads as a time of its clock. A text with escapes may be one of them.
@@ -111,7 +111,7 @@ def may_have_several_statements(sql: str) -> bool:
 
 
 def split_statements(sql: str) -> list[str]:
-    """Return the statements between semicolons, without quoted text."""
+    """Return the statements between semicolons; quoted text is left out of them."""
     return [text for text in remove_quoted(sql).split(";") if text.strip()]
 
 
@@ -122,7 +122,7 @@ def find_words(sql: str) -> frozenset[str]:
 
 
 def has_any_name(sql: str, names: Set[str]) -> bool:
-    """Whether SQL has one of these names, which may be names of operators."""
+    """Whether SQL has one of these names, of which some may be operators such as `+!`."""
     operators = [name for name in names if not name.isidentifier()]
     unquoted = remove_quoted(sql)
     return not names.isdisjoint(find_words(sql)) or any(name in unquoted for name in operators)
@@ -151,7 +151,7 @@ def may_write(sql: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def find_called_names(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
-    names = _CALL.findall(_INTO.sub(" ", remove_constants(sql).lower()))
+    names = _CALL.findall(_COLUMNS_OF_INSERT.sub(" ", remove_constants(sql).lower()))
     called = {name.strip('"').removeprefix("pg_catalog.") for name in names}
     return frozenset(called - KEYWORDS - {""})
 
@@ -161,17 +161,17 @@ def has_only_pure_calls(sql: str) -> bool:
     """Whether every function that SQL calls is known to read nothing but its arguments.
 
     A comparison with the clock is allowed: it has the same result in each order of the steps,
-    unless the compared time passes during the exploration. A limit names this.
+    unless the compared time passes during the exploration. The catalogue notes that as a limit.
     """
     return find_called_names(_COMPARED_CLOCK.sub(" ", remove_constants(sql))) <= PURE
 
 
-def is_plain_select(sql: str, special: Set[str] = frozenset()) -> bool:
+def is_plain_select(sql: str, special_names: Set[str] = frozenset()) -> bool:
     """Whether a statement is known to be a plain SELECT: rows of tables, as of its snapshot.
 
-    `special` are the names that stand for something else, such as those of views and functions.
+    `special_names` do not stand for tables, but for views, functions and so on.
     """
-    return _is_plain_select_of_tables(sql) and not has_any_name(sql, special)
+    return _is_plain_select_of_tables(sql) and not has_any_name(sql, special_names)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -195,10 +195,10 @@ def is_plain_locking_select(sql: str) -> bool:
     return _is_plain_select_of_tables(_ROW_LOCK.sub(" ", sql.lower()))
 
 
-def has_separate_commit(sql: str, special: Set[str] = frozenset()) -> bool:
-    """Whether a statement's COMMIT in autocommit matters to other processes, and can be a step.
+def has_separate_commit(sql: str, special_names: Set[str] = frozenset()) -> bool:
+    """Whether the COMMIT of a statement in autocommit can be a step, and others may notice it.
 
-    It matters if the statement may lock or write rows, or call a function with an effect.
+    They may if the statement may lock or write rows, or call a function with an effect.
     """
     unquoted = remove_quoted(sql)
     kind = find_kind(sql)
@@ -209,22 +209,22 @@ def has_separate_commit(sql: str, special: Set[str] = frozenset()) -> bool:
     locks_or_writes = bool(_LOCKS_OR_WRITES.search(unquoted))
     if kind in QUERIES:
         known_calls = find_called_names(sql) <= PURE | NOT_TRANSACTIONAL
-        return locks_or_writes or not known_calls or has_any_name(sql, special)
+        return locks_or_writes or not known_calls or has_any_name(sql, special_names)
     if kind == "DECLARE":  # without WITH HOLD it fails outside a transaction
         return bool(_WITH_HOLD.search(unquoted))
     return kind != "COPY" or locks_or_writes or "from" in find_words(sql)
 
 
-def has_unseen_commit(sql: str, special: Set[str] = frozenset(), *, single: bool = True) -> bool:
-    """Whether, in autocommit, SQL is one step with a COMMIT that matters to other processes.
+def has_unseen_commit(sql: str, special_names: Set[str] = frozenset(), *, single: bool) -> bool:
+    """Whether others may notice a COMMIT of SQL in autocommit that cannot be a step.
 
-    `single` says that the SQL is sent once, and not for several rows of parameters.
+    `single` says that the SQL is not sent for several rows of parameters.
     """
     parts = split_statements(sql)
     if any(map(_OUTSIDE_TRANSACTIONS.match, parts)):
         return True
-    is_sent_often = not single or len(parts) > 1
-    return is_sent_often and any(has_separate_commit(part, special) for part in parts)
+    is_one_statement = single and len(parts) <= 1
+    return not is_one_statement and any(has_separate_commit(part, special_names) for part in parts)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -237,14 +237,14 @@ def find_locked_tables(sql: str) -> frozenset[str]:
     return frozenset({*tables, *list_whole_locked_tables(sql), *_COPIED.findall(text)})
 
 
-def does_pass_locked_rows(sql: str) -> bool:
+def locks_without_waiting(sql: str) -> bool:
     """Whether SQL locks rows with NOWAIT or SKIP LOCKED."""
     row_lock = _ROW_LOCK.search(remove_constants(sql).lower())
     return bool(row_lock) and not find_words(sql).isdisjoint(("nowait", "skip"))
 
 
-def is_insert(sql: str) -> bool:
-    """Whether SQL locks new rows, in the order in which it names them."""
+def locks_new_rows(sql: str) -> bool:
+    """Whether SQL locks only rows that it inserts, in the order in which it names them."""
     return find_kind(sql) in ("INSERT", "COPY")
 
 
@@ -265,9 +265,10 @@ def find_read_tables(sql: str) -> frozenset[str]:
 def split_off_subqueries(sql: str) -> tuple[str, str]:
     """Return SQL with a NULL for each subquery, and the subqueries."""
     outer = subqueries = ""
-    depth = 0  # in parentheses, counted from that of a subquery
+    depth = 0  # of parentheses within a subquery, with its own; 0: outside
     for part in re.split(r"(\(\s*select\b|[()])", remove_constants(sql), flags=re.IGNORECASE):
-        if depth or (part.startswith("(") and part != "("):  # in a subquery, or at its beginning
+        begins_subquery = part.startswith("(") and part != "("
+        if depth or begins_subquery:
             depth += part.count("(") - part.count(")")
             subqueries += part
             outer += "" if depth else " NULL "
@@ -277,10 +278,10 @@ def split_off_subqueries(sql: str) -> tuple[str, str]:
 
 
 def find_table_words(sql: str) -> frozenset[str]:
-    """Return the first word of each name in the place of a table or a CTE."""
+    """Return the names that SQL has in the place of a table, up to the first space of each."""
     return frozenset(_TABLE.findall(remove_constants(sql).lower())) - _NO_TABLES
 
 
 def find_savepoint_name(sql: str) -> str:
-    """Return the last word of SAVEPOINT, RELEASE or ROLLBACK TO."""
+    """Return the name in a SAVEPOINT, RELEASE or ROLLBACK TO."""
     return sql.rstrip("; \n").split()[-1].strip('"').lower()
