@@ -98,6 +98,23 @@ def test_the_timeline(database: PsycopgDatabase) -> None:
     assert (schedule.timeline[1].columns, schedule.timeline[1].rows) == (("id", "hits"), ((1, 0),))
 
 
+def test_rows_of_any_factory(database: PsycopgDatabase) -> None:
+    """An iteration fetches no row before it is due."""
+
+    def process() -> None:
+        query = "SELECT hits FROM interleave_counter UNION ALL SELECT 7"
+        for factory in (psycopg.rows.scalar_row, psycopg.rows.dict_row):
+            with database.connect(row_factory=factory) as connection:
+                cursor = connection.execute(query)
+                first = next(iter(cursor))
+                assert (first, cursor.fetchone()) in [(0, 7), ({"hits": 0}, {"hits": 7})]
+
+    kept: list[Schedule] = []
+    explored(database, process, on_schedule=kept.append, invariant=lambda outcomes: None)
+    (schedule,) = kept
+    assert [step.rows for step in schedule.timeline if step.kind == "SELECT"] == [((0,), (7,))] * 2
+
+
 def in_a_thread(use: Callable[[], object]) -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(use).result()

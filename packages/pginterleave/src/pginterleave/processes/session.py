@@ -33,9 +33,14 @@ def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
     kept = getattr(step, "rows", ())
     if not kept:
         step.columns = tuple(column[0] for column in cursor.description or ())
-    new = rows[: MAX_ROWS_KEPT - len(kept)]
-    values = (row.values() if isinstance(row, Mapping) else row for row in new)
-    step.rows = (*kept, *map(tuple, values))
+    step.rows = (*kept, *map(_list_values, rows[: MAX_ROWS_KEPT - len(kept)]))
+
+
+def _list_values(row: Any) -> tuple[Any, ...]:
+    """Return the values of a row, which a row factory of the driver may have made."""
+    if isinstance(row, Mapping):
+        return tuple(row.values())
+    return tuple(row) if isinstance(row, (tuple, list)) else (row,)
 
 
 class Session(abc.ABC):

@@ -29,17 +29,17 @@ class LockOrders:
         """Compare a statement that has locked so many rows with those of others; yield limits."""
         if statements.find_kind(sql) == "COPY":
             rows = 2  # the driver does not always tell how many
-        locks = self.tables.find_locks(sql, rows)
+        locks_several = self.tables.find_locks(sql, rows)
         if calls := [*_ADVISORY_CALL.finditer(sql)]:
             runs_often = _may_run_for_each_row(sql, calls[0].start())
-            locks[ADVISORY] = len(calls) > 1 or rows > 1 or runs_often
+            locks_several[ADVISORY] = len(calls) > 1 or rows > 1 or runs_often
         checked_late = self.tables.find_checked_late() if statements.may_write(sql) else set()
-        for (other_process, other_sql, _), other_locks in self._locks.items():
+        for (other_process, other_sql, _), other_locks_several in self._locks.items():
             if other_process == process:
                 continue
-            common = sorted(locks.keys() & other_locks.keys())
+            common = sorted(locks_several.keys() & other_locks_several.keys())
             for table in common:
-                if locks[table] and other_locks[table]:
+                if locks_several[table] and other_locks_several[table]:
                     what = table if table == ADVISORY else f"rows of {table}"
                     yield f"in which order one statement locks several {what}"
                 if table in checked_late and statements.may_write(other_sql):
@@ -49,7 +49,7 @@ class LockOrders:
                     )
             if len(common) > 1 and other_sql != sql:
                 yield f"in which order one statement locks rows of {' and '.join(common)}"
-        self._locks[process, sql, rows > 1] = locks
+        self._locks[process, sql, rows > 1] = locks_several
 
     def note_schedule(self, steps: Sequence[Step]) -> Iterator[str]:
         """Compare the transactions that lock several rows one by one with such statements, too.
