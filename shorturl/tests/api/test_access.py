@@ -87,7 +87,7 @@ def test_neither_a_login_nor_public_access_makes_up_for_an_invalid_token(
     browser.force_login(user(*PERMISSIONS.values(), staff=True))
     valid_token = bearer()["Authorization"].removeprefix("Bearer ")
     invalid = ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0")
-    for header in (*invalid, revoked, valid_token):
+    for header in (*invalid, revoked, valid_token):  # the last one lacks its scheme
         csrf_header = get_csrf_header(browser)
         assert get_status(browser, call, **csrf_header, Authorization=header) == 401, header
     # A valid token needs no CSRF token, even with a login, and counts instead of the login.

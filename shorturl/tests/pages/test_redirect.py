@@ -82,13 +82,16 @@ def test_the_end_of_a_link_is_a_410(
     assert ShortUrl.objects.get().hits == values.get("hits", 0)
 
 
-def test_a_link_that_is_live_again_by_the_second_query_is_a_503(
+def test_a_link_that_becomes_live_again_meanwhile_is_a_503(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No hit was counted, so the answer is no redirect, and the link is not gone either."""
-    live = create_link("live", hits=1, max_hits=2)
+    """The first query counts no hit of a used-up link. Then its limit is raised.
+
+    The second query, which asks why nothing was counted, finds a link that is live.
+    """
     create_link("once", hits=1, max_hits=1)
-    monkeypatch.setattr(following, "look_up", lambda key: live)  # the second query
+    raised = create_link("raised", hits=1, max_hits=2)
+    monkeypatch.setattr(following, "look_up", lambda key: raised)
     assert client.get("/once").status_code == 503
 
 
