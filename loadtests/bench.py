@@ -14,6 +14,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack, closing, suppress
 from datetime import UTC, datetime
@@ -26,7 +27,14 @@ import psutil
 from tabulate import tabulate
 
 from embedded_postgres.postgres import programs
-from loadtests.servers import NO_REFUSALS, OwnPostgres, RunningService, own_postgres, serving
+from loadtests.servers import (
+    NO_REFUSALS,
+    OwnPostgres,
+    RunningService,
+    own_postgres,
+    run_wrk,
+    serving,
+)
 
 LINKS = 10_000  # with the keys k1, k2, …
 FILL = f"""
@@ -35,9 +43,6 @@ FILL = f"""
     FROM generate_series(1, {LINKS}) AS number
 """  # noqa: S608
 COUNTED = "SELECT sum(hits)::bigint + count(*) FROM shorturl_shorturl"
-EXTRA_SECONDS = 30  # in which wrk and pgbench have to end
-Load = tuple[str, int]  # a kind of request, and the number of clients
-Measurements = dict[tuple[str, Load], list[float]]  # of each round, by title and load
 UPDATE = "UPDATE shorturl_shorturl SET hits = hits + 1 WHERE key = 'k' || :n RETURNING target_url;"
 INSERT = """
     INSERT INTO shorturl_shorturl (key, target_url) VALUES ('n' || :n, 'https://example.com/')
@@ -60,7 +65,17 @@ LUA = {  # for wrk
         wrk.body = '{"target_url": "https://example.com/"}'
     """,
 }
-LOADS: list[Load] = [(kind, clients) for kind in SQL for clients in (16, 64)]
+
+
+class Load(NamedTuple):
+    """Requests of a kind of SQL and LUA, by a number of clients at once."""
+
+    kind: str
+    clients: int
+
+
+LOADS = [Load(kind, clients) for kind in SQL for clients in (16, 64)]
+Measurements = dict[tuple[str, Load], list[float]]  # of each round, by title and load
 
 
 class Subject(NamedTuple):
@@ -74,14 +89,13 @@ class Subject(NamedTuple):
 
 
 NO_VISITS = {"SHORTURL_VISITS": "off"}
-PLAIN_DJANGO = ("--worker-class=gthread", "project.wsgi:application")
 SUBJECTS = (
     Subject("this service", NO_VISITS),
     Subject("this service, which also records visits (the default)", {}),
     Subject(
         "the redirect as a plain Django view, on gunicorn's gthread",
         NO_VISITS,
-        PLAIN_DJANGO,
+        ("--worker-class=gthread", "project.wsgi:application"),
         kinds=("one key", "random keys"),
     ),
     Subject(
@@ -111,8 +125,8 @@ class Bench:
         self.postgres = postgres
         self.script = directory / "script"
         self.seconds = seconds
-        self.per_second: Measurements = {}
-        self.processor_time: Measurements = {}
+        self.per_second: Measurements = defaultdict(list)
+        self.processor_time: Measurements = defaultdict(list)
         self.miscounted = 0
 
     def execute(self, statement: str) -> int:
@@ -124,25 +138,19 @@ class Bench:
 
     def measure(self, subject: Subject, service: RunningService, load: Load) -> None:
         """Measure a program with wrk, and compare the redirects with what was counted."""
-        kind, clients = load
-        self.script.write_text(LUA[kind])
-        before = self.execute(COUNTED)
+        self.script.write_text(LUA[load.kind])
+        counted_before = self.execute(COUNTED)
         used_before = self.read_processor_seconds(service)
-        options = f"-t1 -c{clients} -d{self.seconds}s --timeout={EXTRA_SECONDS}"
-        output = self.run(["wrk", *options.split(), "-s", str(self.script), service.url])
-        answered = int(re.findall(r"(\d+) requests in", output)[0])
-        errors = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
-        lost = sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", output)))
-        acknowledged = answered - errors
-        counted = self.execute(COUNTED) - before
-        if subject.counts and not acknowledged <= counted <= answered + lost + clients:
+        options = ("-t1", "-s", str(self.script))
+        acknowledged, sent = run_wrk(service.url, load.clients, self.seconds, *options)
+        counted = self.execute(COUNTED) - counted_before
+        if subject.counts and not acknowledged <= counted <= sent:
             print(f"MISCOUNTED: {subject.title}, {load}: {acknowledged:,} as {counted:,}")
             self.miscounted += 1
-        self.per_second.setdefault((subject.title, load), []).append(acknowledged / self.seconds)
+        self.per_second[subject.title, load].append(acknowledged / self.seconds)
         for name, seconds in self.read_processor_seconds(service).items():
             microseconds = (seconds - used_before[name]) * 1e6 / acknowledged
-            title = f"{name}: {subject.title}"
-            self.processor_time.setdefault((title, load), []).append(microseconds)
+            self.processor_time[f"{name}: {subject.title}", load].append(microseconds)
 
     def read_processor_seconds(self, service: RunningService) -> dict[str, float]:
         """Return the processor time of the service and of PostgreSQL so far."""
@@ -151,33 +159,20 @@ class Bench:
         for name in processes:
             for process in processes[name]:
                 with suppress(psutil.NoSuchProcess):  # then the parent has the time of the process
-                    seconds[name] += sum(process.cpu_times()[:4])
+                    times = process.cpu_times()
+                    seconds[name] += times.user + times.system
+                    seconds[name] += times.children_user + times.children_system
         return seconds
 
     def measure_pgbench(self, load: Load) -> None:
         """Measure pgbench, whose clients send the statement of a request."""
-        kind, clients = load
-        self.script.write_text(SQL[kind])
-        options = f"--no-vacuum --protocol=prepared -c {clients} -j 2 -T {self.seconds}"
-        program = [str(programs() / "pgbench"), *options.split(), "-f", str(self.script)]
-        output = self.run(program)
-        per_second = float(re.findall(r"tps = ([\d.]+) \(without", output)[0])
-        self.per_second.setdefault((PGBENCH, load), []).append(per_second)
-
-    def run(self, command: list[str]) -> str:
-        """Run wrk or pgbench, and return the output; raise CalledProcessError."""
-        address = self.postgres.address
-        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
-        variables = {names[name]: str(value) for name, value in address.items()}
-        timeout = self.seconds + EXTRA_SECONDS
-        return subprocess.run(  # noqa: S603
-            command,
-            check=True,
-            capture_output=True,
-            text=True,
-            env={**os.environ, **variables},
-            timeout=timeout,
-        ).stdout
+        self.script.write_text(SQL[load.kind])
+        options = f"--no-vacuum --protocol=prepared -c {load.clients} -j 2 -T {self.seconds}"
+        files = [str(programs() / "pgbench"), "-f", str(self.script)]
+        program = [*files, *options.split(), self.postgres.url]
+        output = subprocess.check_output(program, text=True)  # noqa: S603
+        (per_second,) = re.findall(r"tps = ([\d.]+) \(without", output)
+        self.per_second[PGBENCH, load].append(float(per_second))
 
 
 def table(measurements: Measurements) -> str:
@@ -214,7 +209,7 @@ def main() -> int:
             for load in LOADS:
                 bench.measure_pgbench(load)
                 for subject, service in zip(SUBJECTS, services, strict=True):
-                    if load[0] in subject.kinds:
+                    if load.kind in subject.kinds:
                         bench.measure(subject, service, load)
     print(f"Requests per second:\n\n{table(bench.per_second)}\n")
     print(f"Microseconds of processor time for a request:\n\n{table(bench.processor_time)}\n")

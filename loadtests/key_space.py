@@ -18,7 +18,8 @@ TIMEOUT = 30  # seconds
 MAX_CONNECTIONS = 10  # that create the links of a run
 # Without it a client is a bot for the service, and does not use up a link.
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
-# Answers that nothing was done: the request is in progress, the link or the quota is used up.
+DONE = HTTPStatus.CREATED, HTTPStatus.FOUND
+# Nothing was done: the request is in progress, the link or the quota is used up.
 REFUSALS = HTTPStatus.CONFLICT, HTTPStatus.GONE, HTTPStatus.TOO_MANY_REQUESTS
 
 
@@ -32,20 +33,8 @@ class Link(NamedTuple):
     visits: int
 
 
-class Answer(NamedTuple):
-    """The answer to a request. The status is 0 if the service has not answered this request."""
-
-    status: int
-    content: dict[str, Any]
-
-    @property
-    def is_refusal(self) -> bool:
-        """Whether the service says that nothing was done."""
-        return self.status in REFUSALS
-
-
 class KeySpace:
-    """The links of a script in the service.
+    """The links of a script in the service, and the requests for them, which the ledger records.
 
     Each run begins with this number of `links`, each of which can be followed `max_hits` times. The
     strategies of `operation` use them.
@@ -76,36 +65,43 @@ class KeySpace:
         """Return a target URL of this key space, as all have to be."""
         return f"https://{self.name}.invalid/{path}"
 
-    def run(self, client: Any, **content: Any) -> Answer:
-        """Request the operation once, by the strategy of --strategy."""
+    def run(self, client: Any, recorded_as: str, **content: Any) -> bool:
+        """Request the operation once, by the strategy of --strategy; return as send()."""
         path = f"/lab/load/{self.name}/{self.operation}/{self.strategy}"
-        return self.send(client, "POST", path, f"{self.operation} {self.strategy}", json=content)
+        title = f"{self.operation} {self.strategy}"
+        return self.send(client, recorded_as, "POST", path, title, content)
 
-    def follow(self, client: Any, key: str) -> Answer:
-        """Follow a link by the strategy; with `--strategy service` at /KEY, as everybody does."""
+    def follow(self, client: Any, key: str) -> bool:
+        """Follow a link by the strategy, or at the service's own /KEY; return as send()."""
         if self.strategy == SERVICE:
-            return self.send(client, "GET", f"/{key}", "/KEY")
-        return self.run(client, key=key)
+            return self.send(client, key, "GET", f"/{key}", "/KEY")
+        return self.run(client, key, key=key)
 
-    def send(self, client: Any, method: str, path: str, name: str, **options: Any) -> Answer:
-        """Send a request, return its answer, and record the error of a strategy.
+    def send(
+        self, client: Any, recorded_as: str, method: str, path: str, title: str, content: Any = None
+    ) -> bool:
+        """Send a request, and record it in the ledger; return whether the service refuses it.
 
-        A proxy may repeat the response to another request, which has the id of that request.
+        The ledger has it under the name `recorded_as`, and Locust under `title`.
         """
         request_id = uuid.uuid4().hex
-        options |= {"name": name, "catch_response": True, "allow_redirects": False}
-        options["headers"] = {"User-Agent": BROWSER, "X-Request-ID": request_id}
-        with client.request(method, path, **options) as response:
-            headers = response.headers or {}
-            if headers.get("X-Request-ID", request_id) != request_id:
-                return Answer(0, {})
-            is_json = headers.get("Content-Type", "").startswith("application/json")
-            answer = Answer(response.status_code, response.json() if is_json else {})
-            if answer.is_refusal:
+        headers = {"User-Agent": BROWSER, "X-Request-ID": request_id}
+        options = {"headers": headers, "catch_response": True, "allow_redirects": False}
+        self.ledger.sent[recorded_as] += 1
+        with client.request(method, path, name=title, json=content, **options) as response:
+            response_headers = response.headers or {}
+            if response_headers.get("X-Request-ID", request_id) != request_id:
+                return False  # a proxy has repeated the response to another request
+            if response.status_code in DONE:
+                self.ledger.acknowledged[recorded_as] += 1
+            if response.status_code in REFUSALS:
+                self.ledger.refused[recorded_as] += 1
                 response.success()
-            if answer.status == HTTPStatus.INTERNAL_SERVER_ERROR and "exception" in answer.content:
-                self.ledger.records.failed[answer.content["exception"]] += 1
-            return answer
+            is_json = response_headers.get("Content-Type", "").startswith("application/json")
+            answer = response.json() if is_json else {}
+            if response.status_code == HTTPStatus.INTERNAL_SERVER_ERROR and "exception" in answer:
+                self.ledger.records.failed[answer["exception"]] += 1
+            return response.status_code in REFUSALS
 
     def read(self) -> list[Link]:
         """Return the links that the service has."""
@@ -120,13 +116,12 @@ class KeySpace:
     def strategy(self) -> str:
         return str(self.ledger.environment.parsed_options.strategy)
 
-    def call(self, method: str, path: str = "", content: Any = None) -> dict[str, Any]:
+    def call(self, method: str, path: str = "", content: Any = None) -> Any:
         """Call a load endpoint of the service; raise RequestException, also for an error status."""
         url = f"{self.ledger.environment.host}/lab/load/{self.name}{path}"
         response = self.session.request(method, url, json=content, timeout=TIMEOUT)
         response.raise_for_status()
-        answer: dict[str, Any] = response.json()
-        return answer
+        return response.json()
 
     def add_option(self, parser: Any, **kwargs: Any) -> None:
         """Add the name of the key space to the options, which a master sends to its workers."""
@@ -143,7 +138,6 @@ class KeySpace:
             self.ledger.fail(f"there is no strategy {self.strategy!r}; there are {known}")
 
     def create(self, key: str) -> None:
-        """Create a link with this key."""
         limit = {"max_hits": self.max_hits} if self.max_hits else {}
         content = {"key": key, "target_url": self.target_url(key), **limit}
         self.call("POST", "/creating/on_conflict", content)

@@ -15,7 +15,6 @@ is always near.
 import itertools
 import uuid
 from collections import Counter
-from http import HTTPStatus
 
 from locust import FastHttpUser, task
 
@@ -31,8 +30,9 @@ space = KeySpace(ledger, "spending")
 
 @ledger.reconcile
 def quotas_hold(records: Records) -> Verdict:
-    """No spender has more links than its quota. A link has its spender in its target URL."""
-    links = Counter(link.target_url.split("/")[3] for link in space.read())
+    """No spender has more links than its quota."""
+    # A target URL is https://HOST/SPENDER/RANDOM.
+    links = Counter(link.target_url.split("/")[-2] for link in space.read())
     quotas = Counter(dict.fromkeys(links, LIMIT))
     return Verdict(counted=links, lost=(links - quotas) + (records.acknowledged - links))
 
@@ -42,12 +42,7 @@ class Spender(FastHttpUser):
 
     @task
     def create(self) -> None:
-        number = next(numbers) // (2 * LIMIT)
-        spender = str(number)
-        target_url = space.target_url(f"{number}/{uuid.uuid4().hex}")
-        ledger.sent[spender] += 1
-        answer = space.run(self.client, target_url=target_url, spender=number, limit=LIMIT)
-        if answer.status == HTTPStatus.CREATED:
-            ledger.acknowledged[spender] += 1
-        elif answer.is_refusal:
-            ledger.refused[spender] += 1
+        spender = next(numbers) // (2 * LIMIT)
+        target_url = space.target_url(f"{spender}/{uuid.uuid4().hex}")
+        content = {"target_url": target_url, "spender": spender, "limit": LIMIT}
+        space.run(self.client, recorded_as=str(spender), **content)

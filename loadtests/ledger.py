@@ -1,6 +1,7 @@
 """The ledger of a load test: what clients were told, beside what the service has counted.
 
-A script makes one Ledger, and its users record every request under a name, such as a link's key:
+A script makes one Ledger, and its users record every request under a name, such as a link's key.
+In the scripts of this project KeySpace.send() does so:
 
     ledger.sent[key] += 1            # before the request
     ledger.acknowledged[key] += 1    # after the answer that it was done
@@ -114,7 +115,7 @@ class Ledger:
         """Keep the environment, and prepare a worker or the web UI."""
         self.environment = environment
         gevent.sleep(0)  # brings gevent's clock up to date; else --run-time would begin too early
-        if self.is_worker:
+        if self.is_worker:  # to which on_test_stopping() in the master sends "finish"
             stop = environment.runner.stop
             environment.runner.register_message("finish", lambda **_: stop(), concurrent=True)
         if environment.web_ui:
@@ -156,6 +157,7 @@ class Ledger:
         runner = self.environment.runner
         if self.is_worker:
             data: dict[str, Any] = {}
+            # on_report_to_master() puts them into the data.
             self.environment.events.report_to_master.fire(client_id=runner.client_id, data=data)
             runner.send_message("stats", data)
             return

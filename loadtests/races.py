@@ -60,8 +60,9 @@ def main() -> int:
             today = f"{datetime.now(UTC):%Y-%m-%d}"
             REPORT.write_text(json.dumps({"command": "make races", "date": today, **about}))
     print(f"\n{table(planned)}")
-    is_inconclusive = any(run["exit_code"] == 2 for run in planned)
-    return 2 * is_inconclusive if all(run["as_expected"] for run in planned) else 1
+    if not all(run["as_expected"] for run in planned):
+        return 1
+    return 2 if any(run["exit_code"] == 2 for run in planned) else 0
 
 
 def plan_runs(service: RunningService, only: list[str] | None) -> list[Run]:
@@ -102,14 +103,18 @@ def measure(run: Run, service: RunningService, seconds: int) -> Run:
             if "All users spawned" in log.read_text():
                 random.choice(service.workers).kill()  # noqa: S311
     result: Run = json.loads(file.read_text())
-    may_hold = (script, strategy) == WRONG_BESIDE_AN_EDIT
-    may_break = script == "last_use" and run["verdict"] not in MARKS  # right without a limit
-    is_as_said = (result["exit_code"] == 1) == (run["verdict"] == "wrong")
-    return {
-        **result,
-        "share": result["lost"] / max(1, result["of"]),
-        "as_expected": is_as_said or may_hold or may_break,
-    }
+    share = result["lost"] / max(1, result["of"])
+    return {**result, "share": share, "as_expected": is_expected(run, result["exit_code"])}
+
+
+def is_expected(run: Run, exit_code: int) -> bool:
+    """Return whether a run ended as its strategy's verdict says."""
+    if (run["script"], run["strategy"]) == WRONG_BESIDE_AN_EDIT:
+        return True
+    if run["script"] == "last_use" and run["verdict"] not in MARKS:  # right without a limit
+        return True
+    is_wrong = bool(run["verdict"] == "wrong")
+    return is_wrong == (exit_code == 1)
 
 
 def table(runs: list[Run]) -> str:

@@ -5,6 +5,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+HELD = "held: acknowledged ≤ counted ≤ sent"
+VIOLATED = "violated"
+
 
 @dataclass
 class Records:
@@ -36,7 +39,7 @@ class Verdict(NamedTuple):
 
 
 class Result:
-    """The records compared with the verdict."""
+    """The records compared with the verdict; `problem` says why the run says nothing."""
 
     def __init__(self, records: Records, verdict: Verdict, problem: str = "") -> None:
         self.records = records
@@ -44,18 +47,18 @@ class Result:
         self.lost = verdict.lost.total()
         self.answered = records.acknowledged.total() + records.failed.total()
         self.unknown = records.sent.total() - records.refused.total() - self.answered
-        extra = (verdict.counted - (records.sent - records.refused)).total()
-        self.exit_code = 2
-        if problem or not self.answered:
-            self.outcome = problem or "unknown: no request was acknowledged"
-        elif self.lost or records.failed:
-            self.exit_code = 1
-            self.outcome = "violated"
-        elif extra:  # a proxy has repeated requests, or the service counts twice
-            self.outcome = f"unknown: {extra:,} more counted than sent"
-        else:
-            self.exit_code = 0
-            self.outcome = "held: acknowledged ≤ counted ≤ sent"
+        self.outcome = problem or self._describe_outcome()
+        self.exit_code = {HELD: 0, VIOLATED: 1}.get(self.outcome, 2)
+
+    def _describe_outcome(self) -> str:
+        if not self.answered:
+            return "unknown: no request was acknowledged"
+        if self.lost or self.records.failed:
+            return VIOLATED
+        extra = (self.verdict.counted - (self.records.sent - self.records.refused)).total()
+        if extra:  # a proxy has repeated requests, or the service counts twice
+            return f"unknown: {extra:,} more counted than sent"
+        return HELD
 
     def rows(self, title: str) -> dict[str, str]:
         """Return the lines to show, by their names; `title` names what is lost."""

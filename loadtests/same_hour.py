@@ -17,7 +17,6 @@ requests, and begin again after the last link. `make races` kills workers of the
 
 import itertools
 from collections import Counter
-from http import HTTPStatus
 
 from locust import FastHttpUser, task
 
@@ -47,6 +46,4 @@ class Visitor(FastHttpUser):
     @task
     def follow(self) -> None:
         key = space.keys[next(numbers) // REQUESTS % LINKS]
-        ledger.sent[key] += 1
-        if space.follow(self.client, key).status == HTTPStatus.FOUND:
-            ledger.acknowledged[key] += 1
+        space.follow(self.client, key)

@@ -1,4 +1,4 @@
-"""Servers for a measurement: the service on a free port, and a PostgreSQL that can be stopped."""
+"""For measurements: the service on a free port, a PostgreSQL that can be stopped, and wrk."""
 
 import os
 import re
@@ -27,6 +27,7 @@ NO_REFUSALS = {"QUEUE_TIMEOUT_MS": "20000", "PGOPTIONS": "-c lock_timeout=10s"}
 START_TIMEOUT = 90  # seconds; a first start migrates the database
 STOP_TIMEOUT = 30  # seconds
 POLL_INTERVAL = 0.02  # seconds
+ANSWER_TIMEOUT = 30  # seconds that wrk waits for an answer
 
 
 class RunningService(NamedTuple):
@@ -97,6 +98,23 @@ def wait_until(condition: Callable[[], object], problem: str, timeout: float) ->
         if time.monotonic() > deadline:
             raise TimeoutError(f"{problem} within {timeout:.0f} s")
         time.sleep(POLL_INTERVAL)
+
+
+def run_wrk(url: str, clients: int, seconds: int, *options: str) -> tuple[int, int]:
+    """Send requests without pause; return how many were acknowledged, and how many sent at most."""
+    limits = [f"-c{clients}", f"-d{seconds}s", f"--timeout={ANSWER_TIMEOUT}"]
+    output = subprocess.check_output(["wrk", *limits, *options, url], text=True)  # noqa: S603, S607
+
+    def count(pattern: str) -> int:
+        return sum(map(int, re.findall(pattern, output)))
+
+    answered = count(r"(\d+) requests in")
+    refused = count(r"Non-2xx or 3xx responses: (\d+)")
+    failed = count(r"(?:connect|read|write|timeout) (\d+)")
+    return (
+        answered - refused,
+        answered + failed + clients,
+    )  # each has a request under way at the end
 
 
 class OwnPostgres:

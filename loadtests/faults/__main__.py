@@ -37,8 +37,8 @@ def main() -> int:
             result, figures = measure(name, service, postgres)
             rows.append(describe(name, result, figures))
             print(*rows[-1], sep="  ", flush=True)
-            is_late = any(figure.measured > figure.limit for figure in figures)
-            has_failed |= bool(result.exit_code) or (is_late and not options.counts_only)
+            is_late = any(figure.is_missed for figure in figures) and not options.counts_only
+            has_failed = has_failed or is_late or result.exit_code != 0
     print(f"\n{tabulate(rows, COLUMNS, 'pipe', disable_numparse=True)}")
     return int(has_failed)
 
@@ -65,10 +65,12 @@ def describe(name: str, result: Result, figures: list[Figure]) -> list[str]:
     """Return the row of a fault in the table."""
     records = result.records
     counts = (records.acknowledged, result.verdict.counted, records.sent - records.refused)
-    missed = [f"MISSED: {figure}" for figure in figures if figure.measured > figure.limit]
-    missed += [f"MISSED: {result.rows('lost')}"] if result.exit_code else []
     numbers = " ≤ ".join(f"{counter.total():,}" for counter in counts)
-    return [name, numbers, "; ".join([*map(str, figures), *missed])]
+    texts = [str(figure) for figure in figures]
+    texts += [f"MISSED: {figure}" for figure in figures if figure.is_missed]
+    if result.exit_code:
+        texts.append(f"MISSED: {result.rows('lost')}")
+    return [name, numbers, "; ".join(texts)]
 
 
 if __name__ == "__main__":

@@ -2,19 +2,19 @@
 
 import os
 import random
-import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from functools import partial
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from loadtests.faults.traffic import Traffic
-from loadtests.servers import ROOT, wait_until
+from loadtests.servers import ROOT, run_wrk, wait_until
 
 USUAL_WAIT = 1.0  # second, of a request
 BODY_TIMEOUT = 5  # seconds, as in docs/deploying.md
@@ -42,6 +42,10 @@ class Figure(NamedTuple):
     measured: float
     limit: float
     unit: str
+
+    @property
+    def is_missed(self) -> bool:
+        return self.measured > self.limit
 
     def __str__(self) -> str:
         return f"{self.name} {self.measured:.2f} ≤ {self.limit:g} {self.unit}"
@@ -88,10 +92,10 @@ def lock_row(traffic: Traffic) -> list[Figure]:
 def measure_other_keys(traffic: Traffic, seconds: float) -> float:
     """Return how many requests a second are acknowledged besides those for the hot key."""
     acknowledged = traffic.records.acknowledged
-    hot = traffic.keys["hot"]
-    before = acknowledged.total() - acknowledged[hot]
+    before = acknowledged.copy()
     time.sleep(seconds)
-    return (acknowledged.total() - acknowledged[hot] - before) / seconds
+    meanwhile = acknowledged - before
+    return (meanwhile.total() - meanwhile[traffic.keys["hot"]]) / seconds
 
 
 def send_half_bodies(traffic: Traffic) -> list[Figure]:
@@ -137,33 +141,31 @@ def is_open(client: socket.socket, use: Callable[[socket.socket], object]) -> bo
 
 def overload(traffic: Traffic) -> list[Figure]:
     """Follow the hot link by as many clients as keep the service busy, and by ten times as many."""
-    usual = run_wrk(traffic, CLIENTS)
-    return [Figure("goodput less by", 100 * (1 - run_wrk(traffic, 10 * CLIENTS) / usual), 30, "%")]
+    usual = follow_without_pause(traffic, CLIENTS)
+    overloaded = follow_without_pause(traffic, 10 * CLIENTS)
+    return [Figure("goodput less by", 100 * (1 - overloaded / usual), 30, "%")]
 
 
-def run_wrk(traffic: Traffic, clients: int) -> float:
+def follow_without_pause(traffic: Traffic, clients: int) -> float:
     """Follow the hot link without pause, and record it; return the redirects per second."""
-    records = traffic.records
     key = traffic.keys["hot"]
-    command = f"wrk -c{clients} -t2 -d{OVERLOAD_SECONDS} --timeout=30 {traffic.service.url}/{key}"
-    output = subprocess.run(command.split(), capture_output=True, text=True, check=True).stdout  # noqa: S603
-    answered = int(re.findall(r"(\d+) requests in", output)[0])
-    refused = sum(map(int, re.findall(r"Non-2xx or 3xx responses: (\d+)", output)))
-    failed = sum(map(int, re.findall(r"(?:connect|read|write|timeout) (\d+)", output)))
-    records.acknowledged[key] += answered - refused
-    records.sent[key] += answered + failed + clients  # each client has a request under way
-    return (answered - refused) / OVERLOAD_SECONDS
+    url = f"{traffic.service.url}/{key}"
+    acknowledged, sent = run_wrk(url, clients, OVERLOAD_SECONDS, "-t2")
+    traffic.records.acknowledged[key] += acknowledged
+    traffic.records.sent[key] += sent
+    return acknowledged / OVERLOAD_SECONDS
+
+
+def is_midway(cursor: Any) -> bool:
+    """Return whether a roll-up has deleted its visits and waits for a lock."""
+    cursor.execute(FIND_MIDWAY)
+    return bool(cursor.fetchall())
 
 
 def kill_roll_up(traffic: Traffic) -> list[Figure]:
     """Kill roll-ups midway, when they wait for a lock; half of them with their sessions."""
     variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": traffic.postgres.url}
     command = [sys.executable, "manage.py", "roll_up"]
-
-    def is_midway() -> bool:
-        cursor.execute(FIND_MIDWAY)
-        return bool(cursor.fetchall())
-
     for number in range(KILLS):
         subprocess.run(command, cwd=ROOT, env=variables, check=True, capture_output=True)  # noqa: S603
         traffic.wait_until_at_work()
@@ -171,7 +173,8 @@ def kill_roll_up(traffic: Traffic) -> list[Figure]:
             cursor.execute(LOCK_HOURS)
             with subprocess.Popen(command, cwd=ROOT, env=variables) as process:  # noqa: S603
                 try:
-                    wait_until(is_midway, "the roll-up does not wait for its rows", TIMEOUT)
+                    problem = "the roll-up does not wait for its rows"
+                    wait_until(partial(is_midway, cursor), problem, TIMEOUT)
                 finally:
                     process.kill()
             if number % 2:

@@ -156,7 +156,7 @@ class Traffic:
         self.records = Records()
         self.redirects = 0
         self.limited: str | None = None
-        User.traffic = self
+        User.traffic = self  # Locust itself makes the users
         User.host = service.url
         users: list[Any] = [HotFollower, Follower, LimitedFollower, Visitor]
         environment = Environment(user_classes=users, stop_timeout=CLIENT_TIMEOUT)
@@ -192,7 +192,8 @@ def compare(records: Records, links: list[Link]) -> Result:
     """
     hits = Counter({link.key: link.hits for link in links})
     visits = Counter({link.key: link.visits for link in links})
-    limits = Counter({link.key: link.max_hits or link.hits for link in links})
+    allowed = Counter({link.key: link.max_hits or link.hits for link in links})
     counted = hits + Counter(link.target_url for link in links)
-    wrong = (hits - visits) + (visits - hits) + (hits - limits)
-    return Result(records, Verdict(counted, lost=(records.acknowledged - counted) + wrong))
+    lost = records.acknowledged - counted
+    lost += (hits - visits) + (visits - hits) + (hits - allowed)
+    return Result(records, Verdict(counted, lost))

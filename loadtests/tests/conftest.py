@@ -29,8 +29,8 @@ def free_port() -> str:
         return str(server.getsockname()[1])
 
 
-def ask(url: str, form: dict[str, Any] | None = None) -> Any:
-    """Return the JSON at `url`; None if there is no answer. Post a form if it is given."""
+def get_json(url: str, form: dict[str, Any] | None = None) -> Any:
+    """Return the JSON at `url`, or None without an answer; a form is posted."""
     try:
         with urlopen(url, urlencode(form).encode() if form else None, timeout=TIMEOUT) as response:
             return json.load(response)

@@ -39,7 +39,8 @@ class Proxy(BaseHTTPRequestHandler):
     def forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         is_preparation = "/creating/" in self.path and b'"key"' in body
-        is_of_script = self.path.count("/") == 5 and not is_preparation
+        is_of_strategy = self.path.count("/") == 5  # /lab/load/SPACE/OPERATION/STRATEGY
+        is_of_script = is_of_strategy and not is_preparation
         is_chosen = is_of_script and next(self.server.numbers) % EVERY == 0
         message = self.misbehave(body) if is_chosen else self.ask(body)
         if is_of_script:
@@ -66,14 +67,15 @@ class Proxy(BaseHTTPRequestHandler):
 
     def misbehave(self, body: bytes) -> Message | None:
         """Return the message that the client gets; None hangs up."""
-        misdeed, replayed = self.server.misdeed, self.server.last
+        misdeed = self.server.misdeed
+        answer_to_another: Message | None = self.server.last
         if misdeed == "refuse":  # without asking the service
             return Message(502, [], b"bad gateway")
         message = self.ask(body)
         if misdeed == "repeat the request":
             return self.ask(body)
-        if misdeed == "repeat an answer":  # to another request
-            return replayed or message
+        if misdeed == "repeat an answer" and answer_to_another:
+            return answer_to_another
         if misdeed == "replace":
             return Message(500, [], b"oops")
         if misdeed == "delay":
@@ -88,7 +90,8 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, service: str, misdeed: str) -> None:
-        self.service, self.misdeed = service, misdeed
+        self.service = service
+        self.misdeed = misdeed
         self.numbers = itertools.count(1)  # of the requests of the script
         self.last: Message | None = None
         super().__init__(("127.0.0.1", 0), Proxy)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from loadtests.servers import ROOT, stop, wait_until
-from loadtests.tests.conftest import TIMEOUT, ask, free_port, run
+from loadtests.tests.conftest import TIMEOUT, free_port, get_json, run
 
 
 def test_the_example_finds_lost_purchases(tmp_path: Path) -> None:
@@ -20,7 +20,8 @@ def test_the_example_finds_lost_purchases(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flask", "--app", "shop", "run", "--port", port]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: ask(f"{url}/sold") is not None, "the shop does not start", TIMEOUT)
+            problem = "the shop does not start"
+            wait_until(lambda: get_json(f"{url}/sold") is not None, problem, TIMEOUT)
             options = ["--headless", "--only-summary", "--host", url, "--run-time", "3s"]
             file = tmp_path / "ledger"
             locust = ["locust", "-f", str(tmp_path / "shop_load.py"), "--ledger-file", str(file)]

@@ -10,12 +10,12 @@ from loadtests.records import Records, Result, Verdict
 HELD, VIOLATED, UNKNOWN = 0, 1, 2
 
 
-def compare(counted: int, **requests: Any) -> Result:
+def compare(counted: int, *, failed: Any = (), **requests: int) -> Result:
     """Compare the requests of one key with the number that the service has counted."""
-    failed = Counter(requests.pop("failed", ()))
     counters = {name: Counter(key=number) for name, number in requests.items()}
-    records, count = Records(failed=failed, **counters), Counter(key=counted)
-    return Result(records, Verdict(count, records.acknowledged - count))
+    records = Records(failed=Counter(failed), **counters)
+    hits = Counter(key=counted)
+    return Result(records, Verdict(hits, lost=records.acknowledged - hits))
 
 
 # What clients know of their requests, what the service has counted, and the result.

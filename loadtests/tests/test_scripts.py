@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loadtests.servers import ROOT, RunningService, stop, wait_until
-from loadtests.tests.conftest import TIMEOUT, ask, free_port, run_script
+from loadtests.tests.conftest import TIMEOUT, free_port, get_json, run_script
 
 LOCUST = [sys.executable, "-m", "locust", "-f", "loadtests/lost_update.py"]
 
@@ -42,8 +42,7 @@ def test_a_master_adds_up_all_that_its_workers_were_told(
     command = [*LOCUST, "--worker", "--master-port", port]
     workers = [subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) for _ in range(2)]
     master = ["--master", "--expect-workers", "2", "--master-bind-port", port]
-    for_all = [*master, "--strategy", "service"]
-    result = run_script("lost_update", service.url, file, *for_all)
+    result = run_script("lost_update", service.url, file, *master, "--strategy", "service")
     for worker in workers:
         worker.wait(TIMEOUT)
     assert (result["exit_code"], result["unknown"]) == (0, 0)
@@ -52,7 +51,7 @@ def test_a_master_adds_up_all_that_its_workers_were_told(
 
 def test_the_links_of_a_run_are_removed(service: RunningService, tmp_path: Path) -> None:
     run_script("toctou", service.url, tmp_path / "ledger", "--space", "lab-mytst")
-    assert ask(f"{service.url}/lab/load/lab-mytst")["links"] == []
+    assert get_json(f"{service.url}/lab/load/lab-mytst")["links"] == []
 
 
 @pytest.mark.parametrize(
@@ -96,21 +95,21 @@ def test_the_tab_shows_the_loss_during_a_run_and_keeps_it_after_the_stop(
     command = [*LOCUST, "--host", service.url, "--web-port", port]
 
     def rows() -> dict[str, str]:
-        (extended,) = ask(f"{url}/stats/requests")["extended_stats"]
+        (extended,) = get_json(f"{url}/stats/requests")["extended_stats"]
         return {row["what"]: row["value"] for row in extended["data"]}
 
     def is_stopped() -> bool:
-        return bool(ask(f"{url}/stats/requests")["state"] == "stopped")
+        return bool(get_json(f"{url}/stats/requests")["state"] == "stopped")
 
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: ask(f"{url}/stats/requests"), "Locust does not start", TIMEOUT)
+            wait_until(lambda: get_json(f"{url}/stats/requests"), "Locust does not start", TIMEOUT)
             assert rows()["outcome"] == "unknown: no request was acknowledged"
             form = {"user_count": 8, "spawn_rate": 8, "host": service.url, "run_time": "30s"}
-            ask(f"{url}/swarm", {**form, "strategy": "naive"})
+            get_json(f"{url}/swarm", {**form, "strategy": "naive"})
             problem = "no loss is shown while the users work"
             wait_until(lambda: rows()["outcome"] == "violated", problem, TIMEOUT)
-            ask(f"{url}/stop")
+            get_json(f"{url}/stop")
             wait_until(is_stopped, "the run does not stop", TIMEOUT)
             final = rows()
             assert rows() == final  # asked again: nothing changes after the stop
