@@ -42,9 +42,9 @@ def run_in_threads(
         return [*pool.map(run, functions)]
 
 
-def read_recorded(what: str) -> Recording:
+def read_recorded(cell: str) -> Recording:
     """Return the recording of a cell: race/strategy[/processes[/level]]."""
-    return read_recording(find_cell(*what.split("/")))
+    return read_recording(find_cell(*cell.split("/")))
 
 
 def list_schedules(recording: Recording) -> list[RecordedSchedule]:
@@ -63,20 +63,12 @@ def find_first_schedule(
     A statement is its process and the first letter of its kind. COMMIT and ROLLBACK are left out,
     so it does not matter whether a single statement's COMMIT is a step.
     """
-    return next(
-        schedule
-        for schedule in list_schedules(recording)
-        if list_statements(schedule) == statements and bool(schedule.violation) is violating
-    )
-
-
-def list_statements(schedule: RecordedSchedule) -> str:
-    """Return the statements of a schedule in the form of find_first_schedule()."""
-    return " ".join(
-        f"{step['process']}{step['kind'][0]}"
-        for step in schedule.steps
-        if step["kind"] not in ("COMMIT", "ROLLBACK")
-    )
+    for schedule in list_schedules(recording):
+        steps = [step for step in schedule.steps if step["kind"] not in ("COMMIT", "ROLLBACK")]
+        sent = " ".join(f"{step['process']}{step['kind'][0]}" for step in steps)
+        if sent == statements and bool(schedule.violation) is violating:
+            return schedule
+    raise LookupError(statements)
 
 
 def get_page(client: Client, path: str) -> str:

@@ -53,41 +53,42 @@ def run_in_transaction(call: Call) -> Any:
 
 
 def check(
-    pairs: Sequence[Pair], state: Call, text: str, at_once: Any = None, run: Any = outcome_of
+    pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = None, run: Any = outcome_of
 ) -> None:
-    """Fail unless the calls, in turn or at once, end as the right ones do one after the other.
+    """Fail unless the solution's calls end as the right ones do one after the other.
 
-    `state` reads the rows, `text` begins the message, `at_once` is the fixture `interleave`.
+    With `interleave` they run at once, and may end as in any order. `text` begins the message.
     """
-    ends = []
-    for order in permutations(range(len(pairs))) if at_once else [range(len(pairs))]:
+    numbers = range(len(pairs))
+    right_ends = []
+    for order in permutations(numbers) if interleave else [numbers]:
         with transaction.atomic():
-            right = {number: outcome_of(partial(run, pairs[number][1])) for number in order}
-            ends.append(([right[number] for number in sorted(right)], state()))
+            outcomes = {number: outcome_of(partial(run, pairs[number][1])) for number in order}
+            right_ends.append(([outcomes[number] for number in numbers], read_rows()))
             transaction.set_rollback(True)
 
-    def invariant(outcomes: Sequence[Outcome]) -> str:
-        end = [outcome.returned for outcome in outcomes], state()
-        is_right = end in ends or Raised("RuntimeError") in end[0]  # as atomic(durable=True) does
-        return "" if is_right else f"{text}: it is {end}. One after the other it is {ends[0]}."
+    def describe_mistake(outcomes: Sequence[Outcome]) -> str:
+        end = [outcome.returned for outcome in outcomes], read_rows()
+        if end in right_ends or Raised("RuntimeError") in end[0]:  # as atomic(durable=True) does
+            return ""
+        return f"{text}: it is {end}. One after the other it is {right_ends[0]}."
 
-    explore([partial(run, call) for call, _ in pairs], invariant, at_once)
+    calls = [partial(outcome_of, partial(run, call)) for call, _ in pairs]
+    if interleave:
+        explore(calls, describe_mistake, interleave)
+    else:
+        mistake = describe_mistake([Outcome(returned=call()) for call in calls])
+        require(not mistake, mistake)
 
 
-def explore(calls: Sequence[Call], invariant: Any, at_once: Interleave | None) -> None:
-    """Fail if the calls violate the invariant; a search that a limit ends is no failure."""
-    processes = [partial(outcome_of, call) for call in calls]
-    mistake = ""
+def explore(calls: Sequence[Call], invariant: Any, interleave: Interleave) -> None:
+    """Fail if a schedule of the calls violates the invariant; of very many, some are run."""
     try:
-        if at_once:
-            at_once(*processes, invariant=invariant, max_schedules=MAX_SCHEDULES[len(calls)])
-        else:
-            mistake = invariant([Outcome(returned=process()) for process in processes])
+        interleave(*calls, invariant=invariant, max_schedules=MAX_SCHEDULES[len(calls)])
     except NotProven:
-        return
+        pass
     except AssertionError as error:
-        mistake = str(error)
-    require(not mistake, mistake)
+        require(False, str(error))
 
 
 def require(is_right: object, mistake: str) -> None:

@@ -12,8 +12,8 @@ from shorturl.models import ShortUrl
 from shorturl.strategies.creating import on_conflict
 
 
-def run(create: Any, keys: Any, kind: Any = list) -> str:
-    link = create("https://target.example/", keys=kind(keys))
+def run(create: Any, keys: Any, iterable: Any = list) -> str:
+    link = create("https://target.example/", keys=iterable(keys))
     return f"returns {link.key} to {link.target_url}" if link else f"returns {link!r}"
 
 
@@ -33,12 +33,16 @@ def links() -> list[Any]:
     return [*ShortUrl.objects.order_by("key").values("key", "target_url")]
 
 
+# The keys that are taken, and those that a create may try.
+KEYS = (("", "ab"), ("a", "ab"), ("ad", "adb"), ("a", "A"), ("ad", "ad"), ("", ""))
+
+
 def test_calls_one_after_another(interleave: Interleave) -> None:
-    for taken, keys in (("", "ab"), ("a", "ab"), ("ad", "adb"), ("a", "A"), ("ad", "ad"), ("", "")):
-        for kind in (list, iter):
+    for taken, keys in KEYS:
+        for iterable in (list, iter):
             make_links(taken)
             text = f"create with the keys {list(keys)} where {list(taken)} are taken"
-            checking.check([pair(keys, kind)], links, text)
+            checking.check([pair(keys, iterable)], links, text)
     text = "create in a transaction where the key a is taken"
     make_links("a")
     checking.check([pair("ab"), pair("a")], links, text, run=checking.run_in_transaction)

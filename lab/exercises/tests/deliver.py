@@ -46,12 +46,15 @@ def list_sent() -> list[int]:
 
 def describe_mistake(events: dict[int, str], outcomes: Any = ()) -> str:
     """Return what is wrong with the events that were sent, or with the outcomes of the calls."""
-    sent, left = list_sent(), [*LinkEvent.objects.values_list("id", flat=True)]
+    sent = list_sent()
+    left = [*LinkEvent.objects.values_list("id", flat=True)]
     returned = [outcome.returned for outcome in outcomes]
     if sorted(sent + left) != sorted(events):
         return f"Of {events} are sent: {sent}, and left: {left}. Right is each of them once."
-    if sorted(sent, key=events.__getitem__) != sorted(sent, key=lambda pk: (events[pk], pk)):
-        return f"Of {events} {sent} are sent. Right is the order of a link's events."
+    for link in events.values():
+        sent_of_link = [pk for pk in sent if events[pk] == link]
+        if sent_of_link != sorted(sent_of_link):
+            return f"Of {events} {sent} are sent. Right is the order of a link's events."
     if outcomes and (not {*returned} <= {True, False} or returned.count(True) != len(sent)):
         return f"The calls return {returned} and send {sent}. Right is True for each sent."
     return "" if sent else "No event is sent. Right is one."

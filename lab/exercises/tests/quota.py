@@ -27,7 +27,7 @@ def pair(*arguments: Any, **options: Any) -> checking.Pair:
     return partial(run, exercise.spend, *arguments, **options), right
 
 
-def begin(spent: int) -> None:
+def set_spent(spent: int) -> None:
     for model in (QuotaUsage, Notification):
         QuerySet(model).delete()
     if spent:
@@ -40,26 +40,27 @@ def usage() -> list[Any]:
 
 
 def test_calls_one_after_another(interleave: Interleave) -> None:
+    limits_and_amounts = ((2, 1), (1, 1), (0, 1), (4, 3), (4, 4))
     for spent in (0, 1):
-        for limit, amount in ((2, 1), (1, 1), (0, 1), (4, 3), (4, 4)):
-            begin(spent)
+        for limit, amount in limits_and_amounts:
+            set_spent(spent)
             pairs = [pair(limit=limit, amount=amount), pair(limit=2), pair("b", limit=1)]
             text = f"{spent} are spent: spend {amount} of {limit}, then 1 of 2, then 1 of 1 by b"
             checking.check(pairs, usage, text)
-        begin(spent)
+        set_spent(spent)
         pairs = [pair(create=lambda: 1 / 0, limit=2), pair(limit=2)]
         checking.check(pairs, usage, f"{spent} are spent: a create that fails, then another")
-    begin(0)
+    set_spent(0)
     pairs = [pair(limit=1)] * 2
     checking.check(pairs, usage, "two in transactions, limit 1", run=checking.run_in_transaction)
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
     for spent, processes, limit in ((0, 2, 1), (0, 2, 2), (1, 2, 2), (1, 3, 3)):
-        begin(spent)
+        set_spent(spent)
         text = f"{processes} calls of spend at once with the limit {limit} after {spent}"
         checking.check([pair(limit=limit)] * processes, usage, text, interleave)
-    begin(1)
+    set_spent(1)
     text = "two calls at once in transactions, limit 2"
     checking.check([pair(limit=2)] * 2, usage, text, interleave, checking.run_in_transaction)
     checking.repeat_in_threads(partial(run, exercise.spend, limit=100), times=50)

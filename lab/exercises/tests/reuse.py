@@ -39,8 +39,12 @@ def links() -> list[Any]:
     return [*ShortUrl.objects.order_by("key").values("key", "target_url")]
 
 
+# The fields of the links `a` and `b` before a call: of none, of both, or of `a` alone.
+BEFORE = ((), ({}, {}), *((fields, {}) for fields in ENDED), ({"target_url": TARGETS[1]},))
+
+
 def test_calls_one_after_another(interleave: Interleave) -> None:
-    for rows in ((), ({}, {}), *((fields, {}) for fields in ENDED), ({"target_url": TARGETS[1]},)):
+    for rows in BEFORE:
         make_links(*rows)
         checking.check([pair("new"), pair("other")], links, f"two calls with the links {rows}")
     make_links({"deleted_at": checking.PAST})

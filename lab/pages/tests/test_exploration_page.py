@@ -21,14 +21,14 @@ from pginterleave.picture.cells import judge_end
 def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
     client: Client,
 ) -> None:
-    kept = read_recorded("lost_update/naive")
+    recording = read_recorded("lost_update/naive")
     page = get_page(client, NAIVE)
-    shown = find_schedule(kept, kept.counterexample)
+    shown = find_schedule(recording, recording.counterexample)
     assert '<p class="verdict-box wrong" id="verdict">' in page
     assert "</span> Violated: hits = 1, not 2</b>" in page
-    count = f"{kept.count.violating} of {kept.count.schedules}"
+    count = f"{recording.count.violating} of {recording.count.schedules}"
     assert f"{count} schedules violate the invariant" in page
-    orders = [ended.order for ended in kept.ends]
+    orders = [end.order for end in recording.ends]
     number = orders.index(shown.order) + 1
     assert f"Schedule <b>{shown.order}</b>, {number} of {len(orders)}" in page
     for mark in ("lost update: overwritten by step", "overwrites step", "rests on the stale read"):
@@ -44,29 +44,29 @@ def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
 
 
 def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
-    kept = read_recorded("lost_update/naive")
+    recording = read_recorded("lost_update/naive")
     page = get_page(client, NAIVE).split('aria-label="Schedules"')[1].split("<nav")[0]
     violating, holding = page.split("</div>")[:2]
-    assert f"<b>{kept.count.violating} <span" in violating
+    assert f"<b>{recording.count.violating} <span" in violating
     assert "hits = 1, not 2</b>" in violating
     assert "the invariant holds</b>" in holding
-    for schedule in list_schedules(kept):
+    for schedule in list_schedules(recording):
         link = f'<a href="?schedule={schedule.order}"'
         assert link in (violating if schedule.violation else holding)
         assert link not in (holding if schedule.violation else violating)
-    assert f'"?schedule={kept.counterexample}" aria-current="true">' in page
+    assert f'"?schedule={recording.counterexample}" aria-current="true">' in page
     assert page.count('aria-current="true"') == 1
 
 
 def test_many_schedules_are_listed_in_part() -> None:
-    verdicts = [judge_end("lost" if number % 3 else "", raises=False) for number in range(200)]
-    ends = [ScheduleEnd(f"{number:010b}", verdicts[number]) for number in range(200)]
-    current = ends[199].order  # of the schedule that the page shows
-    for group in group_by_outcome(ends, current):
+    holds, lost = (judge_end(violation, raises=False) for violation in ("", "lost"))
+    ends = [ScheduleEnd(f"{number:010b}", lost if number % 3 else holds) for number in range(200)]
+    current = ends[-1]  # the schedule that the page shows
+    for group in group_by_outcome(ends, current.order):
         shown = sorted([*group.listed, *group.more])
-        assert shown == [ended.order for ended in ends if ended.verdict == group.verdict]
+        assert shown == [end.order for end in ends if end.verdict == group.verdict]
         assert 5 < len(group.listed) < 12  # in one line
-        assert (current in group.listed) is (group.verdict == verdicts[199])
+        assert (current.order in group.listed) is (group.verdict == current.verdict)
 
 
 def test_a_right_strategy_shows_no_violation(client: Client) -> None:
@@ -111,12 +111,12 @@ def test_an_exception_is_shown_with_its_process(client: Client) -> None:
 
 
 def test_links_and_the_form_keep_the_isolation_level(client: Client) -> None:
-    kept = read_recorded("lost_update/naive/2/serializable")
+    recording = read_recorded("lost_update/naive/2/serializable")
     page = get_page(client, f"{NAIVE}?level=serializable")
     assert "2 processes, serializable, recorded by" in page
-    for schedule in list_schedules(kept):
+    for schedule in list_schedules(recording):
         assert f'<a href="?level=serializable&amp;schedule={schedule.order}"' in page
-    order = kept.counterexample
+    order = recording.counterexample
     predict = get_page(client, f"{NAIVE}?level=serializable&schedule={order}&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
 

@@ -12,7 +12,10 @@ CHOICE = re.compile(r'data-key="\w" href="\?taken=(\w+)"')
 
 
 def list_orders(client: Client, path: str, taken: str = "") -> list[str]:
-    """Follow all links from the page after the steps `taken`; return the orders at their ends."""
+    """Follow all links from the page after the steps `taken`; return the orders at their ends.
+
+    Check that no page but the last ones reveals how a schedule ends.
+    """
     page = get_page(client, f"{path}?taken={taken}")
     choices = CHOICE.findall(page)
     if not choices:
@@ -34,11 +37,11 @@ def test_the_links_lead_to_every_schedule_and_to_no_other(client: Client) -> Non
 
 
 def test_the_last_step_shows_the_verdict_and_the_step_before_does_not(client: Client) -> None:
-    kept = read_recorded("lost_update/naive")
-    schedule = find_first_schedule(kept, "1S 2S 1U 2U")
+    recording = read_recorded("lost_update/naive")
+    schedule = find_first_schedule(recording, "1S 2S 1U 2U")
     page = get_page(client, f"{SCHEDULER}?taken={schedule.order}")
     assert f"Violated: {schedule.violation}" in page
-    assert f"{kept.count.violating} of all {kept.count.schedules} orders violate" in page
+    assert f"{recording.count.violating} of all {recording.count.schedules} orders violate" in page
     assert page.count('class="conflict lost"') == 2
     assert f'href="{NAIVE}?schedule={schedule.order}"' in page
     before = get_page(client, f"{SCHEDULER}?taken={schedule.order[:-1]}")
@@ -69,12 +72,12 @@ def test_the_victim_of_a_deadlock_can_be_chosen(client: Client) -> None:
 
 def test_an_order_beyond_the_recorded_ones_cannot_be_chosen(client: Client) -> None:
     """Recorded are the schedules with the fewest preemptions; a deeper one leads nowhere."""
-    kept = read_recorded("crossed_locks/select_for_update")
-    assert not kept.is_complete
+    recording = read_recorded("crossed_locks/select_for_update")
+    assert not recording.is_complete
     path = "/lab/races/crossed_locks/select_for_update/2/scheduler/"
     assert "Recorded are 100 orders" in get_page(client, path)
     beginnings = {
-        ended.order[:length] for ended in kept.ends for length in range(1, len(ended.order))
+        end.order[:length] for end in recording.ends for length in range(1, len(end.order))
     }
     assert any(
         "was not recorded from here" in get_page(client, f"{path}?taken={taken}")
@@ -94,8 +97,10 @@ def test_the_links_keep_the_isolation_level(client: Client) -> None:
 def test_the_queue_shows_who_holds_and_who_awaits_a_lock_after_each_step(client: Client) -> None:
     page = get_page(client, "/lab/queue/")
     table = page.split('class="matrix queue"')[1].split("</table>")[0]
+    # The texts of the rows, without tags.
     _head, *steps = [re.sub(r"[\s>]*<.*?>\s*|\s+", " ", row) for row in table.split("<tr ")]
     assert "3: lock a" in steps[2]
     assert steps[2].index("process 1: FOR UPDATE on a") < steps[2].index("1. process 2")
     assert "2. process 3" in steps[2]
-    assert ["1. process" in step for step in steps] == [False] + [True] * 5 + [False] * 3
+    has_queue = ["1. process" in step for step in steps]
+    assert has_queue == [False] + [True] * 5 + [False] * 3  # from step 2 to step 6

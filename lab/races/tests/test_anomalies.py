@@ -114,7 +114,7 @@ def describe_results(name: str, level: str) -> str:
     run_all = partial(explore, processes, setup=set_up, isolation_level=level)
     result = run_all(invariant=invariant, expected=OperationalError)
     assert result.complete
-    refused = run_all(invariant=lambda _: "").raising
+    refused = run_all(invariant=lambda _: "").raising  # exceptions alone are violations
     text = f"{'✗' if result.violating else '✓'} {result.violating} / {result.schedules}"
     text += f", ⊘ {refused}" if refused else ""
     return text + (f", `{result.counterexample.order}`" if result.counterexample else "")

@@ -6,7 +6,7 @@ import pytest
 
 from lab.conftest import list_schedules, read_recorded
 from lab.pages.schedules import make_sheet
-from lab.races import EVERY_RACE, OPERATIONS, RACES
+from lab.races import EVERY_RACE, OPERATIONS
 from lab.recordings.cells import LEVELS, READ_COMMITTED, Cell, cells_of, find_cell
 from lab.recordings.recording import Count, read_counts, read_recording
 from pginterleave.picture.layout import draw_for_screens
@@ -35,40 +35,24 @@ def test_the_tables_for_each_isolation_level_have_the_recorded_counts() -> None:
             ]
 
 
+def judge(violated: set[str]) -> Verdict:
+    """Return the verdict on a strategy that violates these races."""
+    if not violated:
+        return Verdict.RIGHT
+    if all(race.endswith("_in_a_transaction") for race in violated):
+        return Verdict.RIGHT_ALONE
+    return Verdict.RIGHT_WITHOUT_CONDITION if violated <= CONDITIONS else Verdict.WRONG
+
+
 def test_each_strategy_has_the_verdict_that_its_races_show() -> None:
-    for operation, (_, strategies, races) in OPERATIONS.items():
-        for name, strategy in strategies.items():
+    for operation in OPERATIONS.values():
+        for name, strategy in operation.strategies.items():
             violated = {
                 race.name
-                for race in races
+                for race in operation.races
                 if name in race.strategies and read_count(race.name, name).violating
             }
-            verdict = Verdict.WRONG if violated else Verdict.RIGHT
-            if violated and all(race.endswith("_in_a_transaction") for race in violated):
-                verdict = Verdict.RIGHT_ALONE
-            if violated and violated <= CONDITIONS:
-                verdict = Verdict.RIGHT_WITHOUT_CONDITION
-            assert strategy.verdict is verdict, (operation, name, violated)
-
-
-def test_some_strategies_violate_a_race_in_every_schedule() -> None:
-    always = [("toctou", "get_or_create"), ("toctou_in_a_transaction", "forgiveness")]
-    always += [(race, "in_memory") for race in ("lost_update", "clobbered_edit", "crossed_locks")]
-    for race, strategy in always:
-        assert read_count(race, strategy).violating == read_count(race, strategy).schedules
-
-
-def test_custom_key_and_toctou_have_the_same_counts() -> None:
-    for strategy in RACES["custom_key"].strategies:
-        assert str(read_count("custom_key", strategy)) == str(read_count("toctou", strategy))
-
-
-def test_deleted_meanwhile_is_violated_by_four_strategies() -> None:
-    assert {
-        strategy
-        for strategy in RACES["deleted_meanwhile"].strategies
-        if read_count("deleted_meanwhile", strategy).violating
-    } == {"naive", "atomic_only", "f_expression_full_save", "in_memory"}
+            assert strategy.verdict is judge(violated), (operation.title, name, violated)
 
 
 # The rest of 800 pixels below the title and the list of schedules, in the units of a picture.
@@ -86,9 +70,9 @@ DRAWN = [
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("cell", DRAWN, ids=str)
 def test_every_violation_is_explained_on_one_screen(cell: Cell) -> None:
-    kept = read_recording(cell)
-    for schedule in list_schedules(kept):
-        sheet = make_sheet(kept, schedule, len(schedule.steps))
+    recording = read_recording(cell)
+    for schedule in list_schedules(recording):
+        sheet = make_sheet(recording, schedule, len(schedule.steps))
         if schedule.violation:
             assert sheet.conflicts, schedule.order
         wide, _narrow = draw_for_screens(sheet)

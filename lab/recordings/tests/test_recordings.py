@@ -47,34 +47,30 @@ def test_no_other_cell_is_recorded_and_the_files_are_small() -> None:
     ids=str,
 )
 def test_an_exploration_finds_what_is_recorded(cell: Cell) -> None:
-    kept = read_recording(cell)
-    assert recorder.record_cell(cell, is_counted=not kept.count.truncated) == kept
+    recorded = read_recording(cell)
+    assert recorder.record_cell(cell, is_counted=not recorded.count.truncated) == recorded
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_the_recorded_counts_are_those_of_the_recorded_schedules(cell: Cell) -> None:
-    kept = read_recording(cell)
-    assert [ended.order for ended in kept.ends] == sorted({ended.order for ended in kept.ends})
-    if not kept.is_complete:
-        assert len(kept.schedules) == recorder.MAX_OF_MANY <= kept.count.schedules
+    recorded = read_recording(cell)
+    assert [end.order for end in recorded.ends] == sorted({end.order for end in recorded.ends})
+    if not recorded.is_complete:
+        assert len(recorded.schedules) == recorder.MAX_OF_MANY <= recorded.count.schedules
         return
-    violating = [schedule for schedule in list_schedules(kept) if schedule.violation]
-    assert len(violating) == kept.count.violating
-    assert sum(schedule.raises for schedule in violating) == kept.count.refused
-    assert bool(violating) is bool(kept.counterexample)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, in which recordings are read and written instead of FOLDER."""
-    monkeypatch.setattr(recording, "FOLDER", tmp_path)
-    return tmp_path
+    violating = [schedule for schedule in list_schedules(recorded) if schedule.violation]
+    assert len(violating) == recorded.count.violating
+    assert sum(schedule.raises for schedule in violating) == recorded.count.refused
+    assert bool(violating) is bool(recorded.counterexample)
 
 
 @pytest.mark.usefixtures("in_this_database")
-def test_the_command_records_a_race_or_a_strategy_beside_the_others(folder: Path) -> None:
-    kept = (FOLDER / "collision.json.gz").read_bytes()
+def test_the_command_records_a_race_or_a_strategy_beside_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded = (FOLDER / "collision.json.gz").read_bytes()
+    monkeypatch.setattr(recording, "FOLDER", tmp_path)  # which is empty
     assert "collision/naive/1/read-committed: 1 / 1" in run_race("record", "collision")
-    assert (folder / "collision.json.gz").read_bytes() == kept
+    assert (tmp_path / "collision.json.gz").read_bytes() == recorded
     run_race("record", "collision", "naive")
-    assert (folder / "collision.json.gz").read_bytes() == kept
+    assert (tmp_path / "collision.json.gz").read_bytes() == recorded

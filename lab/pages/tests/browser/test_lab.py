@@ -19,12 +19,12 @@ def find_table_rows(page: Page) -> Locator:
 
 
 def read_counterexample(strategy: str) -> RecordedSchedule:
-    kept = read_recorded(f"lost_update/{strategy}")
-    return find_schedule(kept, kept.counterexample)
+    recording = read_recorded(f"lost_update/{strategy}")
+    return find_schedule(recording, recording.counterexample)
 
 
 def expect_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
-    """Check that the first `number` steps are find_steps as stored, and no others."""
+    """Check that the picture and the table show the first `number` steps, and no others."""
     picture = page.locator(".picture:visible")
     taken = picture.locator("rect.step:not(.later)").evaluate_all(
         "rects => rects.map((rect) => Number(rect.dataset.step))"
