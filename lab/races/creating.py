@@ -19,6 +19,10 @@ def target_of(process: int) -> str:
     return f"https://{process}.example/"
 
 
+OTHER_TARGET = target_of(9)  # which is no process
+OTHER_ID = 10**12  # to which no sequence comes
+
+
 def create(strategy: Strategy, process: int) -> ShortUrl:
     """Create a link with the key `same`, which all processes try first, or with `own{process}`."""
     link: ShortUrl = strategy.function(target_of(process), keys=["same", f"own{process}"])
@@ -51,11 +55,11 @@ def set_next_id(number: int, model: type[Model] = ShortUrl) -> None:
 
 
 def make_link_with_first_key(strategy: Strategy) -> None:
-    """Create a link of process 9, which takes no part, with the key that others try first."""
+    """Create a link to OTHER_TARGET with the key that the processes try first."""
     delete_all_links(strategy)
-    link = strategy.function(target_of(9), keys=["same"])
-    # An id that the sequence does not reach; permuted_sequence makes keys from ids.
-    ShortUrl.objects.filter(pk=link.pk).update(id=10**12)
+    link = strategy.function(OTHER_TARGET, keys=["same"])
+    # permuted_sequence makes keys from ids: the next id, and so the key, is the same again.
+    ShortUrl.objects.filter(pk=link.pk).update(id=OTHER_ID)
     set_next_id(link.pk)
 
 
@@ -69,27 +73,25 @@ def check_own_links(outcomes: list[Outcome], already_there: int = 0) -> str:
     return "" if count == expected else f"there are {count} links, not {expected}"
 
 
-def check_own_link(process: int, returned: object) -> str:
+def check_own_link(process: int, link: ShortUrl) -> str:
     """Check that a process has got a link that leads to its own target."""
-    if not isinstance(returned, ShortUrl):
-        return f"process {process} is returned {returned!r}, which is not a ShortUrl"
-    if returned.target_url != target_of(process):
-        return f"process {process} is returned another process's link, {returned.key}"
-    saved = ShortUrl.objects.filter(key=returned.key).first()
+    if link.target_url != target_of(process):
+        return f"process {process} is returned another process's link, {link.key}"
+    saved = ShortUrl.objects.filter(key=link.key).first()
     if saved is None:
-        return f"process {process} is returned {returned.key}, which is not in the database"
+        return f"process {process} is returned {link.key}, which is not in the database"
     if saved.target_url != target_of(process):
         return f"{saved.key} does not lead to the target of process {process}"
     return f"{saved.key}, the link of process {process}, is deleted" if saved.deleted_at else ""
 
 
 def check_no_stolen_key(outcomes: list[Outcome]) -> str:
-    """Check that the link of process 9 has not changed, and that each process has made a link."""
-    taken = ShortUrl.objects.filter(pk=10**12).first()
-    if taken is None or taken.deleted_at:
+    """Check that the link with OTHER_ID is unchanged, and that each process has made a link."""
+    other = ShortUrl.objects.filter(pk=OTHER_ID).first()
+    if other is None or other.deleted_at:
         return "the link that had the key is deleted"
-    if taken.target_url != target_of(9):
-        return f"{taken.key} now leads to {taken.target_url}"
+    if other.target_url != OTHER_TARGET:
+        return f"{other.key} now leads to {other.target_url}"
     return check_own_links(outcomes, already_there=1)
 
 
@@ -102,6 +104,7 @@ def check_own_links_and_notifications(outcomes: list[Outcome]) -> str:
 
 
 def check_one_owner(outcomes: list[Outcome]) -> str:
+    """Check that one process has got a link, which is its own; the others are refused."""
     owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
     if len(owners) != 1:
         return f"processes {owners} are told that the key is theirs"

@@ -13,79 +13,83 @@ from shorturl.models import LinkEvent, Subscription
 from shorturl.strategies.table import STRATEGIES, Strategy
 
 RECEIVER = 1
-LARGE = 100  # an id
-EVENTS = [(1, "a"), (2, "a")]  # ids and keys
-LATE_EVENTS = [(1, "a"), (LARGE, "b")]
-NUMBER = "SELECT nextval(pg_get_serial_sequence('shorturl_subscription', 'id'))"
-Sent = tuple[int, int, str]  # a number in the order of all deliveries, and the event's id and key
+KEYS = {1: "a", 2: "a"}  # of the links of two events, by the events' ids
+EARLY_KEYS = {100: "b"}
+LATE_KEYS = {1: "a"}  # of an event that is committed later, and has a smaller id
+DRAW_NUMBER = "SELECT nextval(pg_get_serial_sequence('shorturl_subscription', 'id'))"
+Sent = dict[int, int]  # the ids of events, by a number in the order of all deliveries
 
 
 def make_two_events(strategy: Strategy) -> None:
-    make_events(EVENTS)
+    make_events(KEYS)
 
 
 def make_event_of_another_link(strategy: Strategy) -> None:
-    make_events(LATE_EVENTS[1:])
+    make_events(EARLY_KEYS)
 
 
-def make_events(events: list[tuple[int, str]]) -> None:
-    """Replace all events by these of the receiver: each an id, and the key of its link."""
+def make_events(keys: dict[int, str]) -> None:
+    """Replace all events by these of the receiver, given by their ids and the keys of links."""
     LinkEvent.objects.all().delete()
     Subscription.objects.get_or_create(id=RECEIVER, url="https://receiver.example/")
     set_next_id(1, LinkEvent)
     set_next_id(1, Subscription)
     LinkEvent.objects.bulk_create(
-        LinkEvent(id=pk, key=key, subscription_id=RECEIVER) for pk, key in events
+        LinkEvent(id=pk, key=key, subscription_id=RECEIVER) for pk, key in keys.items()
     )
 
 
-def write_late_event() -> list[Sent]:
-    """Write an event of the link `a`, with a smaller id than the event that is there already."""
+def write_late_event() -> Sent:
+    """Write an event with a smaller id than the one that is there already; send none."""
     with transaction.atomic():
         LinkEvent.objects.create(key="a", subscription_id=RECEIVER)
-    return []
+    return {}
 
 
-def deliver(strategy: Strategy, process: int, *, killed: bool = False) -> list[Sent]:
+def deliver(strategy: Strategy, process: int, *, killed: bool = False) -> Sent:
     """Deliver once, and return what was sent. A process that is `killed` sends nothing.
 
     To send an event is to draw a number from a sequence: a step of its own among the steps of the
     other processes, which a rollback does not undo.
     """
-    sent: list[Sent] = []
+    sent: Sent = {}
 
     def send(event: LinkEvent) -> None:
         if killed:
             raise Killed
         with connection.cursor() as cursor:
-            cursor.execute(NUMBER)
-            sent.append((cursor.fetchone()[0], event.pk, event.key))
+            cursor.execute(DRAW_NUMBER)
+            (number,) = cursor.fetchone()
+        sent[number] = event.pk
 
     with suppress(Killed):
         strategy.function(RECEIVER, send)
     return sent
 
 
-def deliver_with_process_1_killed(strategy: Strategy, process: int) -> list[Sent]:
+def deliver_with_process_1_killed(strategy: Strategy, process: int) -> Sent:
     """Deliver once; process 1 is killed before it sends."""
     return deliver(strategy, process, killed=process == 1)
 
 
-def check_sent_once_in_order(outcomes: list[Outcome], due: list[tuple[int, str]] = EVENTS) -> str:
+def check_sent_once_in_order(outcomes: list[Outcome], keys: dict[int, str] = KEYS) -> str:
     """Check that each event is sent once or still waits, and that a link's events are in order."""
-    sent: list[Sent] = []
+    sent: Sent = {}
     for outcome in outcomes:
-        sent += outcome.returned
-    events = [(pk, key) for _, pk, key in sorted(sent)]
-    waiting = LinkEvent.objects.order_by("id").exclude(id__in=[pk for pk, _ in events])
-    events += waiting.values_list("id", "key")
-    for pk, key in due:
-        if (times := events.count((pk, key))) != 1:
-            return f"event {pk} of {key} was sent {times} times" if times else f"event {pk} is lost"
-    for key in sorted({key for _, key in due}):
-        order = [pk for pk, key_of_event in events if key_of_event == key]
-        if order != sorted(order):
-            return f"the events of {key} are sent in the order {order}"
+        sent |= outcome.returned
+    order = [sent[number] for number in sorted(sent)]
+    waiting = LinkEvent.objects.order_by("id").exclude(id__in=order)
+    order += waiting.values_list("id", flat=True)
+    for pk, key in keys.items():
+        times = order.count(pk)
+        if times == 0:
+            return f"event {pk} is lost"
+        if times > 1:
+            return f"event {pk} of {key} was sent {times} times"
+    for key in sorted(set(keys.values())):
+        order_of_link = [pk for pk in order if keys[pk] == key]
+        if order_of_link != sorted(order_of_link):
+            return f"the events of {key} are sent in the order {order_of_link}"
     return ""
 
 
@@ -141,6 +145,6 @@ RACES = (
         ),
         setup=make_event_of_another_link,
         first=write_late_event,
-        check=partial(check_sent_once_in_order, due=LATE_EVENTS),
+        check=partial(check_sent_once_in_order, keys=LATE_KEYS | EARLY_KEYS),
     ),
 )

@@ -19,11 +19,10 @@ class Killed(Exception):
 
 
 def send_request(strategy: Strategy, process: int, *, killed: bool = False) -> object:
-    """Send the request, and return its answer.
+    """Send the request, and return its answer, or AGAIN if the client has to send it again.
 
-    Returns AGAIN, as the client sends the request again, if it is in progress or the process is
-    `killed`. A killed process raises in its work, so atomic() rolls back, as PostgreSQL does when a
-    session ends.
+    The client does so when the request is in progress, and when the process is `killed`. A killed
+    process raises in its work, so atomic() rolls back, as PostgreSQL does when a session ends.
     """
 
     def work() -> dict[str, Any]:
@@ -58,9 +57,9 @@ def check_created_once(outcomes: list[Outcome]) -> str:
             return (
                 f"process {process} is told at its second try, too, that the request is in progress"
             )
-        body = getattr(outcome.returned, "body", outcome.returned)
-        if body != created[0]:
-            return f"process {process} is answered {body!r}, and the link is {created[0]}"
+        key = outcome.returned.body
+        if key != created[0]:
+            return f"process {process} is answered {key!r}, and the link is {created[0]}"
     return ""
 
 

@@ -19,6 +19,14 @@ RunSecondTry = Callable[[int, Function], Outcome]  # gets the number of the proc
 AGAIN = "has to try again"  # what a process returns that runs once more when all have ended
 
 
+def run_in_this_thread(_number: int, function: Function) -> Outcome:
+    """Run the second try of a process, and return its outcome."""
+    try:
+        return Outcome(returned=function())
+    except Exception as error:
+        return Outcome(raised=error)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Race:
     """A situation in which a strategy can violate an invariant.
@@ -63,12 +71,12 @@ class Race:
         return self.strategies[name]
 
     def parse_processes(self, text: str) -> int:
-        """Return a number of processes, by default the smallest; raise NotFound."""
-        if text and text not in map(str, self.counts):
-            numbers = " or ".join(map(str, self.counts))
-            plural = "es" * (self.counts != (1,))
-            raise NotFound(f"{self.name} takes {numbers} process{plural}, not {text}.")
-        return int(text or self.counts[0])
+        """Return a number of processes, the smallest one for an empty text; raise NotFound."""
+        numbers = [str(count) for count in self.counts]
+        if text and text not in numbers:
+            noun = "process" if numbers == ["1"] else "processes"
+            raise NotFound(f"{self.name} takes {' or '.join(numbers)} {noun}, not {text}.")
+        return int(text or numbers[0])
 
     def make_functions(self, strategy: Strategy, processes: int) -> list[Function]:
         """Return the function that each process calls."""
@@ -85,31 +93,27 @@ class Race:
         strategy: Strategy,
         processes: int,
         *,
-        run_second_try: RunSecondTry | None = None,
+        run_second_try: RunSecondTry = run_in_this_thread,
         **arguments: Any,
     ) -> Exploration:
-        """Run every schedule of a strategy.
-
-        `run_second_try` runs a second try, by default in this thread and without a record of its
-        steps. The other `arguments` are those of pginterleave.explore().
-        """
-        with without_chance():
+        """Run every schedule; the other `arguments` are those of pginterleave.explore()."""
+        with deterministic():
             return explore(
                 self.make_functions(strategy, processes),
                 setup=partial(self.setup, strategy),
-                invariant=partial(self._check, strategy, run_second_try or run_unrecorded),
+                invariant=partial(self._check, strategy, run_second_try),
                 expected=self.expected,
                 **arguments,
             )
 
     def run(self, strategy: Strategy, processes: int, order: str) -> Schedule:
         """Run one schedule, given by its order, and observe the rows after each step."""
-        with without_chance():
+        with deterministic():
             return run_schedule(
                 order,
                 self.make_functions(strategy, processes),
                 setup=partial(self.setup, strategy),
-                invariant=partial(self._check, strategy, run_unrecorded),
+                invariant=partial(self._check, strategy, run_in_this_thread),
                 expected=self.expected,
                 options=Options(observe=self.rows),
             )
@@ -118,28 +122,21 @@ class Race:
         self, strategy: Strategy, run_second_try: RunSecondTry, outcomes: list[Outcome]
     ) -> str:
         """Run the second tries, and check the invariant with their outcomes."""
-        final = []
         function = self.second_try or self.process
-        for number, outcome in enumerate(outcomes, start=1):
+        last_outcomes = outcomes.copy()
+        for index, outcome in enumerate(outcomes):
             if outcome.returned is AGAIN:
-                outcome = run_second_try(number, partial(function, strategy, number))
-                if outcome.raised and not isinstance(outcome.raised, self.expected):
-                    error = type(outcome.raised).__name__
-                    return f"process {number} raises {error} when it tries again"
-            final.append(outcome)
-        return self.check(final)
-
-
-def run_unrecorded(_number: int, function: Function) -> Outcome:
-    """Run a second try in this thread, and return its outcome."""
-    try:
-        return Outcome(returned=function())
-    except Exception as error:
-        return Outcome(raised=error)
+                process = index + 1
+                second = run_second_try(process, partial(function, strategy, process))
+                if second.raised and not isinstance(second.raised, self.expected):
+                    error = type(second.raised).__name__
+                    return f"process {process} raises {error} when it tries again"
+                last_outcomes[index] = second
+        return self.check(last_outcomes)
 
 
 @contextmanager
-def without_chance() -> Iterator[None]:
+def deterministic() -> Iterator[None]:
     """Let all processes in the block read the same time and draw the same slot; no timer fires."""
     with (
         patch.object(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000),

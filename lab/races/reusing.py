@@ -46,14 +46,13 @@ def make_deleted_link(strategy: Strategy) -> None:
 
 def check_one_shared_link(outcomes: list[Outcome]) -> str:
     """Check that there is one live link, and that one process was told that it is new."""
+    created = []
     for process, outcome in enumerate(outcomes, 1):
-        match outcome.returned:
-            case (ShortUrl() as link, bool()):
-                if not ShortUrl.objects.filter(pk=link.pk, target_url=TARGET).exists():
-                    return f"the link of process {process} is not in the database"
-            case returned:
-                return f"process {process} is returned {returned!r}, not a ShortUrl and a bool"
-    created = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned[1]]
+        link, is_new = outcome.returned
+        if not ShortUrl.objects.filter(pk=link.pk, target_url=TARGET).exists():
+            return f"the link of process {process} is not in the database"
+        if is_new:
+            created.append(process)
     if len(created) != 1:
         return f"processes {created} are told that the link is new"
     live = ShortUrl.objects.live().order_by("id").values_list("key", flat=True)

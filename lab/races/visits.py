@@ -81,14 +81,14 @@ def follow_both(strategy: Strategy, process: int) -> None:
     keys = order_keys(process)
     counted = set[str]()
     if strategy.function is combined.record:
-        counted = {*combined.count_keys({key: [VISIT] for key in keys})}
+        counted.update(combined.count_keys({key: [VISIT] for key in keys}))
     for key in keys:
         if key not in counted:
             strategy.function(key, VISIT)
 
 
 def check_equal(counts: HitsAndVisits) -> str:
-    return "" if counts.hits == counts.visits else describe(counts)
+    return "" if counts.hits == counts.visits else describe_counts(counts)
 
 
 def check_no_lost_visit(outcomes: list[Outcome]) -> str:
@@ -118,7 +118,7 @@ def check_one_visit(outcomes: list[Outcome]) -> str:
     counts = read_hits_and_visits()
     if redirects != 1:
         return f"{redirects} redirected, by a link with one use left"
-    return "" if counts == (1, 1) else describe(counts)
+    return "" if counts == HitsAndVisits(hits=1, visits=1) else describe_counts(counts)
 
 
 def check_no_lost_visit_of_both(outcomes: list[Outcome]) -> str:
@@ -140,10 +140,10 @@ def describe_both() -> str:
 
 
 def describe_hits_and_visits() -> str:
-    return describe(read_hits_and_visits())
+    return describe_counts(read_hits_and_visits())
 
 
-def describe(counts: HitsAndVisits) -> str:
+def describe_counts(counts: HitsAndVisits) -> str:
     return f"hits = {counts.hits}, visits = {counts.visits}"
 
 

@@ -75,8 +75,8 @@ def with_a_retry(key: str) -> bool:
 def repeatable_read(key: str) -> bool:
     """Switch a link off under REPEATABLE READ, and try again after a serialization failure.
 
-    What goes wrong: the same. The snapshot does not show what is committed after it was taken.
-    Only a row that both write would cause a failure.
+    What goes wrong: both count two, because a snapshot does not show what is committed after it
+    was taken. Only a row that both write would cause a failure.
     """
     for _ in range(MAX_ATTEMPTS):
         try:

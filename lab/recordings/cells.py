@@ -76,7 +76,7 @@ def find_cell(race_name: str, strategy: str, processes: str = "", level: str = "
 def find_race(name: str) -> Race:
     """Return the race of this name; raise NotFound with the nearest name."""
     if name not in EVERY_RACE:
-        (nearest,) = get_close_matches(name, EVERY_RACE, 1, 0)
+        (nearest,) = get_close_matches(name, EVERY_RACE, n=1, cutoff=0)
         raise NotFound(
             f"There is no race {name!r}. The nearest one is {nearest}; "
             "`manage.py race list` lists all."

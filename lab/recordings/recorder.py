@@ -48,11 +48,12 @@ WITHOUT_ANALYZE = "; ".join(f"ALTER TABLE {name} SET (autovacuum_enabled = off)"
 
 
 def record_cell(cell: Cell, *, is_counted: bool = True) -> Recording:
-    """Explore a cell twice, if `is_counted` to count its schedules, and then to record them."""
+    """Explore a cell and record its schedules; if `is_counted`, explore it before to count them."""
     counted = None
     if is_counted:
-        limits: dict[str, Any] = {"isolation_level": cell.level, "max_schedules": MAX_COUNTED}
-        counted = cell.race.explore(cell.strategy, cell.processes, **limits)
+        counted = cell.race.explore(
+            cell.strategy, cell.processes, isolation_level=cell.level, max_schedules=MAX_COUNTED
+        )
     return _Recorder(cell).record(counted if counted and not counted.truncated else None)
 
 
@@ -82,15 +83,22 @@ class _Recorder:
                 options=Options(observe=cell.race.rows, on_schedule=self._add_schedule),
                 max_schedules=MAX_SCHEDULES if is_small else MAX_OF_MANY,
             )
-        self.schedules.sort(key=itemgetter("order"))
-        positions: dict[str, int] = {}  # of all different steps, by their texts
-        for schedule in self.schedules:
-            texts = schedule["steps"]
-            schedule["steps"] = [positions.setdefault(text, len(positions)) for text in texts]
         counted = counted or result
+        self.schedules.sort(key=itemgetter("order"))
+        positions: dict[str, int] = {}  # by the text of a step
+        for schedule in self.schedules:
+            for text in schedule["steps"]:
+                positions.setdefault(text, len(positions))
+            schedule["steps"] = [positions[text] for text in schedule["steps"]]
         return Recording(
             cell=cell,
-            count=_make_count(cell, counted),
+            count=Count(
+                violating=counted.violating,
+                schedules=counted.schedules,
+                refused=counted.raising,
+                truncated=bool(counted.truncated),
+                source=hash_source(cell.strategy),
+            ),
             counterexample=counted.counterexample.order if counted.counterexample else "",
             initial=self.initial,
             steps=[json.loads(text) for text in positions],
@@ -116,23 +124,22 @@ class _Recorder:
     def _record_second_try(self, number: int, function: Function) -> Outcome:
         """Run a second try as an exploration of one schedule, and keep its steps."""
         idle: list[Function] = [lambda: None] * (number - 1)  # the process keeps its number
-        schedules: list[Schedule] = []
         explore(
             [*idle, function],
             invariant=lambda _: "",
             expected=Exception,
             isolation_level=self.cell.level,
-            options=Options(observe=self.cell.race.rows, on_schedule=schedules.append),
+            options=Options(observe=self.cell.race.rows, on_schedule=self.second_tries.append),
         )
-        self.second_tries += schedules
-        return schedules[0].outcomes[-1]
+        return self.second_tries[-1].outcomes[-1]
 
     def _add_schedule(self, schedule: Schedule) -> None:
         """Add a schedule that has run, and its second tries; a step is a text of JSON."""
         steps = list(self._list_steps(schedule))
         for second_try in self.second_tries:
-            first, *others = self._list_steps(second_try, before=len(steps))
-            steps += [{**first, "alone": True}, *others]
+            again = list(self._list_steps(second_try, steps_before=len(steps)))
+            again[0]["alone"] = True
+            steps += again
         texts = [json.dumps(_sort_names(step), ensure_ascii=False) for step in steps]
         self.schedules.append(
             {
@@ -144,26 +151,19 @@ class _Recorder:
             }
         )
 
-    def _list_steps(self, schedule: Schedule, before: int = 0) -> Iterator[Step]:
-        """Yield the steps of a schedule with their files; a line only in the strategy's file."""
+    def _list_steps(self, schedule: Schedule, steps_before: int = 0) -> Iterator[Step]:
+        """Yield the steps of a schedule with their files; a line only in the strategy's file.
+
+        Of a second try `until`, the number of the step that returned, counts `steps_before`, too.
+        """
         for recorded, step in zip(record_steps(schedule.timeline), schedule.timeline, strict=True):
-            recorded["until"] += before
+            recorded["until"] += steps_before
             recorded["line"] = step.lineno if step.filename == self.file else 0
             path = Path(step.filename)
             if path.is_relative_to(settings.BASE_DIR):
                 path = path.relative_to(settings.BASE_DIR)  # not to the working directory
                 recorded["where"] = f"{path}:{step.lineno}" if recorded["line"] else f"{path}"
             yield recorded
-
-
-def _make_count(cell: Cell, result: Exploration) -> Count:
-    return Count(
-        violating=result.violating,
-        schedules=result.schedules,
-        refused=result.raising,
-        truncated=bool(result.truncated),
-        source=hash_source(cell.strategy),
-    )
 
 
 def _sort_names(value: Any) -> Any:

@@ -25,7 +25,6 @@ class Source(NamedTuple):
 
     @property
     def lines_without_docstring(self) -> list[tuple[int, str]]:
-        """The lines without the docstring."""
         return [(number, text) for number, text in self.lines if number not in self.docstring]
 
 
@@ -45,20 +44,25 @@ def read_source(strategy: Strategy) -> Source:
     """
     function = inspect.unwrap(strategy.function)
     path = file_of(strategy)
-    lines = [*enumerate(path.read_text().splitlines(), start=1)]
+    text = path.read_text()
+    shown = {*range(1, len(text.splitlines()) + 1)}
     docstring = range(0)
-    revealing = set[int]()
-    for node in ast.parse(path.read_text()).body:
+    for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in REVEALING:
-            revealing.update(range(node.lineno - 1, (node.end_lineno or 0) + 1))
+            shown -= {node.lineno - 1, *_numbers_of(node)}  # with the empty line before
         if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
             if path.stem != strategy.name:
-                lines = lines[node.lineno - 1 : node.end_lineno]
+                shown = {*_numbers_of(node)}
             if ast.get_docstring(node):
-                docstring = range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1)
-    if path.is_relative_to(settings.BASE_DIR):
-        path = path.relative_to(settings.BASE_DIR)
-    return Source(str(path), [line for line in lines if line[0] not in revealing], docstring)
+                docstring = _numbers_of(node.body[0])
+    numbered = enumerate(text.splitlines(), start=1)
+    lines = [(number, line) for number, line in numbered if number in shown]
+    return Source(str(path.relative_to(settings.BASE_DIR)), lines, docstring)
+
+
+def _numbers_of(node: ast.stmt) -> range:
+    """Return the numbers of the lines of a statement."""
+    return range(node.lineno, (node.end_lineno or 0) + 1)
 
 
 class SourcePart(NamedTuple):
@@ -99,16 +103,18 @@ class Line(NamedTuple):
 
 def diff_sources(left: Source, right: Source) -> list[Line]:
     """Return the diff of two sources without their docstrings."""
-    before = [text for _, text in left.lines_without_docstring]
-    after = [text for _, text in right.lines_without_docstring]
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    before = left.lines_without_docstring
+    after = right.lines_without_docstring
+    matcher = difflib.SequenceMatcher(
+        None, [text for _, text in before], [text for _, text in after], autojunk=False
+    )
     lines = []
-    for tag, start, end, other_start, other_end in matcher.get_opcodes():
-        removed = left.lines_without_docstring[start:end]
-        added = right.lines_without_docstring[other_start:other_end]
+    for tag, left_start, left_end, right_start, right_end in matcher.get_opcodes():
+        removed = before[left_start:left_end]
+        added = after[right_start:right_end]
         if tag == "equal":
-            pairs = zip(removed, added, strict=True)
-            lines += [Line(" ", number, other, text) for (number, text), (other, _) in pairs]
+            for (number, text), (other, _) in zip(removed, added, strict=True):
+                lines.append(Line(" ", number, other, text))
         else:
             lines += [Line("-", number, None, text) for number, text in removed]
             lines += [Line("+", None, number, text) for number, text in added]

@@ -36,10 +36,11 @@ def make_operation_table(name: str, processes: int | None = None) -> Table:
     By default each race has its smallest number of processes. With `processes` the table has the
     races that are explored with this number.
     """
-    _, strategies, every_race = OPERATIONS[name]
-    races = [race for race in every_race if processes in (None, *race.counts)]
+    operation = OPERATIONS[name]
+    races = [race for race in operation.races if not processes or processes in race.counts]
     columns = [_make_column(race, processes or race.counts[0]) for race in races]
-    return _make_table(name, strategies.values(), [race.name for race in races], columns)
+    strategies = operation.strategies.values()
+    return _make_table(name, strategies, [race.name for race in races], columns)
 
 
 def make_race_table(race: Race) -> Table:

@@ -71,14 +71,13 @@ def describe_rows(*exhibit_models: type[ExhibitModel]) -> str:
 
 
 def check_one_owner(name: str, model: Any, outcomes: list[Outcome]) -> str:
-    """Return what is wrong, or "" if one link is there, and only its own process got it."""
+    """Return what is wrong, or "" if one link is there, and only its own process returned True."""
     links = list(model.objects.all())
     if len(links) != 1:
         return f"{len(links)} links are called {name}"
     target_url = links[0].target_url
-    returned = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
-    targets = [target_of(process) for process in returned]
-    return "" if targets == [target_url] else f"{name} leads to {target_url}, and {targets} own it"
+    owners = [target_of(process) for process, outcome in enumerate(outcomes, 1) if outcome.returned]
+    return "" if owners == [target_url] else f"{name} leads to {target_url}, and {owners} own it"
 
 
 def check_own_links(model: Any, outcomes: list[Outcome]) -> str:
