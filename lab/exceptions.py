@@ -3,11 +3,7 @@
 from argparse import ArgumentTypeError
 
 
-class LabRefusal(Exception):
-    """The lab refuses a request; the message says why."""
-
-
-class NotFound(LabRefusal, ArgumentTypeError):
+class NotFound(ArgumentTypeError):
     """The lab has no such race, strategy, number of processes, isolation level or schedule.
 
     A command prints the message of an ArgumentTypeError that an argument's `type` raises.

@@ -34,23 +34,17 @@ class KeySpace:
 
     @property
     def links(self) -> ShortUrlQuerySet:
-        """The links of this load run."""
         return ShortUrl.objects.filter(target_url__startswith=self.target_prefix)
 
-    def has_key(self, key: str) -> bool:
-        """Return whether a key has the prefix of this key space."""
-        return key.startswith(f"{self.name}-")
-
-    def draw_keys(self, round_number: int | None = None) -> Iterator[str]:
-        """Yield candidate keys for one create; those of a round have one character after it."""
-        length = DEFAULT_KEY_LENGTH if round_number is None else 1
-        prefix = self.name if round_number is None else f"{self.name}-{round_number}"
+    def draw_keys(self, prefix: str = "", length: int = DEFAULT_KEY_LENGTH) -> Iterator[str]:
+        """Yield candidate keys for one create: the prefix, and so many random characters."""
         for key in keys.candidates(length):
-            yield f"{prefix}-{key}"
+            yield f"{self.name}-{prefix}{key}"
 
-    def drop(self) -> int:
-        """Remove the rows of this load run, and the links of killed ones; return how many links."""
+    def remove_rows(self) -> int:
+        """Remove the rows of this load run, and old links of others; return how many links."""
         IdempotencyRecord.objects.filter(caller=self.name).delete()
         QuotaUsage.objects.filter(spender__startswith=f"{self.name} ").delete()
         of_load_runs = ShortUrl.objects.filter(target_url__regex=rf"^https://{NAME}\.invalid/")
-        return erase(self.links) + erase(of_load_runs.filter(created_at__lt=Now() - MAX_AGE))
+        old_links = of_load_runs.filter(created_at__lt=Now() - MAX_AGE)
+        return erase(self.links) + erase(old_links)

@@ -42,6 +42,7 @@ STATUSES: dict[type[Exception], HTTPStatus] = {
     KeySpaceExhausted: HTTPStatus.SERVICE_UNAVAILABLE,
     OperationalError: HTTPStatus.SERVICE_UNAVAILABLE,
     InterfaceError: HTTPStatus.SERVICE_UNAVAILABLE,
+    Exception: HTTPStatus.INTERNAL_SERVER_ERROR,  # every other one
 }
 Function = Callable[..., Any]  # of a strategy
 
@@ -57,10 +58,7 @@ def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str
         content = Content(request, KeySpace(space))
         return OPERATIONS[operation](strategies[strategy].function, content)
     except Exception as error:
-        status = HTTPStatus.INTERNAL_SERVER_ERROR
-        for kind in STATUSES:
-            if isinstance(error, kind):
-                status = STATUSES[kind]
+        status = next(STATUSES[kind] for kind in STATUSES if isinstance(error, kind))
         exception = {"exception": type(error).__name__, "message": str(error).strip()}
         return JsonResponse(exception, status=status)
 
@@ -73,7 +71,7 @@ def list_or_remove_links(request: HttpRequest, space: str) -> HttpResponse:
     One statement reads hits and visits.
     """
     if request.method == "DELETE":
-        return JsonResponse({"removed": KeySpace(space).drop()})
+        return JsonResponse({"removed": KeySpace(space).remove_rows()})
     links = KeySpace(space).links.annotate(total_hits=TOTAL_HITS, visits=VISITS)
     rows = links.values_list("key", "target_url", "total_hits", "max_hits", "visits")
     verdicts = {}
@@ -107,7 +105,7 @@ class Content:
     def key(self) -> str:
         """A key of the key space."""
         key = self.values.get("key")
-        if not isinstance(key, str) or not self.space.has_key(key):
+        if not isinstance(key, str) or not key.startswith(f"{self.space.name}-"):
             raise BadRequest(f"key: begin it with {self.space.name}-, as no link of others does.")
         return key
 
@@ -120,7 +118,6 @@ class Content:
         return target_url
 
     def create_link(self) -> ShortUrl:
-        """Create a link to the target URL."""
         return on_conflict.create(self.target_url, keys=self.space.draw_keys())
 
 
@@ -128,12 +125,15 @@ class Content:
 
 
 def create(function: Function, content: Content) -> HttpResponse:
-    """Create a link: {"target_url": …}, with a "key" and "max_hits", or with a "round"."""
+    """Create a link to {"target_url": …}, perhaps with "max_hits".
+
+    It has the "key", or one of the few keys of a "round": its number and one character.
+    """
     limit = {"max_hits": content.read_number("max_hits")} if "max_hits" in content.values else {}
     if "key" in content.values:
         candidates = iter([content.key])
     else:
-        candidates = content.space.draw_keys(content.read_number("round"))
+        candidates = content.space.draw_keys(f"{content.read_number('round')}-", length=1)
     return return_created(function(content.target_url, keys=candidates, **limit).key)
 
 
@@ -160,7 +160,8 @@ def answer_once(function: Function, content: Content) -> HttpResponse:
     def work() -> dict[str, Any]:
         return {"status": HTTPStatus.CREATED, "body": content.create_link().key}
 
-    stored_answer = function(content.space.name, content.target_url, "", work=work)
+    key = content.target_url
+    stored_answer = function(content.space.name, key, fingerprint="", work=work)
     return return_created(stored_answer.body)
 
 

@@ -10,16 +10,17 @@ from pginterleave.picture.history import Wait, cut_steps, find_waits
 
 
 class Choice(NamedTuple):
-    """A process and its next step; `order` has the steps with that one, "" if it cannot go.
+    """A process that can go next, or one that cannot, with an empty `order` and `key`.
 
-    `state` says why the process cannot go, or which process PostgreSQL ends if the step closes a
-    deadlock. `key` is a key on the keyboard: the digit of the process, or the letter of the step.
+    `order` has all steps up to the chosen one. `key` is on the keyboard: the digit of the process,
+    or the letter of the step. `state` says why the process cannot go, or which process PostgreSQL
+    ends if the step closes a deadlock.
     """
 
     process: int
-    key: str
-    order: str
     state: str
+    order: str = ""
+    key: str = ""
 
 
 def split_steps(order: str) -> list[str]:
@@ -33,8 +34,8 @@ def split_steps(order: str) -> list[str]:
 def find_choices(chosen: Chosen, taken: str) -> list[Choice]:
     """Return the choices after the steps `taken`, in the order of the processes."""
     number = len(split_steps(taken))
-    begun = cut_steps(chosen.schedule.steps, number)
-    waiting = [wait for wait in find_waits(begun) if wait.last > number]
+    steps = cut_steps(chosen.schedule.steps, number)
+    waiting = [wait for wait in find_waits(steps) if wait.last > number]  # still
     choices: list[Choice] = []
     for process in range(1, chosen.recording.cell.processes + 1):
         choices += find_choices_of_process(chosen, taken, process, waiting)
@@ -49,21 +50,26 @@ def find_choices_of_process(
     A step that closes a deadlock may be recorded several times, each with another victim.
     """
     orders = [end.order for end in chosen.recording.ends]
-    victims = {f"{process}": process}  # if the step closes a deadlock
+    victims = {f"{process}": process}  # by the step, if it closes a deadlock
     for wait in waiting:
         victims[f"{process}{ascii_lowercase[wait.process - 1]}"] = wait.process
     steps = [step for step in victims if any(begins_with(order, taken + step) for order in orders)]
-    if len(steps) == 1:
-        return [Choice(process, steps[0][-1], taken + steps[0], "")]
-    if steps:
-        deadlock = "closes a deadlock that ends process"
-        return [Choice(process, s[-1], taken + s, f"{deadlock} {victims[s]}") for s in steps]
+    if not steps:
+        return [Choice(process, explain_halt(chosen, taken, process, waiting))]
+    choices = []
+    for step in steps:
+        state = f"closes a deadlock that ends process {victims[step]}" if len(steps) > 1 else ""
+        choices.append(Choice(process, state, order=taken + step, key=step[-1]))
+    return choices
+
+
+def explain_halt(chosen: Chosen, taken: str, process: int, waiting: list[Wait]) -> str:
+    """Return why a process cannot go after the steps `taken`."""
     for wait in waiting:
         if wait.process == process:
-            state = f"waits for process {' and '.join(map(str, wait.waited_for))}"
-            return [Choice(process, "", "", state)]
+            return f"waits for process {' and '.join(map(str, wait.waited_for))}"
     has_steps = f"{process}" in chosen.schedule.order[len(taken) :]
-    return [Choice(process, "", "", "was not recorded from here" if has_steps else "has ended")]
+    return "was not recorded from here" if has_steps else "has ended"
 
 
 def make_choice_context(chosen: Chosen, taken: str) -> dict[str, Any]:
@@ -77,7 +83,7 @@ def make_choice_context(chosen: Chosen, taken: str) -> dict[str, Any]:
         "before": "".join(steps[:-1]),
         "ended": sheet.ended,
         "verdict": sheet.verdict,
-        "sentences": " ".join(sheet.sentences[max(0, len(steps) - 1) :]),
+        "sentences": " ".join(sheet.sentences[len(steps) - 1 :]),  # of the last step
         "choices": [] if sheet.ended else find_choices(chosen, taken),
         "held": sheet.held,
     }

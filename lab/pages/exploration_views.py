@@ -9,6 +9,7 @@ from django.shortcuts import render
 from lab.pages.decisions import find_current_lines, make_choice_context
 from lab.pages.requested import lab_page, read_number
 from lab.pages.schedules import (
+    choose_beginning,
     choose_schedule,
     draw_pictures,
     group_by_outcome,
@@ -56,7 +57,7 @@ def make_scheduler_context(request: HttpRequest, cell: Cell) -> dict[str, Any]:
     """Return the context of the scheduler: the choices, the steps `taken`, and the source."""
     recording = read_recording(cell)
     taken = request.GET.get("taken", "")
-    chosen = choose_schedule(recording, taken, begins=True)
+    chosen = choose_beginning(recording, taken)
     lines = find_current_lines(chosen.schedule, taken)
     return {
         **make_cell_context(recording),
@@ -71,7 +72,7 @@ def queue_of_locks(request: HttpRequest) -> HttpResponse:
     """Show three processes that queue for a row."""
     recording = read_recording(find_cell("lost_update", "select_for_update", "3"))
     # Each process requests the row before the first one releases it.
-    schedule = choose_schedule(recording, "123", begins=True).schedule
+    schedule = choose_beginning(recording, "123").schedule
     sheet = make_sheet(recording, schedule, len(schedule.steps))
     description = f"Schedule {schedule.order}, step by step; the table below says the same"
     context = {

@@ -38,15 +38,15 @@ def read_last_run() -> dict[str, Any] | None:
         return None
 
 
-def _make_row(run: dict[str, Any]) -> tuple[dict[str, Any], str, CountedCell | None]:
-    """Return a run, a text of what it lost, and the cell of its race and strategy.
+def _make_row(run: dict[str, Any]) -> dict[str, Any]:
+    """Return a run with a text of its `loss`, and with the `cell` of its race and strategy.
 
     The service's own redirect, which is measured beside the strategies, has no cell.
     """
     share = f" ({run['share']:.1%})" if run["lost"] else ""
-    lost = f"{run['lost']:,} of {run['of']:,}{share}"
+    row = {**run, "loss": f"{run['lost']:,} of {run['of']:,}{share}"}
     race = RACES[run["script"]]
-    if run["strategy"] not in race.strategies:
-        return run, lost, None
-    cell = find_cell(race.name, run["strategy"])
-    return run, lost, CountedCell(cell, read_counts(race).get(cell.key))
+    if run["strategy"] in race.strategies:
+        cell = find_cell(race.name, run["strategy"])
+        row["cell"] = CountedCell(cell, read_counts(race).get(cell.key))
+    return row

@@ -26,19 +26,25 @@ class Chosen(NamedTuple):
     schedule: RecordedSchedule
 
 
-def choose_schedule(recording: Recording, order: str, *, begins: bool = False) -> Chosen:
-    """Return the schedule `order`; without an order, the counterexample, or else the first one.
+def choose_schedule(recording: Recording, order: str) -> Chosen:
+    """Return the schedule with this order; raise NotFound if it is not recorded.
 
-    With `begins`, return the first schedule that begins with `order`. Raises NotFound for an order
-    that is not recorded.
+    Without an order, return the counterexample or, if that is not recorded, the first schedule.
     """
-    wanted = order if order or begins else recording.counterexample
-    for number, end in enumerate(recording.ends):
-        if end.order == wanted or (begins and begins_with(end.order, wanted)):
-            return Chosen(recording, number, recording.schedule(number))
-    if order:
+    orders = [end.order for end in recording.ends]
+    if order and order not in orders:
         raise NotFound(f"There is no recorded schedule {order[:50]!r}.")
-    return Chosen(recording, 0, recording.schedule(0))
+    wanted = order or recording.counterexample
+    number = orders.index(wanted) if wanted in orders else 0
+    return Chosen(recording, number, recording.schedule(number))
+
+
+def choose_beginning(recording: Recording, taken: str) -> Chosen:
+    """Return the first schedule that begins with the steps `taken`; raise NotFound."""
+    for number, end in enumerate(recording.ends):
+        if begins_with(end.order, taken):
+            return Chosen(recording, number, recording.schedule(number))
+    raise NotFound(f"There is no recorded schedule {taken[:50]!r}.")
 
 
 def begins_with(order: str, taken: str) -> bool:
@@ -83,10 +89,9 @@ def group_by_outcome(ends: list[ScheduleEnd], current: str) -> list[Group]:
     lines = max(1, MAX_LINES // len(orders_by_outcome))
     groups = []
     for outcome, orders in orders_by_outcome.items():
-        fitting = count_fitting(orders, lines)
-        listed = orders[:fitting]
-        if current in orders[fitting:]:
-            listed[-1] = current
+        listed = orders[: count_fitting(orders, lines)]
+        if current in orders and current not in listed:
+            listed[-1] = current  # in place of another one
         more = [order for order in orders if order not in listed]
         groups.append(Group(outcome, listed, more))
     kinds = list(SIGNS)
@@ -98,7 +103,7 @@ def count_fitting(orders: list[str], lines: int) -> int:
     width = max(map(len, orders)) + FRAME_WIDTH
     fitting = (lines * LINE_WIDTH - OUTCOME_WIDTH) // width
     if len(orders) > fitting:
-        fitting -= MORE_WIDTH // width
+        fitting -= MORE_WIDTH // width  # the room of the button
     return max(1, fitting)
 
 
@@ -134,10 +139,11 @@ def make_sheet(
     that the picture only announces.
     """
     ended = taken == len(schedule.steps)
+    shown = schedule.all_steps if ended else cut_steps(schedule.steps, taken)
     cell = recording.cell
     return Sheet(
         schedule.all_steps,
-        schedule.all_steps if ended else cut_steps(schedule.steps, taken),
+        shown,
         cell.processes,
         recording.initial,
         judge_end(schedule.violation, raises=schedule.raises, due=cell.race.invariant),
@@ -163,18 +169,21 @@ def list_moments(steps: list[Step]) -> list[dict[str, Any]]:
 
     The first in the `queue` waits longest.
     """
-    return [
-        {
-            "number": number,
-            "process": step["process"],
-            "sentence": words_of_step.sent if step["waited_for"] else str(words_of_step),
-            "held": [lock for lock in find_locks(steps) if lock.first <= number < lock.last],
-            "queue": [wait for wait in find_waits(steps) if wait.first <= number < wait.last],
-        }
-        for number, (step, words_of_step) in enumerate(
-            zip(steps, word_steps(steps), strict=True), 1
+    locks = find_locks(steps)
+    waits = find_waits(steps)
+    moments = []
+    for number, words in enumerate(word_steps(steps), start=1):
+        step = steps[number - 1]
+        moments.append(
+            {
+                "number": number,
+                "process": step["process"],
+                "sentence": words.sent if step["waited_for"] else str(words),
+                "held": [lock for lock in locks if lock.first <= number < lock.last],
+                "queue": [wait for wait in waits if wait.first <= number < wait.last],
+            }
         )
-    ]
+    return moments
 
 
 def make_rows(sheet: Sheet) -> list[dict[str, Any]]:
@@ -183,13 +192,15 @@ def make_rows(sheet: Sheet) -> list[dict[str, Any]]:
     marks_by_step = find_marks(sheet.conflicts)
     for number, step in enumerate(sheet.whole, start=1):
         cells: list[dict[str, Any]] = [{} for _ in range(sheet.processes)]
-        for earlier, waiting in enumerate(sheet.whole[: number - 1], start=1):
-            if waiting["until"] == number:
-                cells[waiting["process"] - 1]["back"] = {"step": waiting, "number": earlier}
-            elif waiting["until"] > number:
-                cells[waiting["process"] - 1]["waiting"] = True
+        for earlier_number, earlier in enumerate(sheet.whole[: number - 1], start=1):
+            cell = cells[earlier["process"] - 1]
+            if earlier["until"] == number:  # its wait ends with this step
+                cell["back"] = {"step": earlier, "number": earlier_number}
+            elif earlier["until"] > number:
+                cell["waiting"] = True
         cell = cells[step["process"] - 1]
-        cell |= {"step": step, "marks": marks_by_step.get(number, [])}
+        cell["step"] = step
+        cell["marks"] = marks_by_step.get(number, [])
         cell["waits"] = number < step["until"] or step["waited_for"]
         sentence = "".join(sheet.sentences[number - 1 : number])  # empty for a hidden step
         rows.append({"number": number, "step": step, "cells": cells, "sentence": sentence})

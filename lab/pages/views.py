@@ -35,11 +35,11 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
     """
     race = find_race(name)
     strategies = list(race.strategies.values())
-    strategies.sort(key=lambda strategy: strategy.verdict is Verdict.RIGHT)
-    first_right = [strategy for strategy in strategies[1:] if strategy.verdict is Verdict.RIGHT]
-    default_right = (first_right or strategies)[0]
-    left = race.find_strategy(request.GET.get("left", strategies[0].name))
-    right = race.find_strategy(request.GET.get("right", default_right.name))
+    strategies.sort(key=lambda strategy: strategy.verdict is Verdict.RIGHT)  # wrong ones first
+    first, *others = strategies
+    second = next((other for other in others if other.verdict is Verdict.RIGHT), first)
+    left = race.find_strategy(request.GET.get("left", first.name))
+    right = race.find_strategy(request.GET.get("right", second.name))
     sources = [read_source(left), read_source(right)]
     context = {
         "race": race,

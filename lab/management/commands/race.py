@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from lab.exceptions import LabRefusal
+from lab.exceptions import NotFound
 from lab.markdown import format_aligned, format_markdown
 from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.race import Race
@@ -76,7 +76,7 @@ class Command(BaseCommand):
             getattr(self, f"_{action}")(**options)
         except KeyboardInterrupt:
             raise CommandError("Interrupted.", returncode=130) from None
-        except (InterleaveError, LabRefusal) as error:
+        except (InterleaveError, NotFound) as error:
             raise CommandError(str(error), returncode=2) from error
         except DatabaseError as error:
             raise CommandError(f"Database error: {error}".strip(), returncode=2) from error
@@ -128,13 +128,7 @@ class Command(BaseCommand):
         self._write_note(chosen)
 
     def _explore(
-        self,
-        *,
-        race: Race,
-        strategy: str | None,
-        processes: str,
-        max_schedules: int,
-        **options: Any,
+        self, *, race: Race, strategy: str | None, processes: str, max_schedules: int, **_: Any
     ) -> None:
         """Write how many schedules of a strategy, or of all, violate the invariant."""
         number = race.parse_processes(processes)
@@ -169,14 +163,13 @@ class Command(BaseCommand):
         recordings = {}
         for cell in cells_of(race):
             if strategy in (None, cell.strategy):
-                last_count = counts.get(cell.key)
-                is_counted = bool(strategy or not last_count or not last_count.truncated)
+                had_too_many = cell.key in counts and counts[cell.key].truncated
+                is_counted = strategy is not None or not had_too_many
                 recordings[cell.key] = recorder.record_cell(cell, is_counted=is_counted)
                 self.stdout.write(f"{cell}: {recordings[cell.key].count}")
         write_recordings(race, recordings)
 
     def _write_note(self, strategy: Strategy) -> None:
-        """Write the note of a strategy, if it has one."""
         if strategy.note:
             self.stdout.write(f"    Note: {strategy.note}")
 
@@ -191,8 +184,10 @@ def _convert_to_json(cell: CountedCell) -> dict[str, Any]:
 
 def _format_bold(cell: CountedCell | None) -> str:
     """Return the count of a cell in Markdown, in bold type if schedules violate the invariant."""
-    is_wrong = cell and cell.count and cell.count.violating and not cell.count.truncated
-    return f"**{cell}**" if is_wrong else str(cell or "–")
+    if cell is None:
+        return "–"
+    is_wrong = cell.count and cell.count.violating and not cell.count.truncated
+    return f"**{cell}**" if is_wrong else str(cell)
 
 
 def _format_marked(cell: CountedCell | None) -> str:
