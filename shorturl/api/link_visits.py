@@ -17,8 +17,8 @@ from shorturl.api.schemas import Error, convert_errors
 from shorturl.limits import owners
 from shorturl.models import Dimension
 from shorturl.visits import statistics
-from shorturl.visits.ranges import DEFAULT_DAYS, MAX_BUCKETS, Bucket, range_of, read_date
-from shorturl.visits.statistics import MAX_ITEMS, Statistics, VisitCount
+from shorturl.visits.ranges import DEFAULT_DAYS, MAX_BUCKETS, Bucket, Range, range_of, read_date
+from shorturl.visits.statistics import MAX_ITEMS, Statistics
 
 router = Router(tags=["links"])
 
@@ -121,19 +121,16 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     except ValidationError as error:
         [(name, [fault])] = error.error_dict.items()
         raise input_error(name, fault.code or "invalid", fault.messages[0]) from error
-    dimension = Dimension("browser" if query.of == "bot" else query.of) if query.of else None
-    if by:
-        visits = statistics.read(key, days, by=by, of=dimension)
-        counts = visits.periods
-    else:
-        dimensions = [dimension] if dimension else []
-        visits = statistics.read(key, days, values_of=dimensions, top=MAX_ITEMS + 1)
-        counts = visits.values
+    visits = read_visits(key, days, by, query.of)
+    counts = visits.periods if by else visits.values
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise input_error("from", "too_many", message)
-    items = [make_item(count, query.of) for count in counts]
-    items = [item for item in items if item.people or item.bots]
+    if query.of == "bot":
+        counts = [count._replace(people=0) for count in counts]
+    if query.of == "browser":
+        counts = [count._replace(bots=0) for count in counts]
+    items = [Item(**count._asdict()) for count in counts if count.people or count.bots]
     items.sort(key=lambda item: (item.starts_at or days.begins, -item.people - item.bots))
     if wants_csv(request, query):
         return csv_response(visits, items, query.of, key)
@@ -148,17 +145,19 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     }
 
 
+def read_visits(key: str, days: Range, by: Bucket | None, of: Of | None) -> Statistics:
+    """Return the statistics with `periods`, or without `by` with the `values` of the dimension."""
+    dimension = Dimension("browser" if of == "bot" else of) if of else None
+    if by:
+        return statistics.read(key, days, by=by, of=dimension)
+    dimensions = [dimension] if dimension else []
+    return statistics.read(key, days, values_of=dimensions, top=MAX_ITEMS + 1)
+
+
 def wants_csv(request: HttpRequest, query: VisitsQuery) -> bool:
     if query.format:
         return query.format == "csv"
     return request.get_preferred_type([JSON, CSV]) == CSV
-
-
-def make_item(count: VisitCount, of: Of | None) -> Item:
-    """Return a count as an item; `of` "bot" counts no people, and "browser" no bots."""
-    people = 0 if of == "bot" else count.people
-    bots = 0 if of == "browser" else count.bots
-    return Item(**{**count._asdict(), "people": people, "bots": bots})
 
 
 def csv_response(visits: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:

@@ -15,7 +15,7 @@ from shorturl.exceptions import ShortUrlError
 from shorturl.forms import AS_TYPED, LinkForm, TagsField
 from shorturl.limits import quotas
 from shorturl.links import keys
-from shorturl.models import OWNER_CONSTRAINT, LinkState, ShortUrl
+from shorturl.models import OWNER_CONSTRAINT, ShortUrl
 from shorturl.visits.ranges import Bucket, range_of
 
 ACCOUNT_REMOVED = "Your account was removed meanwhile; nothing was created."
@@ -111,7 +111,7 @@ class CreateForm(EditForm):
             self.link, self.is_new = self.create_or_reuse(spender, owner_id)
         except ShortUrlError as error:
             self.status, self.headers = error.status, error.headers
-            self.add_error(error.field or None, error.message)
+            self.add_error(error.field or None, error.message)  # None: of the whole form
             return False
         except IntegrityError as error:
             if not keys.violates(error, OWNER_CONSTRAINT):
@@ -129,7 +129,6 @@ class CreateForm(EditForm):
         return quotas.spend(spender, create), True
 
 
-STATES = [LinkState.LIVE, LinkState.EXPIRED, LinkState.USED_UP]
 # By the value of `order` in the address: its title, and the column to order by. No index has the
 # hits: each hit would update the index.
 ORDERS = {
@@ -153,7 +152,7 @@ class FilterForm(forms.Form):
     )
     state = forms.ChoiceField(
         required=False,
-        choices=[("", "Any"), *((state.value, state.value.capitalize()) for state in STATES)],
+        choices=[("", "Any"), ("live", "Live"), ("expired", "Expired"), ("used up", "Used up")],
         error_messages={"invalid_choice": "Choose live, expired or used up."},
     )
     order = forms.ChoiceField(

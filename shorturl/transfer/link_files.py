@@ -111,14 +111,12 @@ def read_records(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def find_names(fields: Iterable[str], *programs: Names) -> Names:
-    """Return the names of the program that writes these fields; raise ValidationError if none does.
-
-    A program other than ours also writes fields that have no column here.
-    """
+    """Return the names of the program that writes these fields; raise ValidationError if none."""
     present = set(fields)
     for names in programs:
         has_key = not present.isdisjoint(names["key"])
         has_target = not present.isdisjoint(names["target_url"])
+        # Other programs than ours write further fields, which are left out.
         if has_key and has_target and (names is not OWN or present <= set(COLUMNS)):
             return names
     listed = shortened(", ".join(map(repr, sorted(present))) or "no columns")

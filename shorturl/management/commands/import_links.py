@@ -60,6 +60,7 @@ class Command(BaseCommand):
             raise CommandError("Correct these links and run it again: other links do not change.")
 
     def load(self, links: Iterator[tuple[str, Link]]) -> None:
+        """Insert the links in batches, none of which has a key twice."""
         batch: Batch = {}
         for position, link in tqdm(links, unit=" links", disable=None, leave=False):
             try:

@@ -36,7 +36,7 @@ COUNT_KEYS = sql.SQL("""
 
 
 def resolve(key: str) -> ShortUrl:
-    """Count a hit by the statement that counts several; the service's also records visits.
+    """Count a hit by the statement that counts several. The service's strategy also records visits.
 
     Why nothing can go wrong: as in `update_returning`. The statement counts all of its hits or
     none.

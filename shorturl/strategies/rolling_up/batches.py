@@ -100,13 +100,15 @@ def roll_up() -> int:
     """
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(TRY_LOCK)
-        if not cursor.fetchone()[0]:
+        (locked,) = cursor.fetchone()
+        if not locked:
             return 0
-        cursor.execute(MOVE, move_values())
-        return int(cursor.fetchone()[0])
+        cursor.execute(MOVE, move_params())
+        (moved_rows,) = cursor.fetchone()
+        return int(moved_rows)
 
 
-def move_values() -> dict[str, Any]:
+def move_params() -> dict[str, Any]:
     """Return the parameters of the SQL statement MOVE."""
     today = timezone.now().date()
     # Hours are removed a day after the last page shows them: clocks of machines may differ.

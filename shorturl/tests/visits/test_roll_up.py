@@ -147,7 +147,7 @@ def test_days_to_merge_into_months_are_found_by_an_index() -> None:
     """The roll-up's statement looks for days older than two years that are not a month's first."""
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute(sql.SQL("EXPLAIN {}").format(batches.MOVE), batches.move_values())
+        cursor.execute(sql.SQL("EXPLAIN {}").format(batches.MOVE), batches.move_params())
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "shorturl_dailyvisits_day_ix" in plan
 

@@ -82,7 +82,7 @@ def roll_up_shard(database: BaseDatabaseWrapper, ids: Mapping[str, int]) -> int:
             (is_free,) = cursor.fetchone()
             taken = 0
             if is_free:
-                cursor.execute(move, batches.move_values())
+                cursor.execute(move, batches.move_params())
                 (taken,) = cursor.fetchone()
             cursor.execute("COMMIT")
             total += taken
