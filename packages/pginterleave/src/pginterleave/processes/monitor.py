@@ -53,7 +53,7 @@ class Attempt:
         return write_order(self.choices)
 
     def victim(self) -> int:
-        """Return the planned victim of the deadlock that the last step closes, or 0."""
+        """Return the process that the last step is to make the victim of a deadlock, or 0."""
         return victim_of(self.choices[-1]) if self.choices else 0
 
     def list_steps_of(self, number: int) -> list[TakenStep]:
@@ -168,7 +168,7 @@ class Monitor:
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
 
     def _can_others_go_on(self, blocked: Blocked, runner: Process | None) -> bool:
-        """Record that the running processes are blocked; return False if only PostgreSQL helps."""
+        """Record the waits of all running processes; return whether another process can go on."""
         for process in blocked:
             if process.sent:  # it is None outside a step, as when a session is reset
                 vars(process.sent).setdefault("waited_for", process.blockers)
@@ -188,7 +188,7 @@ class Monitor:
         if process.state == FAILED:
             text = f"Process {process.number} cannot go on: {process.failure}"
             raise InterleaveError(text) from process.failure
-        blockers = process.blockers
+        was_blocked = bool(process.blockers)
         if process.state != RETURNED:
             process.blockers = ()
         step = process.sent
@@ -199,7 +199,7 @@ class Monitor:
             if process.sqlstate == DEADLOCK_DETECTED:
                 self._check_deadlock(process, runner)
             elif process.sqlstate in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
-                self._check_timeout(process, step, was_blocked=bool(blockers))
+                self._check_timeout(process, step, was_blocked=was_blocked)
         self.stalled = False
         return True
 

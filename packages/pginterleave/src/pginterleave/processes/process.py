@@ -122,7 +122,7 @@ class Process:
         """Stop, take one step when the scheduler says so, and record its result."""
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
-        caller = sys._getframe(2)
+        caller = sys._getframe(2)  # contextlib is between
         self.sent_lines.note_statement(sql, caller)
         frame = find_user_frame(caller)
         code = frame.f_code if frame else None

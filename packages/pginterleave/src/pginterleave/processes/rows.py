@@ -181,7 +181,7 @@ class Rows:
             query = IS_IN_ORDER.format(name=table.name, saved=self._rows[table.oid])
             [(is_in_order,)] = self._ask(query, {})
             if not is_in_order:
-                self._run_in_transaction([REWRITE.format(**self._name_in_sql(table))])
+                self._run_in_transaction([REWRITE.format(**self._write_sql_parts(table))])
 
     def _find_sequence_statements(self) -> list[str]:
         """Return the statements that restore all sequences, if one has moved."""
@@ -212,15 +212,15 @@ class Rows:
                     f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
                     "its rows cannot be restored."
                 )
-            names = self._name_in_sql(table)
+            parts = self._write_sql_parts(table)
             # A table is emptied before the tables that it refers to, and filled after them.
-            delete = DELETE_WRONG.format(**names)
-            insert = INSERT_MISSING.format(**names)
+            delete = DELETE_WRONG.format(**parts)
+            insert = INSERT_MISSING.format(**parts)
             statements = [delete, *statements, insert]
         return statements
 
-    def _name_in_sql(self, table: WatchedTable) -> dict[str, str]:
-        """Return what stands in the SQL above for a table, its saved rows and its columns."""
+    def _write_sql_parts(self, table: WatchedTable) -> dict[str, str]:
+        """Return what the SQL above says in braces of a table: its name, its rows, its columns."""
         [(columns, values)] = self._ask(COLUMNS.format(oid=table.oid), {})
         saved = self._rows.get(table.oid, "'{}'")
         return {"name": table.name, "saved": saved, "columns": columns, "values": values}

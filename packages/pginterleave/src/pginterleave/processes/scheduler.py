@@ -194,9 +194,9 @@ class Scheduler:
             self._resume(process)
         while True:
             ready = [process for process in self.processes if process.state == AT_STEP]
+            if not ready and not not_started:
+                return
             if not ready:
-                if not not_started:
-                    return
                 self._resume(self.processes[not_started.pop(0) - 1])
                 continue
             choice = ready[0].number  # in any order, after the attempt is discarded

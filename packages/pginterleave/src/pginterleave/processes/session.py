@@ -131,7 +131,7 @@ class Session(abc.ABC):
 
     @contextlib.contextmanager
     def allow_direct_use(self) -> Iterator[None]:
-        """Enter to use the driver's connection for a step, or for the explorer itself."""
+        """Enter to use the driver's connection without note_direct_use() noting that."""
         before = self._allows_direct_use
         self._allows_direct_use = True
         try:
@@ -215,11 +215,11 @@ class Session(abc.ABC):
                 cursor.execute("SET deadlock_timeout = '1ms'")
                 self.checks_deadlocks_at_once = True
             cursor.execute("SHOW default_transaction_isolation")
-            level = cursor.fetchone()[0]
+            (level,) = cursor.fetchone()
             self.serializable = level == "serializable"
             self.keeps_snapshots = level in ("serializable", "repeatable read")
             cursor.execute(queries.RESET_SCRIPT)
-            self._reset_script = cursor.fetchone()[0]
+            (self._reset_script,) = cursor.fetchone()
 
     @contextlib.contextmanager
     def _begin_transaction(self) -> Iterator[None]:

@@ -151,8 +151,7 @@ def find_claim(step: Any, effect: Effect, earlier: Sequence[TakenStep], tables: 
         simple = parse_simple_statement(step.sql)
         row = tables.find_row(step.sql, step.params)
         if simple and row and simple.lock == "exclusive" and simple.waits:
-            statement = f"{step.sql} {step.params!r}"
-            return Claim(row, simple.has_only_equality, statement, locks)
+            return Claim(row, simple.has_only_equality, f"{step.sql} {step.params!r}", locks)
     return Claim(locks=locks)
 
 

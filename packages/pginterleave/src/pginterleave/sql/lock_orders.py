@@ -52,22 +52,11 @@ class LockOrders:
         self._locks[process, sql, rows > 1] = locks_several
 
     def note_schedule(self, steps: Sequence[Step]) -> Iterator[str]:
-        """Compare the transactions that lock several rows one by one with such statements, too.
-
-        A statement without ORDER BY locks its rows in the order of their places, which may differ.
-        """
-        unsorted: dict[str, set[int]] = defaultdict(set)  # by table, the processes that do so
-        for (process, sql, _), locks_several in self._locks.items():
-            if statements.find_words(sql) >= {"order", "by"} or statements.locks_new_rows(sql):
-                continue
-            for table in locks_several:
-                if locks_several[table] and table != ADVISORY:
-                    unsorted[table].add(process)
-        if not unsorted:
-            return
+        """Compare transactions that lock several rows one by one with single statements."""
+        unordered = self._find_unordered()
         # The rows that the open transaction of each process has locked, by table.
         locked: dict[int, dict[str, set[RowSet]]] = defaultdict(lambda: defaultdict(set))
-        for step in steps:
+        for step in steps if unordered else ():
             if not statements.locks_new_rows(step.sql):
                 for table in self.tables.find_locks(step.sql, step.rowcount):
                     rows = locked[step.process][table]
@@ -77,10 +66,24 @@ class LockOrders:
                         row.column == other.column or "" in (row.column, other.column)
                         for row, other in combinations(rows, 2)
                     )
-                    if has_two_rows and unsorted[table] - {step.process}:
+                    if has_two_rows and unordered[table] - {step.process}:
                         yield f"in which order one statement locks several rows of {table}"
             if not step.in_transaction:
                 locked.pop(step.process, None)
+
+    def _find_unordered(self) -> dict[str, set[int]]:
+        """Return by table the processes with a statement that locks several rows in any order.
+
+        A statement without ORDER BY locks its rows in the order of their places, which may differ.
+        """
+        unordered: dict[str, set[int]] = defaultdict(set)
+        for (process, sql, _), locks_several in self._locks.items():
+            if statements.find_words(sql) >= {"order", "by"} or statements.locks_new_rows(sql):
+                continue
+            for table in locks_several:
+                if locks_several[table] and table != ADVISORY:
+                    unordered[table].add(process)
+        return unordered
 
 
 def _may_run_for_each_row(sql: str, index: int) -> bool:

@@ -62,10 +62,8 @@ class Catalogue:
         functions = sorted(name for name, kind, _ in named if kind == "function")
         self._words_of_functions = {name: _find_words(name) for name in functions}
         self._event_triggers = [trigger for _, kind, trigger in named if kind == "event trigger"]
-        hidden_calls = ask(catalogue_queries.HIDDEN_CALLS)
-        self._hidden_calls = [
-            HiddenCall(_find_words(name), name, *call) for name, *call in hidden_calls
-        ]
+        for name, *call in ask(catalogue_queries.HIDDEN_CALLS):
+            self._hidden_calls.append(HiddenCall(_find_words(name), name, *call))
         # A step that reads the clock, such as a write with a default, depends on every step that
         # reads the clock. TRUNCATE depends on every step. So neither makes a name special.
         special_calls = [

@@ -167,7 +167,7 @@ class Tables:
         return tables if statements.find_table_words(sql) <= known_words else []
 
     def find_touched(self, sql: str, params: Any) -> tuple[RowSets, RowSets]:
-        """Return what a statement without special names reads, and what it locks or writes."""
+        """Return the rows that a statement of pure calls reads, and those it locks or writes."""
         tables = self._find_named_tables(sql)
         if not tables:
             return EVERYWHERE, EVERYWHERE
