@@ -198,7 +198,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
 
     def executemany(self, query: Any, params_seq: Any, **options: Any) -> None:
         """Send all statements as one step; the result says that they are not interleaved."""
-        self._get_session().catalogue.note_limit("what executemany() sends is one step")
+        self._get_session().catalogue.note_unchecked("what executemany() sends is one step")
         self._send(super().executemany, query, params_seq, single=False, **options)
 
     def _send(

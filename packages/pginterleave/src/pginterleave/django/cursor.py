@@ -80,7 +80,7 @@ class SteppingCursor(CursorWrapper):
         """Send a statement as a step; `many` says that `params` has several rows of parameters."""
         session = self._session
         if many:
-            session.catalogue.note_limit("what executemany() sends is one step")
+            session.catalogue.note_unchecked("what executemany() sends is one step")
             params = list(params)  # it may be an iterator
         if many and not _is_constant(params):
             text = "; ".join(self._write_sql(sql, row) for row in params)

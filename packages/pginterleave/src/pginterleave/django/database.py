@@ -148,7 +148,7 @@ class OtherSession(DjangoSession):
         """Set up a new connection of the driver; the result will say what is not explored there."""
         super().set_up_connection(connection)
         unknown = f"the functions, triggers and lock orders of the database {self.database!r}"
-        self.catalogue.note_limit(unknown)
+        self.catalogue.note_unchecked(unknown)
 
     def close_others(self) -> None:
         """Do nothing: the session with the explored database does so."""

@@ -237,7 +237,7 @@ class Scheduler:
         elif kind == "program":  # it may open a session
             catalogue.note_unobserved(f"a program, {name!r}{formatting.format_calling_place()}")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
-            catalogue.note_limit(f"the file {name}, which a process writes")
+            catalogue.note_unchecked(f"the file {name}, which a process writes")
         if kind in CALLS:
             self.judge.note_call(CALLS[kind].format(name))
 

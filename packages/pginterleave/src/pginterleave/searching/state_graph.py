@@ -201,64 +201,73 @@ class StateWithWaits(NamedTuple):
     waiting: tuple[int, ...]
 
 
-def derive_wait(state: State, number: int, follow: Follow) -> StateWithWaits | None:
+def derive_wait(state: State, process: int, follow: Follow) -> StateWithWaits | None:
     """Return the state after a step that waits, or that is taken while others wait.
 
     It is None if the step has to run. Raises Needed if another step has to run first.
     """
     base = state.base or state
-    waiting = state.waiting
-    lock = base.find_awaited_lock(number)
-    if lock and not lock.is_harmless:
+    lock = base.find_awaited_lock(process)
+    if lock is None:
+        return _derive_ends_of_waits(base, process, state.waiting, follow)
+    if not lock.is_harmless:
         return None
-    while lock and lock.process in waiting:
+    while lock and lock.process in state.waiting:
         lock = base.find_awaited_lock(lock.process)
-    if lock and lock.process == number:  # the wait closes a deadlock
-        return None
-    if lock:
-        return StateWithWaits(base, (*waiting, number))
-    after = _require_state_after(base, number, follow)
-    if base.ready[number] == GLOBAL or after.has_waits():
-        return None
-    # The statements that waited for this process go on, each as if it were sent now.
+    closes_deadlock = lock is None or lock.process == process
+    return None if closes_deadlock else StateWithWaits(base, (*state.waiting, process))
+
+
+def _derive_ends_of_waits(
+    base: State, process: int, waiting: tuple[int, ...], follow: Follow
+) -> StateWithWaits | None:
+    """Return the state after a step that does not wait, and after the waits that it ends."""
+    after = _find_after_plain_step(base, process, follow)
     still_waiting: list[int] = []
-    for process in waiting:
-        if after.find_awaited_lock(process):
-            still_waiting.append(process)
-            continue
-        before = after
-        after = _require_state_after(before, process, follow)
-        if before.ready[process] == GLOBAL or after.has_waits():
-            return None
-        # A statement that has waited keeps the lock even if its row no longer meets the conditions.
-        claim = before.claims[process - 1]
-        locks = after.claims[process - 1].locks if after.claims else ()
-        if not claim.has_only_equality and claim.row not in [lock.row for lock in locks]:
-            return None
-    awaited = [after.find_awaited_lock(process) for process in still_waiting]
-    if any(lock and not lock.is_harmless for lock in awaited):
-        return None
-    return StateWithWaits(after, tuple(still_waiting))
-
-
-def _require_state_after(state: State, number: int, follow: Follow) -> State:
-    """Return the state that a step leads to. Raises Needed if it is not known."""
-    after = follow(state, number)
+    for other in waiting:
+        if after and after.find_awaited_lock(other):
+            still_waiting.append(other)
+        elif after:
+            after = _find_after_wait(after, other, follow)
     if after is None:
-        raise Needed(state, number)
-    return after
+        return None
+    locks = [after.find_awaited_lock(other) for other in still_waiting]
+    has_harm = any(lock and not lock.is_harmless for lock in locks)
+    return None if has_harm else StateWithWaits(after, tuple(still_waiting))
 
 
-def add_wait(before: State, number: int) -> State:
+def _find_after_wait(before: State, process: int, follow: Follow) -> State | None:
+    """Return the state in which a statement that waited went on, as if it were sent only now."""
+    after = _find_after_plain_step(before, process, follow)
+    claim = before.claims[process - 1]
+    if after is None or claim.has_only_equality:
+        return after
+    # A statement that has waited keeps the lock even if its row no longer meets the conditions.
+    locks = after.claims[process - 1].locks if after.claims else ()
+    return after if claim.row in [lock.row for lock in locks] else None
+
+
+def _find_after_plain_step(before: State, process: int, follow: Follow) -> State | None:
+    """Return the state after a step; None if others wait then, or may notice the step anywhere.
+
+    Raises Needed if the state is not known.
+    """
+    after = follow(before, process)
+    if after is None:
+        raise Needed(before, process)
+    return None if after.has_waits() or before.ready[process] == GLOBAL else after
+
+
+def add_wait(before: State, process: int) -> State:
     """Return the state after a statement that waits."""
-    ready = {choice: before.ready[choice] for choice in before.ready if choice != number}
+    ready = {choice: before.ready[choice] for choice in before.ready if choice != process}
     return State(
-        (*before.order, number),
-        before.trace_after(number),
+        (*before.order, process),
+        before.trace_after(process),
         before.positions,
         ready,
         share=0.0,
         claims=before.claims,
-        waiting=(*before.waiting, number),
+        waiting=(*before.waiting, process),
         base=before.base or before,
     )

@@ -84,33 +84,35 @@ class Catalogue:
         not every order in which it and others begin is explored.
         """
         for name in find_timeouts_set(f"{sql} {params or ''}"):
-            self.note_limit(f"when {name} ends a statement or a session, which the code sets")
+            self.note_unchecked(f"when {name} ends a statement or a session, which the code sets")
         if unordered and statements.has_clock_text(f"{params}"):
-            self.note_limit(CLOCK_LIMIT)
+            self.note_unchecked(CLOCK_LIMIT)
         if (sql, autocommits, unordered) in self._noted:
             return
         self._noted.add((sql, autocommits, unordered))
         for name, name_words in self._words_of_functions.items():
             if statements.has_any_name(sql, name_words):
-                self.note_limit(f"the statements in the function {name} are one step")
+                self.note_unchecked(f"the statements in the function {name} are one step")
         self._note_hidden_calls(sql, unordered)
         if self.reduced and statements.has_clock_comparison(sql):
-            self.note_limit("that a time passes with which a statement compares the clock")
+            self.note_unchecked("that a time passes with which a statement compares the clock")
         kind = statements.find_kind(sql)
         words = statements.find_words(sql)
         if kind in statements.DEFINITIONS or (kind in ("SELECT", "WITH") and "into" in words):
             for name in self._event_triggers:
-                self.note_limit(f"the event trigger {name} is part of the step that fires it")
+                self.note_unchecked(f"the event trigger {name} is part of the step that fires it")
         if kind == "LISTEN":
-            self.note_limit("which notifications LISTEN receives, and when")
+            self.note_unchecked("which notifications LISTEN receives, and when")
         if kind == "NOTIFY" or "pg_notify" in words:
-            self.note_limit("the notifications that NOTIFY sends")
+            self.note_unchecked("the notifications that NOTIFY sends")
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if autocommits else ""
-            self.note_limit(f"the statements in {kind} are one step{commits}")
+            self.note_unchecked(f"the statements in {kind} are one step{commits}")
         kinds = map(statements.find_kind, statements.split_statements(sql))
         if len([kind for kind in kinds if kind not in statements.CONTROL]) > 1:
-            self.note_limit(f"several statements in one execute() are one step: {_shorten(sql)}")
+            self.note_unchecked(
+                f"several statements in one execute() are one step: {_shorten(sql)}"
+            )
 
     def _note_hidden_calls(self, sql: str, unordered: bool) -> None:
         """Note the calls that a statement does not name: by an operator, a view, a trigger, …"""
@@ -125,12 +127,14 @@ class Catalogue:
                 # Only TRUNCATE … CASCADE also truncates the tables that refer to these.
                 cascades = {"truncate", "cascade"} <= statements.find_words(sql)
                 if cascades or call.kind == "trigger":
-                    self.note_limit(f"the trigger {call.called} is part of the step that fires it")
+                    self.note_unchecked(
+                        f"the trigger {call.called} is part of the step that fires it"
+                    )
             else:
                 what = f"the {call.kind} {call.called} is part of the step that uses {call.name}"
-                self.note_limit(what)
+                self.note_unchecked(what)
         if unordered and has_clock:
-            self.note_limit(CLOCK_LIMIT)
+            self.note_unchecked(CLOCK_LIMIT)
 
     def note_unseen_commit(self, sql: str, *, single: bool) -> None:
         """Note a statement that commits within its step: nothing is proven if others can notice."""
@@ -168,7 +172,7 @@ class Catalogue:
                 if first.process == second.process and first.last_step > second.last_step:
                     continue
                 if first.locked & read and second.locked & locked:
-                    self.note_limit(
+                    self.note_unchecked(
                         "what others commit between the snapshot of one statement and its locks: "
                         + _shorten(step.sql)
                     )
@@ -185,12 +189,12 @@ class Catalogue:
             tables = statements.find_locked_tables(step.sql)
             others = [other for other in steps if other.process != step.process]
             if any(tables & statements.find_locked_tables(other.sql) for other in others):
-                self.note_limit(
+                self.note_unchecked(
                     "a serialization failure, if another process commits between the snapshot and "
                     f"the locks of one statement: {_shorten(step.sql)}"
                 )
 
-    def note_limit(self, what: str) -> None:
+    def note_unchecked(self, what: str) -> None:
         self.limits[what] = None
 
     def note_unobserved(self, what: str) -> None:
