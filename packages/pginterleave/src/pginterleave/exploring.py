@@ -102,7 +102,7 @@ def explore(
             if not run.violations or not race.serial_judge or race.like:
                 break
             # What looks like a violation may be a clock that stood still in the serial orders.
-            if not race.serial_judge.learn_again(scheduler.run_in_turn):
+            if not race.serial_judge.run_serial_orders_again(scheduler.run_in_turn):
                 break
         result = _make_result(run, truncated, race.serial_judge, began)
     if options.on_schedule:  # it has been called with every schedule

@@ -56,10 +56,10 @@ class Race:
             if len(self.like) != len(self.processes):
                 raise CannotExplore("like needs one function for each process.")
             with self._new_scheduler(self.like) as reference:
-                self.serial_judge.learn(reference.run_in_turn, len(self.like))
+                self.serial_judge.run_serial_orders(reference.run_in_turn, len(self.like))
         with self._new_scheduler(self.processes) as scheduler:
             if self.serial_judge and not self.like:
-                self.serial_judge.learn(scheduler.run_in_turn, len(self.processes))
+                self.serial_judge.run_serial_orders(scheduler.run_in_turn, len(self.processes))
             yield scheduler
 
     def _new_scheduler(self, functions: Sequence[Function]) -> Scheduler:

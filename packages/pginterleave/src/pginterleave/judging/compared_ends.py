@@ -8,111 +8,113 @@ refer to it. Ends are equal if their labels are. The label of a new row may have
 new rows of the table, by the id that a sequence has set.
 """
 
+import functools
 import hashlib
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
-from typing import Literal
+from typing import NamedTuple
 
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
-from pginterleave.judging.values import Leaf, Node, Path, find_differing, list_leaves
+from pginterleave.judging.values import Leaf, Node, Path, find_differing_paths, list_leaves
 
 HASH_ROUNDS = 4  # over so many references a difference between two rows is seen
 NEW = "new"  # instead of a new id
 MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
 Item = tuple[str, int]  # a row, by its table and number; or, with "", the value of a process
+Contents = dict[Item, object]  # what is compared of each item, besides its references
 Edges = dict[Item, list[tuple[str, Item]]]  # to the rows that an item refers to, with the columns
 NewIds = dict[tuple[Column, str], Item]  # the row of each new id, by its column and value
-Form = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
-# Which new rows of a table have their place in their label: the first and the last, or all.
-Marked = Literal["ends", "all"]
+Labels = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
+
+
+class Criteria(NamedTuple):
+    """What has to be equal in two ends."""
+
+    tables: frozenset[str]  # whose rows are compared
+    number_column: Column | None  # whose new ids the returned numbers are; None: they are no ids
+    ordered: tuple[str, ...] = ()  # tables whose new rows are in the same order
+    only_first_and_last: bool = False  # of the new rows of these tables
 
 
 class Comparison:
-    """Knows which columns are ids, and which parts of the processes' values chance decides."""
+    """Compares ends, and knows which columns and values differ from run to run."""
 
     def __init__(self, states: EndStates) -> None:
         self.states = states
-        self.by_chance: set[Column] = set()
-        self.parts_by_chance: set[tuple[str, Path]] = set()  # with the name of the value
+        self.varying_columns: frozenset[Column] = frozenset()  # that clock or chance sets
+        self.varying_parts: frozenset[tuple[str, Path]] = frozenset()  # with the name of a value
         self.sequences: set[str] = set()  # those whose last value is compared
-        # The columns of ids, after what they were found from: a structure, and len(by_chance).
-        self._cached: tuple[Structure | None, int, set[Column]] = None, 0, set()
 
-    def learn(self, first: EndState, second: EndState) -> None:
-        """Note what differs between two ends of a serial order: clock or chance sets it."""
-        structure = self.states.structure
-        differ: set[Column] = set()
-        for end, other in ((first, second), self.states.firsts):
-            for table in end.rows.keys() & other.rows.keys():
-                for column in structure.columns[table]:
-                    values = Counter(row[column] for row in end.rows[table])
-                    if values != Counter(row[column] for row in other.rows[table]):
-                        differ.add(column)
+    def note_varying(self, first: EndState, second: EndState) -> None:
+        """Note what differs between two ends of one serial order: clock or chance sets it."""
+        differing = self._find_differing_columns(first, second)
+        differing |= self._find_differing_columns(*self.states.initial_states)
         ids = self._find_id_columns()
-        references = structure.references
-        known = differ | ids
-        self.by_chance |= {column for column in differ - ids if references.get(column) not in known}
+        references = self.states.structure.references
+        follow_others = {c for c in differing if references.get(c) in differing | ids}
+        self.varying_columns |= differing - ids - follow_others
         ids = self._find_id_columns()
-        new_ids = {*self._find_new_ids(first), *self._find_new_ids(second)}
-        new_texts = {text for _, text in new_ids}
+        new_texts = {text for end in (first, second) for _, text in self._find_new_ids(end)}
         for name, value in first.values.items():
             leaves = dict(list_leaves(value))
-            for path in find_differing(value, second.values[name]):
+            for path in find_differing_paths(value, second.values[name]):
                 leaf = leaves.get(path)
                 is_id = isinstance(leaf, Leaf) and (
-                    _strip_quotes(leaf) in new_texts or self._find_column(leaf) in ids
+                    leaf.unquoted in new_texts or self._find_column(leaf) in ids
                 )
                 if not is_id:
-                    self.parts_by_chance.add((name, path))
+                    self.varying_parts |= {(name, path)}
 
-    def make_form(
-        self,
-        end: EndState,
-        tables: Collection[str],
-        ids_of: Column | None,
-        ordered: Collection[str] = (),
-        marked: Marked = "all",
-    ) -> Form:
-        """Return the labels of the rows of some tables, and of the values.
+    def _find_differing_columns(self, end: EndState, other: EndState) -> set[Column]:
+        """Return the columns that have other values in the one end than in the other."""
+        differing = set()
+        for table in end.rows.keys() & other.rows.keys():
+            for column in self.states.structure.columns[table]:
+                values = Counter(row[column] for row in end.rows[table])
+                if values != Counter(row[column] for row in other.rows[table]):
+                    differing.add(column)
+        return differing
 
-        A number that a process returned, and that is a new id in the column `ids_of`, stands for
-        the row of this id. The labels of the new rows of the tables `ordered` have their places.
-        """
-        tokens: dict[Item, object] = {}
-        edges: Edges = defaultdict(list)
-        new_ids = self._find_new_ids(end, tables)
-        references = self.states.structure.references
-        ids = self._find_id_columns()
-        for table in tables:
+    def make_labels(self, end: EndState, criteria: Criteria) -> Labels:
+        """Return the labels of all rows and values: they are the same for equal ends."""
+        contents: Contents = {}
+        edges: Edges = {}
+        new_ids = self._find_new_ids(end, criteria.tables)
+        for table in criteria.tables:
             for number, row in enumerate(self._get_rows(end, table)):
-                item = table, number
-                tokens[item] = table, self._write_row(end, row)
-                for column, value in row.items():
-                    target = references.get(column) if column in ids else None
-                    if target and value and (target, value) in new_ids:
-                        edges[item].append((column.name, new_ids[target, value]))
-        for table in ordered:
-            new_rows = self.list_new_rows(end, table)
-            for number, item in enumerate(new_rows):
-                if marked == "all":
-                    tokens[item] = tokens[item], number
-                elif number in (0, len(new_rows) - 1):
-                    tokens[item] = tokens[item], number == 0
-        for number, (name, returned) in enumerate(end.values.items()):
-            item = "", number
+                contents[table, number] = table, self._write_row(end, row)
+                edges[table, number] = self._list_references(row, new_ids)
+        for table in criteria.ordered:
+            numbered_rows = list(enumerate(self.list_new_rows(end, table)))
+            if criteria.only_first_and_last:
+                numbered_rows = numbered_rows[:1] + numbered_rows[-1:]
+            for number, item in numbered_rows:
+                contents[item] = contents[item], number
+        for number, (name, value) in enumerate(end.values.items()):
             parts = []
-            for path, leaf in list_leaves(returned):
-                rows = self._find_rows(leaf, ids_of, new_ids)
-                edges[item] += [(repr(path), row) for row in rows]
+            edges["", number] = []
+            for path, leaf in list_leaves(value):
+                rows = self._find_named_rows(leaf, criteria.number_column, new_ids)
+                edges["", number] += [(repr(path), row) for row in rows]
                 parts.append((path, NEW if rows else self._write_leaf(end, name, path, leaf)))
-            tokens[item] = parts
-        labels: dict[str, list[str]] = {table: [] for table in ("", *tables)}
-        for (table, _), label in _hash_items(tokens, edges).items():
+            contents["", number] = parts
+        labels: dict[str, list[str]] = {table: [] for table in ("", *criteria.tables)}
+        for (table, _), label in _label_items(contents, edges).items():
             labels[table].append(label)
-        tables_with_labels = sorted((table, *sorted(labels[table])) for table in tables)
+        tables_with_labels = sorted((table, *sorted(labels[table])) for table in criteria.tables)
         last_values = [(name, end.sequences.get(name)) for name in sorted(self.sequences)]
         return (*tables_with_labels, tuple(labels[""]), *last_values)
+
+    def _list_references(self, row: Row, new_ids: NewIds) -> list[tuple[str, Item]]:
+        """Return the new rows that a row refers to, each with the name of the referring column."""
+        references = []
+        for column, value in row.items():
+            target = self.states.structure.references.get(column)
+            if target and value and (target, value) in new_ids:
+                references.append((column.name, new_ids[target, value]))
+        return references
 
     def list_new_rows(self, end: EndState, table: str) -> list[Item]:
         """Return the new rows of a table in the order of their ids; none if there is only one."""
@@ -125,37 +127,44 @@ class Comparison:
 
     def find_referring_table(self, end: EndState, table: str) -> str:
         """Return a table with a row from before that refers to one of several new rows, or ""."""
-        structure = self.states.structure
         new_ids = self._find_new_ids(end, [table]) if self.list_new_rows(end, table) else {}
-        for column, target in structure.references.items():
-            if target.table != table or column.table not in end.rows:
-                continue
-            rows = end.rows[column.table]
-            ids = [other for other in structure.generated if other.table == column.table]
-            if not ids and len(rows) > len(self.states.firsts[0].rows.get(column.table, [])):
-                continue  # it is not known which of the rows are new
-            for row in rows:
-                own_ids = [(id_column, row[id_column]) for id_column in ids]
-                is_old = all(id_ and self._write_id(end, of, id_) != NEW for of, id_ in own_ids)
-                if is_old and (target, row[column]) in new_ids:
+        for column, target in self.states.structure.references.items():
+            if target.table == table and column.table in end.rows:
+                old_rows = self._list_old_rows(end, column.table)
+                if any((target, row[column]) in new_ids for row in old_rows):
                     return column.table
         return ""
 
-    def _find_rows(self, leaf: Leaf | str, ids_of: Column | None, new_ids: NewIds) -> list[Item]:
-        """Return the rows that a part of a value may name by their new ids."""
+    def _list_old_rows(self, end: EndState, table: str) -> list[Row]:
+        """Return the rows of a table that are certainly from before the processes."""
+        rows = end.rows[table]
+        ids = [column for column in self.states.structure.generated if column.table == table]
+        if not ids and len(rows) > len(self.states.initial_states[0].rows.get(table, [])):
+            return []  # any of them may be new
+        old_rows = []
+        for row in rows:
+            own_ids = [self._write_id(end, column, row[column] or "") for column in ids]
+            if NEW not in own_ids:
+                old_rows.append(row)
+        return old_rows
+
+    def _find_named_rows(
+        self, leaf: Leaf | str, number_column: Column | None, new_ids: NewIds
+    ) -> list[Item]:
+        """Return the rows whose new ids a part of a value may be."""
         if isinstance(leaf, str):
             return []
-        columns: list[Column | None] = [ids_of]
-        if not leaf.is_number:
+        columns: list[Column | None] = [*self.varying_columns]  # for a text, such as a UUID
+        if leaf.is_number:
+            columns = [number_column]
+        elif leaf.column:
             column = self._find_column(leaf)
             columns = [column, self.states.structure.references.get(column)]
-            if leaf.column is None:  # such as a UUID
-                columns = [*self.by_chance]
-        text = _strip_quotes(leaf)
-        return [new_ids[column, text] for column in columns if column and (column, text) in new_ids]
+        keys = [(column, leaf.unquoted) for column in columns if column]
+        return [new_ids[key] for key in keys if key in new_ids]
 
     def list_differences(self, end: EndState, serial: EndState) -> Iterator[str]:
-        """Yield what differs as a reader sees it; nothing if only references do."""
+        """Yield a text on each difference from a serial end; none on references to new rows."""
         for name in sorted(self.sequences):
             at = end.sequences.get(name)
             serial_at = serial.sequences.get(name)
@@ -175,7 +184,7 @@ class Comparison:
             yield from self._list_row_differences(table, end, serial)
 
     def _write_parts(self, end: EndState, name: str) -> dict[Path, str]:
-        """Return the parts of what a process returned or raised; each path begins with the verb."""
+        """Return the parts of the value `name`; each path begins with "returned" or "raised"."""
         value = end.values[name]
         kind = value.kind if isinstance(value, Node) else ""
         leaves = [(path, leaf) for path, leaf in list_leaves(value) if isinstance(leaf, Leaf)]
@@ -191,7 +200,7 @@ class Comparison:
             if not missing:
                 yield f"{table} has a row {_join_row(names, row)}; one after the other it has none"
                 continue
-            nearest = max(missing, key=lambda candidate: sum(map(str.__eq__, candidate, row)))
+            nearest = max(missing, key=lambda other: sum(map(operator.eq, other, row)))
             missing.remove(nearest)
             for name, value, serial_value in zip(names, row, nearest, strict=True):
                 if value != serial_value:
@@ -200,19 +209,12 @@ class Comparison:
             yield f"{table} has no row {_join_row(names, row)}; one after the other it has one"
 
     def _get_rows(self, end: EndState, table: str) -> list[Row]:
-        """Return the rows at the end, or, if nothing was written there, from before."""
-        return end.rows[table] if table in end.rows else self.states.firsts[0].rows.get(table, [])
+        """Return the rows of a table at the end; those from before if it was not written."""
+        initial_rows = self.states.initial_states[0].rows
+        return end.rows[table] if table in end.rows else initial_rows.get(table, [])
 
     def _find_id_columns(self) -> set[Column]:
-        """Return the columns that a sequence, the clock or chance sets, and references to these."""
-        structure = self.states.structure
-        if self._cached[:2] != (structure, len(self.by_chance)):
-            ids = structure.generated | self.by_chance
-            references = structure.references
-            while more := {column for column in references if references[column] in ids} - ids:
-                ids |= more
-            self._cached = structure, len(self.by_chance), ids
-        return self._cached[2]
+        return find_id_columns(self.states.structure, self.varying_columns)
 
     def _find_new_ids(self, end: EndState, tables: Collection[str] | None = None) -> NewIds:
         """Return the new ids in some tables, or in all that were written."""
@@ -242,24 +244,26 @@ class Comparison:
         ids = self._find_id_columns()
         while structure.references.get(column) in ids and column not in structure.generated:
             column = structure.references[column]  # from which the id comes
-        if column in self.by_chance:
+        if column in self.varying_columns:
             return value if value in self.states.find_constant_values(column) else NEW
-        known = end.ids if column.table in end.rows else self.states.firsts[0].ids
-        number = known.get(column, {}).get(value)
+        was_written = column.table in end.rows
+        old_ids = end.old_ids if was_written else self.states.initial_states[0].old_ids
+        number = old_ids.get(column, {}).get(value)
         if number is None:
             return NEW
         return f"#{number + 1}" if column in self.states.drifting else value
 
     def _write_leaf(self, end: EndState, name: str, path: Path, leaf: Leaf | str) -> str:
-        """Return a part of the value `name` as it is compared: NEW, if chance decides it."""
-        if any((name, path[:length]) in self.parts_by_chance for length in range(len(path) + 1)):
+        """Return a part of the value `name` as it is compared: NEW, if clock or chance sets it."""
+        path_and_parents = [path[:length] for length in range(len(path) + 1)]
+        if any((name, varying) in self.varying_parts for varying in path_and_parents):
             return NEW
         if isinstance(leaf, str):
             return leaf
         column = self._find_column(leaf)
         if column not in self._find_id_columns():
             return leaf.text
-        return self._write_id(end, column, _strip_quotes(leaf))
+        return self._write_id(end, column, leaf.unquoted)
 
     def _find_column(self, leaf: Leaf) -> Column:
         """Return the column of a model's field; of another value, one that does not exist."""
@@ -267,21 +271,30 @@ class Comparison:
         return Column(self.states.structure.tables.get(table, ""), name)
 
 
-def _hash_items(tokens: dict[Item, object], edges: Edges) -> dict[Item, str]:
-    """Return the label of each item: a hash of its token, and of the labels around it."""
-    labels = {item: _hash(token) for item, token in tokens.items()}
-    back = defaultdict(list)
+@functools.lru_cache(maxsize=1)
+def find_id_columns(structure: Structure, varying: frozenset[Column]) -> set[Column]:
+    """Return the columns that a sequence, the clock or chance sets, and references to these."""
+    ids = structure.generated | varying
+    while more := {column for column, to in structure.references.items() if to in ids} - ids:
+        ids |= more
+    return ids
+
+
+def _label_items(contents: Contents, edges: Edges) -> dict[Item, str]:
+    """Return the label of each item: a hash of its contents and of the items around it."""
+    labels = {item: _hash(content) for item, content in contents.items()}
+    incoming = defaultdict(list)
     for item, targets in edges.items():
         for name, target in targets:
-            back[target].append((name, item))
-    for _ in range(HASH_ROUNDS if back else 0):
+            incoming[target].append((name, item))
+    for _ in range(HASH_ROUNDS if incoming else 0):
         labels = {
             item: _hash(
                 labels[item],
                 sorted((name, labels[target]) for name, target in edges[item]),
-                sorted((name, labels[source]) for name, source in back[item]),
+                sorted((name, labels[source]) for name, source in incoming[item]),
             )
-            for item in tokens
+            for item in contents
         }
     return labels
 
@@ -290,17 +303,14 @@ def _hash(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def _strip_quotes(leaf: Leaf) -> str:
-    return leaf.text.strip("'")
-
-
 def _join_row(names: list[str], row: tuple[str, ...]) -> str:
     return f"({_join_first(f'{name} = {text}' for name, text in zip(names, row, strict=True))})"
 
 
 def _join_parts(parts: dict[Path, str]) -> str:
-    """Write the parts of what a process returned or raised, with the verb before them."""
-    verb = next(iter(parts))[0] if parts else "ended with nothing"
+    """Write the parts of what a process returned or raised, after the verb."""
+    verbs = [verb for verb, *_ in parts]
+    verb = verbs[0] if verbs else "ended with nothing"
     texts = [f"{name} = {text}" if name else text for (*_, name), text in parts.items()]
     return f"{verb} {_join_first(texts)}"
 

@@ -17,51 +17,52 @@ class Effects:
     def __init__(self, also: Also | None, databases: Mapping[str, EndStates]) -> None:
         self.also = also
         self.databases = databases
-        self.used: dict[str, None] = {}  # the other databases that serial orders have used
-        self.unread: dict[str, None] = {}  # those that only other schedules have used
-        self.has_learned = False  # whether the serial orders have run
+        self.used: dict[str, bool] = {}  # databases, and whether a serial order has used them
+        self.is_serial = True  # whether the serial orders run
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
         self.has_mails = False
-        self._before: Any = None
-        self._mails = 0
+        self._also_before: Any = None
+        self._mails_before = 0
 
     def begin(self) -> None:
-        self._before = _copy(self.also()) if self.also else None
-        self._mails = len(_list_mails())
+        """Note what `also` returns, and how many mails there are, before the processes run."""
+        self._also_before = _copy(self.also()) if self.also else None
+        self._mails_before = len(_list_mails())
 
     def note_database(self, name: str) -> None:
-        """Note a used database: its rows are compared if a serial order uses it, else a limit."""
-        if name in self.databases and name not in self.used:
-            databases = self.unread if self.has_learned else self.used
-            databases[name] = None
+        """Note that a process uses a database; it is compared if a serial order uses it, too."""
+        if name in self.databases:
+            self.used.setdefault(name, self.is_serial)
 
     def collect_values(self) -> dict[str, Value]:
-        """Return what has been added since `begin`, by name."""
-        mails = _list_mails()[self._mails :]
+        """Return what the processes have done outside of the explored database, by name."""
+        mails = _list_mails()[self._mails_before :]
         self.has_mails = self.has_mails or bool(mails)
         recipients = sorted(", ".join(mail.recipients()) for mail in mails)
-        named: dict[str, object] = {RECIPIENTS: "; ".join(recipients)}
-        for name in self.used:
-            named[f"the database {name}"] = read_rows(self.databases[name])
+        values: dict[str, object] = {RECIPIENTS: "; ".join(recipients)}
+        for name in [name for name, is_compared in self.used.items() if is_compared]:
+            values[f"the database {name}"] = read_rows(self.databases[name])
         if self.also:
-            named["also"] = _subtract(_copy(self.also()), self._before)
-        return {name: make_plain_value(value) for name, value in named.items()}
+            values["also"] = _subtract(_copy(self.also()), self._also_before)
+        return {name: make_plain_value(value) for name, value in values.items()}
 
     def list_limits(self) -> list[str]:
+        """Return the effects that are not compared, and how to compare them."""
         limits = ["the text of the mails that a process sends"] if self.has_mails else []
         if not self.also:
             limits += [f"{call}: compare it with also=" for call in self.calls]
-        return limits + [f"the rows of the database {name!r}" for name in self.unread]
+        not_compared = [name for name, is_compared in self.used.items() if not is_compared]
+        return limits + [f"the rows of the database {name!r}" for name in not_compared]
 
 
 def read_rows(states: EndStates) -> dict[str, list[str]]:
-    """Return the rows of a database by table, without ids of sequences."""
+    """Return the rows of a database by table, without ids of sequences and references to them."""
     rows_by_table = {}
     for table, rows in states.read_all().items():
         generated = states.structure.generated
-        references = states.structure.references
+        target_of = states.structure.references.get
         columns = states.structure.columns[table]
-        kept = [column for column in columns if not generated & {column, references.get(column)}]
+        kept = [c for c in columns if c not in generated and target_of(c) not in generated]
         rows_by_table[table] = sorted(repr([row[column] for column in kept]) for row in rows)
     return rows_by_table
 

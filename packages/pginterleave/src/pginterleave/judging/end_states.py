@@ -44,7 +44,7 @@ class Structure:
     """The columns of all tables, by the names of the tables."""
 
     columns: dict[str, list[Column]] = field(default_factory=dict)
-    quoted: dict[str, list[str]] = field(default_factory=dict)
+    quoted: dict[str, list[str]] = field(default_factory=dict)  # the names of these columns
     tables: dict[str, str] = field(default_factory=dict)  # by the name without its schema
     generated: set[Column] = field(default_factory=set)  # by a sequence
     references: dict[Column, Column] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class EndState:
 
     values: dict[str, Value]  # of each process, and of what is compared besides, by name
     rows: dict[str, list[Row]]  # by table
-    ids: Mapping[Column, dict[str, int]]  # those from before the schedule, with their places
+    old_ids: Mapping[Column, dict[str, int]]  # those from before the schedule, numbered from 0
     sequences: Mapping[str, str | None] = field(default_factory=dict)  # the last value of each
 
 
@@ -66,64 +66,66 @@ class EndStates:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.structure = Structure()
-        self.firsts: list[EndState] = []  # the rows of all tables before the first two schedules
+        self.initial_states: list[EndState] = []  # all tables before the first two schedules
         self.drifting: list[Column] = []  # generated columns that setup fills differently each time
-        self._before: dict[int, WatchedTable] = {}
-        self._ids: dict[Column, dict[str, int]] = {}
-        self._sequences: list[str] = []
+        self._tables_before: dict[int, WatchedTable] = {}
+        self._old_ids: dict[Column, dict[str, int]] = {}
 
     def list_sequences(self) -> list[str]:
         """Return the names of all sequences, as PostgreSQL writes them."""
-        if not self._sequences:
-            self._sequences = [name for name, _ in self._ask(SEQUENCES, {})]
-        return self._sequences
+        return [name for name, _ in self._ask(SEQUENCES, {})]
 
     def begin(self) -> None:
         """Note the state after setup; the first two times, read all tables."""
         if not self.structure.columns:
             require_counts(self._ask)
-            self._learn()
-        self._before = read_tables(self._ask)
-        if len(self.firsts) < 2:
-            small = [table for table in self._before.values() if 0 < table.size <= MAX_BYTES]
-            first = EndState({}, self._read(table.name for table in small), {})
-            generated = sorted(self.structure.generated)
-            first.ids = {column: self._number_ids(first.rows, column) for column in generated}
-            self.firsts.append(first)
-            ids = self.firsts[0].ids
-            self.drifting = [column for column in generated if ids.get(column) != first.ids[column]]
-        self._ids = {**self.firsts[-1].ids}
+            self._read_structure()
+        self._tables_before = read_tables(self._ask)
+        if len(self.initial_states) < 2:
+            self._read_initial_state()
+        self._old_ids = {**self.initial_states[-1].old_ids}
         if self.drifting:
-            rows = self._read(sorted({column.table for column in self.drifting}))
-            self._ids |= {column: self._number_ids(rows, column) for column in self.drifting}
+            rows = self._read_rows(sorted({column.table for column in self.drifting}))
+            self._old_ids |= {column: _number_ids(rows, column) for column in self.drifting}
 
-    def read_end(self, values: dict[str, Value], *, sequences: bool) -> EndState:
-        """Return the rows of tables written since `begin`; with `sequences`, their values, too."""
+    def _read_initial_state(self) -> None:
+        """Read all tables, and find the ids that setup has not made before."""
+        small = [table for table in self._tables_before.values() if 0 < table.size <= MAX_BYTES]
+        rows = self._read_rows(table.name for table in small)
+        generated = sorted(self.structure.generated)
+        ids = {column: _number_ids(rows, column) for column in generated}
+        self.initial_states.append(EndState({}, rows, ids))
+        first_ids = self.initial_states[0].old_ids
+        self.drifting = [column for column in generated if first_ids.get(column) != ids[column]]
+
+    def read_end(self, values: dict[str, Value], *, with_sequences: bool) -> EndState:
+        """Return the end: `values`, the rows of all tables written since `begin`, and sequences."""
         tables = read_tables(self._ask)
-        written = [table for oid, table in tables.items() if self._before.get(oid) != table]
+        written = [table for oid, table in tables.items() if self._tables_before.get(oid) != table]
         if any(table.name not in self.structure.columns for table in written):
-            self._learn()  # a process has made a table
+            self._read_structure()  # a process has made a table
         for table in written:
             if table.size > MAX_BYTES:
                 raise CannotExplore(
                     f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
                     "its rows are not compared. Give an invariant."
                 )
-        last_values = dict(self._ask(SEQUENCES, {})) if sequences else {}
-        return EndState(values, self._read(table.name for table in written), self._ids, last_values)
+        last_values = dict(self._ask(SEQUENCES, {})) if with_sequences else {}
+        rows = self._read_rows(table.name for table in written)
+        return EndState(values, rows, self._old_ids, last_values)
 
     def read_all(self) -> dict[str, list[Row]]:
-        self._learn()
+        """Return the rows of all tables that are not too large, by table."""
+        self._read_structure()
         tables = read_tables(self._ask).values()
-        return self._read(table.name for table in tables if table.size <= MAX_BYTES)
+        return self._read_rows(table.name for table in tables if table.size <= MAX_BYTES)
 
     def find_constant_values(self, column: Column) -> set[str | None]:
         """Return the values of a column that were there before each schedule."""
-        first, second = self.firsts
-        return self._find_values(first.rows, column) & self._find_values(second.rows, column)
+        first, second = self.initial_states
+        return _find_values(first.rows, column) & _find_values(second.rows, column)
 
-    def _learn(self) -> None:
-        """Read the structure anew."""
+    def _read_structure(self) -> None:
         self.structure = structure = Structure()
         for table, relname, name, quoted, is_generated in self._ask(COLUMNS, {}):
             column = Column(table, name)
@@ -135,25 +137,23 @@ class EndStates:
         for table, name, target_table, target_name in self._ask(REFERENCES, {}):
             structure.references[Column(table, name)] = Column(target_table, target_name)
 
-    def _find_values(self, rows: dict[str, list[Row]], column: Column) -> set[str | None]:
-        return {row[column] for row in rows.get(column.table, ())}
-
-    def _number_ids(self, rows: dict[str, list[Row]], column: Column) -> dict[str, int]:
-        """Return the ids of a column, each with its place among them."""
-        ids = [text for text in self._find_values(rows, column) if text is not None]
-        ids.sort(key=lambda id_: (len(id_), id_))  # as numbers
-        return {id_: number for number, id_ in enumerate(ids)}
-
-    def _read(self, tables: Iterable[str]) -> dict[str, list[Row]]:
+    def _read_rows(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         """Return the rows of tables, each value as PostgreSQL writes it."""
-        rows: dict[str, list[Row]] = {table: [] for table in tables}
-        names = [*rows]
-        queries = []
-        for number, table in enumerate(names):
+        rows_by_table: dict[str, list[Row]] = {}
+        for table in tables:
             texts = ", ".join(f"{name}::text" for name in self.structure.quoted.get(table, ()))
-            queries.append(f"SELECT {number}, ARRAY[{texts}]::text[] FROM ONLY {table}")  # noqa: S608
-        for number, values in self._ask(" UNION ALL ".join(queries), {}) if queries else ():
-            table = names[number]
-            columns = self.structure.columns.get(table, ())
-            rows[table].append(dict(zip(columns, values, strict=True)))
-        return rows
+            columns = self.structure.columns.get(table, [])
+            rows = self._ask(f"SELECT ARRAY[{texts}]::text[] FROM ONLY {table}", {})  # noqa: S608
+            rows_by_table[table] = [dict(zip(columns, row, strict=True)) for (row,) in rows]
+        return rows_by_table
+
+
+def _find_values(rows: dict[str, list[Row]], column: Column) -> set[str | None]:
+    return {row[column] for row in rows.get(column.table, ())}
+
+
+def _number_ids(rows: dict[str, list[Row]], column: Column) -> dict[str, int]:
+    """Return the ids in a column, each with its number in their order."""
+    ids = [text for text in _find_values(rows, column) if text is not None]
+    ids.sort(key=lambda text: (len(text), text))  # "10" comes after "9"
+    return {text: number for number, text in enumerate(ids)}

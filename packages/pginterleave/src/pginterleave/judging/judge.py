@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from pginterleave import formatting
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.formatting import is_database_error
 from pginterleave.processes.verdict import Judge, Verdict
 from pginterleave.steps import Outcome
 
@@ -16,21 +15,30 @@ class InvariantJudge(Judge):
     """Runs an invariant, unless a process raises an exception that is not expected."""
 
     def __init__(self, invariant: Invariant, expected: Expected) -> None:
-        refuse_other_than_classes(expected)
+        require_exception_classes(expected)
         self.invariant = invariant
         self.expected = expected
 
     def judge(self, outcomes: list[Outcome], *_: object) -> Verdict:
-        for number, outcome in enumerate(outcomes, start=1):
-            if outcome.raised and not isinstance(outcome.raised, self.expected):
-                text = f"process {number} raises {write_error(outcome.raised)}"
-                return Verdict(text, raises=True)
+        """Return the first exception that is not expected, or else what the invariant says."""
+        for text in describe_unexpected_exceptions(outcomes, self.expected).values():
+            return Verdict(text, raises=True)
         return Verdict(find_violation(self.invariant, outcomes))
 
 
-def write_error(error: BaseException) -> str:
-    """Write an exception; the timeline shows the message of a database error at its step."""
-    return type(error).__name__ if is_database_error(error) else formatting.format_exception(error)
+def describe_unexpected_exceptions(outcomes: list[Outcome], expected: Expected) -> dict[int, str]:
+    """Return a text on each exception that is not expected, by the number of its process."""
+    texts = {}
+    for number, outcome in enumerate(outcomes, start=1):
+        error = outcome.raised
+        if error is not None and not isinstance(error, expected):
+            # The timeline shows the message of a database error at its step.
+            name = type(error).__name__
+            shown = (
+                name if formatting.is_database_error(error) else formatting.format_exception(error)
+            )
+            texts[number] = f"process {number} raises {shown}"
+    return texts
 
 
 def find_violation(invariant: Invariant, outcomes: list[Outcome]) -> str:
@@ -44,7 +52,7 @@ def find_violation(invariant: Invariant, outcomes: list[Outcome]) -> str:
     return violation or ""
 
 
-def refuse_other_than_classes(expected: Expected) -> None:
+def require_exception_classes(expected: Expected) -> None:
     """Raise CannotExplore unless `expected` has classes of exceptions only."""
     classes = expected if isinstance(expected, tuple) else (expected,)
     if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in classes):

@@ -1,21 +1,22 @@
 """Judges a schedule by the serial orders: it has to end as the processes do one after the other."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.judging.compared_ends import Comparison, Form, Marked
+from pginterleave.judging.compared_ends import Comparison, Criteria, Labels
 from pginterleave.judging.effects import Also, Effects
 from pginterleave.judging.end_states import Column, EndState, EndStates
 from pginterleave.judging.judge import (
     Expected,
     Invariant,
+    describe_unexpected_exceptions,
     find_violation,
-    refuse_other_than_classes,
-    write_error,
+    require_exception_classes,
 )
-from pginterleave.judging.values import list_leaves, make_outcome_value
+from pginterleave.judging.values import make_outcome_value
 from pginterleave.processes.control import Database
 from pginterleave.processes.verdict import Function, Judge, Verdict
 from pginterleave.sql.id_orders import does_ask_for_order, has_sequence_value
@@ -42,7 +43,7 @@ class SerialJudge(Judge):
         invariant: Invariant | None,
         also: Also | None,
     ) -> None:
-        refuse_other_than_classes(expected)
+        require_exception_classes(expected)
         self.expected = expected
         self.try_again = try_again
         self.invariant = invariant
@@ -52,69 +53,62 @@ class SerialJudge(Judge):
         self.effects = Effects(also, others)
         self.processes = 0  # how many there are
         self.ends: dict[Order, EndState] = {}
-        self.errors: dict[Order, list[str]] = {}  # what each process raised
-        self.several: set[int] = set()  # the processes with several transactions that write
+        self.several_commits: set[int] = set()  # the processes with several transactions
         self.unordered: set[str] = set()  # tables whose new ids may have another order
-        self._ordered: set[str] = set()  # tables of whose ids a statement asks for the order
-        self._seen: set[str] = set()  # statements
-        self._recorded: tuple[EndState, list[str]] | None = None  # an end, with its errors
-        self._is_learning = False
-        self._forms: dict[tuple[object, ...], set[Form]] = {}  # of the serial ends, by the options
+        self._queried_orders: set[str] = set()  # tables of whose ids a statement asks for the order
+        self._noted_statements: set[str] = set()
+        self._is_serial_run = False
+        self._last_end: EndState | None = None
+        self._serial_labels: dict[Criteria, set[Labels]] = {}
         self._tables: frozenset[str] = frozenset()  # that were written
 
-    def learn(self, run_in_turn: RunInTurn, processes: int) -> None:
-        """Run every serial order twice, to find the values that differ from run to run."""
+    def run_serial_orders(self, run_in_turn: RunInTurn, processes: int) -> None:
+        """Run every serial order twice: keep the ends, and find what differs from run to run."""
         if processes > MAX_PROCESSES:
             raise CannotExplore(
                 f"{processes} processes have too many serial orders to compare with: give an "
                 f"invariant, or at most {MAX_PROCESSES} processes."
             )
         self.processes = processes
-        used = -1
+        used_before = -1
         # Once more if an order has used one more database, whose state was not saved before.
-        while used < len(self.effects.used):
-            used = len(self.effects.used)
+        while used_before < len(self.effects.used):
+            used_before = len(self.effects.used)
             self.ends = self._run_orders(run_in_turn)
-        self.effects.has_learned = True
-        again = self._run_orders(run_in_turn)
+        self.effects.is_serial = False
+        second_ends = self._run_orders(run_in_turn)
         for order, end in self.ends.items():
-            self.comparison.learn(end, again[order])
+            self.comparison.note_varying(end, second_ends[order])
         self._tables = frozenset().union(*(end.rows for end in self.ends.values()))
-        self._require_same_ends(again)
-
-    def _require_same_ends(self, again: dict[Order, EndState]) -> None:
-        """Raise CannotExplore if a serial order has ended differently when it ran `again`."""
         for order, end in self.ends.items():
-            if not any(
-                self.comparison.make_form(end, self._tables, ids_of)
-                == self.comparison.make_form(again[order], self._tables, ids_of)
-                for ids_of in self._list_meanings_of_numbers()
-            ):
+            if not self._are_equal(end, second_ends[order]):
                 raise CannotExplore(
                     f"One after the other, in the order {', '.join(map(str, order))}, the "
                     "processes end differently each time: give them fixed clocks and seeds, or an "
                     "invariant."
                 )
 
-    def learn_again(self, run_in_turn: RunInTurn) -> bool:
+    def run_serial_orders_again(self, run_in_turn: RunInTurn) -> bool:
         """Run the serial orders once more; return whether more values differ from run to run.
 
         The first runs were within a moment, in which a clock of seconds may stand still.
         """
-        known = len(self.comparison.by_chance) + len(self.comparison.parts_by_chance)
-        for order, again in self._run_orders(run_in_turn).items():
-            self.comparison.learn(self.ends[order], again)
-        self._forms.clear()
-        return len(self.comparison.by_chance) + len(self.comparison.parts_by_chance) > known
+        comparison = self.comparison
+        before = comparison.varying_columns, comparison.varying_parts
+        for order, end in self._run_orders(run_in_turn).items():
+            comparison.note_varying(self.ends[order], end)
+        self._serial_labels.clear()
+        return before != (comparison.varying_columns, comparison.varying_parts)
 
     def _run_orders(self, run_in_turn: RunInTurn) -> dict[Order, EndState]:
+        """Run every serial order, and return how each ends; judge() leaves the end here."""
         ends = {}
-        self._is_learning = True
+        self._is_serial_run = True
         for order in itertools.permutations(range(1, self.processes + 1)):
             run_in_turn(order)
-            assert self._recorded
-            ends[order], self.errors[order] = self._recorded
-        self._is_learning = False
+            assert self._last_end
+            ends[order] = self._last_end
+        self._is_serial_run = False
         return ends
 
     def begin(self) -> None:
@@ -127,31 +121,36 @@ class SerialJudge(Judge):
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
     ) -> Verdict:
+        """Compare how a schedule ends with the serial orders; keep the end of a serial order."""
         self._note_statements(steps)
-        final = [
+        final_outcomes = [
             _run_alone(function) if self._has_to_try_again(outcome) else outcome
             for outcome, function in zip(outcomes, functions, strict=True)
         ]
-        values = {f"process {n}": make_outcome_value(outcome) for n, outcome in enumerate(final, 1)}
-        with_sequences = self._is_learning or bool(self.comparison.sequences)
-        end = self.states.read_end(values | self.effects.collect_values(), sequences=with_sequences)
-        errors = [_describe_error(outcome) for outcome in final]
-        if self._is_learning:
-            self._recorded = end, errors
+        end = self._read_end(final_outcomes)
+        if self._is_serial_run:
+            self._last_end = end
             return Verdict()
-        commits = [step.process for step in steps if step.kind in ("COMMIT", "END")]
-        self.several |= {process for process in commits if commits.count(process) > 1}
-        verdict = self._find_violation(end, final, errors)
+        commits = Counter(step.process for step in steps if step.kind in ("COMMIT", "END"))
+        self.several_commits |= {process for process in commits if commits[process] > 1}
+        verdict = self._find_violation(end, final_outcomes)
         if not verdict.violation:
-            return Verdict(find_violation(self.invariant, final)) if self.invariant else verdict
+            return Verdict(find_violation(self.invariant, final_outcomes) if self.invariant else "")
         hint = self._suggest_option(outcomes, steps)
         return verdict._replace(violation=f"{verdict.violation}. {hint}") if hint else verdict
 
+    def _read_end(self, outcomes: list[Outcome]) -> EndState:
+        """Return the rows, the outcomes and the other effects after a schedule."""
+        values = {f"process {n}": make_outcome_value(o) for n, o in enumerate(outcomes, start=1)}
+        values |= self.effects.collect_values()
+        needs_sequences = self._is_serial_run or bool(self.comparison.sequences)
+        return self.states.read_end(values, with_sequences=needs_sequences)
+
     def list_not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
-        by_chance = sorted(self.comparison.by_chance)
-        names = [f"{table}.{name}" for table, name in by_chance if table in self._tables]
-        for name, path in sorted(self.comparison.parts_by_chance):
+        columns = sorted(self.comparison.varying_columns)
+        names = [f"{table}.{name}" for table, name in columns if table in self._tables]
+        for name, path in sorted(self.comparison.varying_parts):
             whole = f"what {name} returns" if name.startswith("process ") else name
             part = " ".join(path[1:])
             names.append(f"{part} of {whole}" if part else whole)
@@ -160,7 +159,7 @@ class SerialJudge(Judge):
     def list_limits(self) -> list[str]:
         """Return what the comparison leaves out, and may matter."""
         between = "what a third program sees between the transactions of process"
-        limits = [f"{between} {number}" for number in sorted(self.several)]
+        limits = [f"{between} {number}" for number in sorted(self.several_commits)]
         values = self.list_not_compared()
         limits += [f"the value of {value}, which clock or chance sets" for value in values]
         limits += [f"the order of the new ids of {table}" for table in sorted(self.unordered)]
@@ -171,59 +170,63 @@ class SerialJudge(Judge):
             return isinstance(outcome.raised, self.expected)
         return bool(self.try_again and self.try_again(outcome))
 
-    def _find_violation(self, end: EndState, final: list[Outcome], errors: list[str]) -> Verdict:
+    def _find_violation(self, end: EndState, outcomes: list[Outcome]) -> Verdict:
         """Judge the exceptions, then the end, and then the order of new ids if that matters."""
-        for index, outcome in enumerate(final):
-            exception = outcome.raised
-            if exception is None or isinstance(exception, self.expected):
-                continue
-            text = f"process {index + 1} raises {write_error(exception)}"
-            is_raised = [serial[index] == errors[index] for serial in self.errors.values()]
-            if not any(is_raised):
+        for process, text in describe_unexpected_exceptions(outcomes, self.expected).items():
+            name = f"process {process}"
+            is_serial = [serial.values[name] == end.values[name] for serial in self.ends.values()]
+            if not any(is_serial):
                 return Verdict(text, raises=True)
-            if all(is_raised):
+            if all(is_serial):
                 return Verdict(f"{text} in every serial order, too", raises=True)
-        if not end.rows.keys() <= self._tables:
-            self._tables |= end.rows.keys()
-            self._forms.clear()
-        grown = [table for table in sorted(end.rows) if self.comparison.list_new_rows(end, table)]
-        if self._is_serial(end, grown):
+        self._tables = self._tables.union(end.rows)
+        tables = [table for table in sorted(end.rows) if self.comparison.list_new_rows(end, table)]
+        if self._is_serial(end, tables):
             return Verdict()
-        if not grown or not self._is_serial(end):
-            return Verdict(self._describe_nearest(end))
-        for table in grown:
+        if self._is_serial(end):
+            return self._judge_order_of_ids(end, tables)
+        return Verdict(self._describe_nearest(end))
+
+    def _judge_order_of_ids(self, end: EndState, tables: list[str]) -> Verdict:
+        """Judge an end that differs from the serial ones only in the order of new ids."""
+        for table in tables:
             reason = self._explain_order(end, table)
-            if reason and not self._is_serial(end, [table], "ends"):
+            if reason and not self._is_serial(end, [table], only_first_and_last=True):
                 return Verdict(
                     f"the new rows of {table} have their ids in an order as after no serial order, "
                     f"and {reason}"
                 )
-        unordered = [table for table in grown if not self._is_serial(end, [table])]
-        self.unordered |= {*(unordered or grown)}
+        unordered = [table for table in tables if not self._is_serial(end, [table])]
+        self.unordered |= {*(unordered or tables)}
         return Verdict()
 
     def _explain_order(self, end: EndState, table: str) -> str:
-        """Say why ids given out in another order make a different end; "" without a reason."""
-        if table in self._ordered:
+        """Say why the order of a table's new ids matters, or return ""."""
+        if table in self._queried_orders:
             return "a statement asks for their order"
         referring = self.comparison.find_referring_table(end, table)
         return f"{referring} refers to one of them" if referring else ""
 
-    def _is_serial(self, end: EndState, ordered: Sequence[str] = (), mark: Marked = "all") -> bool:
-        """Whether a serial order has this end, with the same order of new ids in some tables."""
-        for ids_of in self._list_meanings_of_numbers():
-            key = ids_of, *ordered, mark
-            if key not in self._forms:
-                self._forms[key] = {
-                    self.comparison.make_form(serial_end, self._tables, ids_of, ordered, mark)
-                    for serial_end in self.ends.values()
-                }
-            form = self.comparison.make_form(end, self._tables, ids_of, ordered, mark)
-            if form in self._forms[key]:
+    def _is_serial(
+        self, end: EndState, ordered: Sequence[str] = (), *, only_first_and_last: bool = False
+    ) -> bool:
+        """Whether a serial order ends like this, with the same order of new ids in some tables."""
+        for number_column in self._list_number_columns():
+            criteria = Criteria(self._tables, number_column, tuple(ordered), only_first_and_last)
+            if criteria not in self._serial_labels:
+                labels = {self.comparison.make_labels(e, criteria) for e in self.ends.values()}
+                self._serial_labels[criteria] = labels
+            if self.comparison.make_labels(end, criteria) in self._serial_labels[criteria]:
                 return True
         return False
 
-    def _list_meanings_of_numbers(self) -> list[Column | None]:
+    def _are_equal(self, end: EndState, other: EndState) -> bool:
+        """Whether two ends are equal but for new ids and what differs from run to run."""
+        criteria = [Criteria(self._tables, column) for column in self._list_number_columns()]
+        make_labels = self.comparison.make_labels
+        return any(make_labels(end, choice) == make_labels(other, choice) for choice in criteria)
+
+    def _list_number_columns(self) -> list[Column | None]:
         """Return the columns of which a returned number may be an id; None: it is no id."""
         generated = self.states.structure.generated
         return [None, *sorted(column for column in generated if column.table in self._tables)]
@@ -239,7 +242,7 @@ class SerialJudge(Judge):
         return f"{differences} (nearest is the order {', '.join(map(str, order))})"
 
     def _suggest_option(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
-        """Return the option that allows a process to be refused as busy, if it may help; or ""."""
+        """Suggest `expected` or `try_again` if a process may have found a row locked; or ""."""
         busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(find_words(step.sql))}
         for number in sorted(busy):
             outcome = outcomes[number - 1]
@@ -254,21 +257,22 @@ class SerialJudge(Judge):
         return ""
 
     def _note_statements(self, steps: Sequence[Any]) -> None:
-        """Note of which ids a statement asks for the order, and which sequences are counters."""
+        """Note the ids of whose order a statement asks, and the sequences that it reads or sets."""
         for step in steps:
             if step.database:
                 self.effects.note_database(step.database)
-            text = f"{step.sql} {step.params}"
-            if text in self._seen:
+            statement = f"{step.sql} {step.params}"
+            if statement in self._noted_statements:
                 continue
-            self._seen.add(text)
+            self._noted_statements.add(statement)
             for table, column in self.states.structure.generated:
                 if does_ask_for_order(step.sql, _strip_schema(table), column):
-                    self._ordered.add(table)
+                    self._queried_orders.add(table)
             if has_sequence_value(step.sql):
-                names = self.states.list_sequences()
-                self.comparison.sequences |= {name for name in names if _strip_schema(name) in text}
-                self._forms.clear()
+                for name in self.states.list_sequences():
+                    if _strip_schema(name) in statement:
+                        self.comparison.sequences.add(name)
+                self._serial_labels.clear()
 
 
 def _run_alone(function: Function) -> Outcome:
@@ -276,11 +280,6 @@ def _run_alone(function: Function) -> Outcome:
         return Outcome(returned=function())
     except Exception as error:
         return Outcome(raised=error)
-
-
-def _describe_error(outcome: Outcome) -> str:
-    """Return the class of an exception, and its constraint; "" if there is none."""
-    return str([*list_leaves(make_outcome_value(outcome))]) if outcome.raised else ""
 
 
 def _strip_schema(name: str) -> str:

@@ -20,6 +20,10 @@ class Leaf(NamedTuple):
     column: tuple[str, str] | None = None
     is_number: bool = False  # whether it is an int
 
+    @property
+    def unquoted(self) -> str:
+        return self.text.strip("'")
+
 
 class Node(NamedTuple):
     """A value with parts, each with its name."""
@@ -37,7 +41,7 @@ Path = tuple[str, ...]
 
 
 def make_outcome_value(outcome: Outcome) -> Value:
-    """Return an exception by its class and constraint, and anything else by its value."""
+    """Return what a process returned, or the class and the constraint of what it raised."""
     error = outcome.raised
     if error is None:
         return Node("returned", (("", _make_value(outcome.returned, 0)),))
@@ -48,12 +52,12 @@ def make_outcome_value(outcome: Outcome) -> Value:
 
 
 def make_plain_value(value: Any) -> Value:
-    """Return a value that no process has returned, in the form of those that one has."""
+    """Return a value that is compared besides those that the processes returned."""
     return Node("is", (("", _make_value(value, 0)),))
 
 
 def _make_value(value: Any, depth: int) -> Value:
-    """Return a leaf for what has no parts or is too deep, or else a node with the parts."""
+    """Return a leaf for a value without parts or below MAX_DEPTH, or else a node."""
     if isinstance(value, int) and not isinstance(value, bool):
         return Leaf(repr(int(value)), is_number=True)
     if value is None or isinstance(value, (bool, float, str, bytes)):
@@ -81,7 +85,7 @@ def _make_value(value: Any, depth: int) -> Value:
     elif hasattr(value, "status_code") and hasattr(value, "content"):  # a response
         parts = {"status_code": value.status_code, "content": value.content}
     elif getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
-        return _make_value({"": name, **vars(value)}, depth + 1)
+        return _make_value({"": name, **vars(value)}, depth + 1)  # it has no repr of its own
     else:
         return Leaf(_ADDRESS.sub("", repr(value)))
     return Node(name, tuple((part, _make_value(parts[part], depth + 1)) for part in parts))
@@ -97,17 +101,17 @@ def _list_fields(model: Any) -> Iterator[tuple[str, Value]]:
             yield field.attname, Leaf(text, (field.model._meta.db_table, field.column))
 
 
-def find_differing(value: Value, other: Value, path: Path = ()) -> Iterator[Path]:
+def find_differing_paths(value: Value, other: Value, path: Path = ()) -> Iterator[Path]:
     """Yield the paths to the parts in which two values differ."""
     if isinstance(value, Node) and isinstance(other, Node) and value.shape() == other.shape():
         for (name, part), (_, other_part) in zip(value.parts, other.parts, strict=True):
-            yield from find_differing(part, other_part, (*path, name))
+            yield from find_differing_paths(part, other_part, (*path, name))
     elif value != other:
         yield path
 
 
 def list_leaves(value: Value, path: Path = ()) -> Iterator[tuple[Path, Leaf | str]]:
-    """Yield every leaf with its path, and the kind of every value with parts."""
+    """Yield every leaf with its path, and for a node its kind, before the leaves of its parts."""
     if isinstance(value, Leaf):
         yield path, value
         return
