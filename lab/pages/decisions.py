@@ -4,7 +4,7 @@ import re
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from lab.pages.schedules import Chosen, begins_with, draw_pictures, make_sheet
+from lab.pages.schedules import Chosen, begins_with, draw_pictures, make_picture
 from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.history import Wait, cut_steps, find_waits
 
@@ -76,16 +76,16 @@ def make_choice_context(chosen: Chosen, taken: str) -> dict[str, Any]:
     """Return the context of a page after the steps `taken`; after the last one with the verdict."""
     schedule = chosen.schedule
     steps = split_steps(taken)
-    sheet = make_sheet(chosen.recording, schedule, len(steps))
+    picture = make_picture(chosen.recording, schedule, len(steps))
     return {
-        **draw_pictures(sheet, f"The steps taken so far: {taken or 'none'}"),
+        **draw_pictures(picture, f"The steps taken so far: {taken or 'none'}"),
         "taken": taken,
         "before": "".join(steps[:-1]),
-        "ended": sheet.ended,
-        "verdict": sheet.verdict,
-        "sentences": " ".join(sheet.sentences[len(steps) - 1 :]),  # of the last step
-        "choices": [] if sheet.ended else find_choices(chosen, taken),
-        "held": sheet.held,
+        "ended": picture.is_whole,
+        "verdict": picture.verdict,
+        "sentences": " ".join(picture.sentences[len(steps) - 1 :]),  # of the last step
+        "choices": [] if picture.is_whole else find_choices(chosen, taken),
+        "held": picture.last_value,
     }
 
 

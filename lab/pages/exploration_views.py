@@ -15,8 +15,8 @@ from lab.pages.schedules import (
     group_by_outcome,
     list_moments,
     make_neighbour_context,
+    make_picture,
     make_schedule_context,
-    make_sheet,
 )
 from lab.recordings.cells import READ_COMMITTED, Cell, find_cell
 from lab.recordings.recording import Recording, read_recording
@@ -73,11 +73,11 @@ def queue_of_locks(request: HttpRequest) -> HttpResponse:
     recording = read_recording(find_cell("lost_update", "select_for_update", "3"))
     # Each process requests the row before the first one releases it.
     schedule = choose_beginning(recording, "123").schedule
-    sheet = make_sheet(recording, schedule, len(schedule.steps))
+    picture = make_picture(recording, schedule, len(schedule.steps))
     description = f"Schedule {schedule.order}, step by step; the table below says the same"
     context = {
         **make_cell_context(recording),
-        **draw_pictures(sheet, description),
+        **draw_pictures(picture, description),
         "schedule": schedule,
         "moments": list_moments(schedule.steps),
     }

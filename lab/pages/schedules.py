@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from lab.exceptions import NotFound
 from lab.recordings.cells import READ_COMMITTED
 from lab.recordings.recording import RecordedSchedule, Recording, ScheduleEnd
-from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Sheet, judge_end
+from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Picture, judge_end
 from pginterleave.picture.conflicts import find_marks
 from pginterleave.picture.history import NEW_ROW, cut_steps, find_locks, find_waits
 from pginterleave.picture.layout import draw_for_screens
@@ -112,27 +112,27 @@ def make_schedule_context(chosen: Chosen, hidden_after: int | None) -> dict[str,
     schedule = chosen.schedule
     taken = len(schedule.steps) if hidden_after is None else hidden_after
     hidden = "".join(str(step["process"]) for step in schedule.steps[taken:])
-    sheet = make_sheet(chosen.recording, schedule, taken, hidden)
+    picture = make_picture(chosen.recording, schedule, taken, hidden)
     description = f"Schedule {schedule.order}, step by step; the table below says the same"
     return {
-        **draw_pictures(sheet, description),
-        "rows": make_rows(sheet),
-        "verdict": sheet.verdict,
+        **draw_pictures(picture, description),
+        "rows": make_rows(picture),
+        "verdict": picture.verdict,
         "predict": hidden_after,
-        "held": sheet.held,
+        "held": picture.last_value,
         "last": schedule.all_steps[-1]["observed"],
         "halfway": len(schedule.steps) // 2,
         "raised": [
             (process, outcome)
             for process, outcome in enumerate(schedule.outcomes, start=1)
-            if outcome and sheet.ended
+            if outcome and picture.is_whole
         ],
     }
 
 
-def make_sheet(
+def make_picture(
     recording: Recording, schedule: RecordedSchedule, taken: int, hidden: str = ""
-) -> Sheet:
+) -> Picture:
     """Return what the pictures of the first `taken` steps are drawn from.
 
     After the last step the second tries are drawn, too. `hidden` has the processes of the steps
@@ -141,7 +141,7 @@ def make_sheet(
     ended = taken == len(schedule.steps)
     shown = schedule.all_steps if ended else cut_steps(schedule.steps, taken)
     cell = recording.cell
-    return Sheet(
+    return Picture(
         schedule.all_steps,
         shown,
         cell.processes,
@@ -153,14 +153,14 @@ def make_sheet(
     )
 
 
-def draw_pictures(sheet: Sheet, description: str) -> dict[str, Any]:
-    """Return the pictures of a sheet, wide and narrow, and which signs their legend explains."""
+def draw_pictures(picture: Picture, description: str) -> dict[str, Any]:
+    """Return the drawings of a picture, wide and narrow, and which signs their legend explains."""
     return {
-        "drawings": draw_for_screens(sheet),
+        "drawings": draw_for_screens(picture),
         "description": description,
-        "has_transaction": bool(sheet.transactions),
-        "has_lock": bool(sheet.locks),
-        "has_mode": any(lock.mode != NEW_ROW for lock in sheet.locks),
+        "has_transaction": bool(picture.transactions),
+        "has_lock": bool(picture.locks),
+        "has_mode": any(lock.mode != NEW_ROW for lock in picture.locks),
     }
 
 
@@ -186,13 +186,13 @@ def list_moments(steps: list[Step]) -> list[dict[str, Any]]:
     return moments
 
 
-def make_rows(sheet: Sheet) -> list[dict[str, Any]]:
+def make_rows(picture: Picture) -> list[dict[str, Any]]:
     """Return the rows of the timeline: for each step a cell for each process."""
     rows = []
-    marks_by_step = find_marks(sheet.conflicts)
-    for number, step in enumerate(sheet.whole, start=1):
-        cells: list[dict[str, Any]] = [{} for _ in range(sheet.processes)]
-        for earlier_number, earlier in enumerate(sheet.whole[: number - 1], start=1):
+    marks_by_step = find_marks(picture.conflicts)
+    for number, step in enumerate(picture.whole, start=1):
+        cells: list[dict[str, Any]] = [{} for _ in range(picture.processes)]
+        for earlier_number, earlier in enumerate(picture.whole[: number - 1], start=1):
             cell = cells[earlier["process"] - 1]
             if earlier["until"] == number:  # its wait ends with this step
                 cell["back"] = {"step": earlier, "number": earlier_number}
@@ -202,6 +202,6 @@ def make_rows(sheet: Sheet) -> list[dict[str, Any]]:
         cell["step"] = step
         cell["marks"] = marks_by_step.get(number, [])
         cell["waits"] = number < step["until"] or step["waited_for"]
-        sentence = "".join(sheet.sentences[number - 1 : number])  # empty for a hidden step
+        sentence = "".join(picture.sentences[number - 1 : number])  # empty for a hidden step
         rows.append({"number": number, "step": step, "cells": cells, "sentence": sentence})
     return rows

@@ -1,12 +1,12 @@
 """The picture of a schedule: its facts, from real explorations, and their places.
 
-A sheet has the facts, without measures; a drawing has the shapes, with their places.
+A picture has the facts, without measures; a drawing has the shapes, with their places.
 """
 
 import pytest
 
 from lab.conftest import find_first_schedule, find_schedule, list_schedules, read_recorded
-from lab.pages.schedules import make_sheet
+from lab.pages.schedules import make_picture
 from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.conflicts import find_conflicts
 from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
@@ -99,11 +99,11 @@ def test_the_first_steps_do_not_reveal_what_follows() -> None:
     recording = read_recorded("lost_update/select_for_update")
     schedule = find_first_schedule(recording, "1S 2S 1U 2U", violating=False)
     shown = find_step_number(schedule, 2, "SELECT")  # which begins to wait
-    sheet = make_sheet(recording, schedule, shown, hidden=schedule.order[shown:])
-    assert [(wait.first, wait.last) for wait in sheet.waits] == [(shown, shown + 1)]
-    assert sheet.sentences[-1].startswith("Process 2 wants to lock a")
-    assert {transaction.end for transaction in sheet.transactions} == {""}
-    texts = [text.text for text in draw(sheet, WIDE).texts]
+    picture = make_picture(recording, schedule, shown, hidden=schedule.order[shown:])
+    assert [(wait.first, wait.last) for wait in picture.waits] == [(shown, shown + 1)]
+    assert picture.sentences[-1].startswith("Process 2 wants to lock a")
+    assert {transaction.end for transaction in picture.transactions} == {""}
+    texts = [text.text for text in draw(picture, WIDE).texts]
     assert "hits = 1" not in texts
     assert texts.count("?") == len(schedule.steps) - shown
 
@@ -111,22 +111,22 @@ def test_the_first_steps_do_not_reveal_what_follows() -> None:
 def test_each_step_has_a_sentence_and_the_last_box_says_what_was_due() -> None:
     recording = read_recorded("lost_update/atomic_only")
     schedule = find_first_schedule(recording, "1S 1U 2S 2U")
-    sheet = make_sheet(recording, schedule, len(schedule.steps))
-    assert sheet.sentences[1:3] == [
+    picture = make_picture(recording, schedule, len(schedule.steps))
+    assert picture.sentences[1:3] == [
         "Process 1 writes hits = 1.",
         "Process 2 reads hits = 0, although process 1 has written hits = 1.",
     ]
-    styles = {text.text: text.style for text in draw(sheet, WIDE).texts}
+    styles = {text.text: text.style for text in draw(picture, WIDE).texts}
     assert styles["✗ hits = 1, not 2"] == "verdict wrong"
     assert "Due: All are redirected, and every hit is counted." in styles
-    first_steps = make_sheet(recording, schedule, 3)
+    first_steps = make_picture(recording, schedule, 3)
     assert not any("verdict" in text.style for text in draw(first_steps, WIDE).texts)
 
 
 def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> None:
     recording = read_recorded("toctou/check_first")
     schedule = find_first_schedule(recording, "1S 2S 1I 2I")
-    drawing = draw(make_sheet(recording, schedule, len(schedule.steps)), WIDE)
+    drawing = draw(make_picture(recording, schedule, len(schedule.steps)), WIDE)
     assert drawing.kind == "refused"
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
 
@@ -140,35 +140,39 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
 ) -> None:
     recording = read_recorded("crossed_locks/update_returning")
     schedule = find_schedule(recording, order)
-    sheet = make_sheet(recording, schedule, len(schedule.steps))
-    assert [(conflict.kind, conflict.source, conflict.target) for conflict in sheet.conflicts] == [
+    picture = make_picture(recording, schedule, len(schedule.steps))
+    assert [
+        (conflict.kind, conflict.source, conflict.target) for conflict in picture.conflicts
+    ] == [
         ("cycle", ended, other),
         ("cycle", other, ended),
     ]
-    assert "is ended by PostgreSQL" in sheet.sentences[3]
-    assert sheet.conflicts[0].text_at_source.endswith(f"which waits for process {victim}")
+    assert "is ended by PostgreSQL" in picture.sentences[3]
+    assert picture.conflicts[0].text_at_source.endswith(f"which waits for process {victim}")
     again = schedule.all_steps[len(schedule.steps) :]
     assert {step["process"] for step in again} == {victim}
     assert [step["until"] for step in again] == [7, 8, 9]
-    assert sheet.sentences[6].startswith(f"Process {victim} tries again, after all have ended, and")
-    assert sheet.held == "a: 2, b: 2"
-    first_steps = make_sheet(recording, schedule, 5)
-    assert not first_steps.ended
+    assert picture.sentences[6].startswith(
+        f"Process {victim} tries again, after all have ended, and"
+    )
+    assert picture.last_value == "a: 2, b: 2"
+    first_steps = make_picture(recording, schedule, 5)
+    assert not first_steps.is_whole
     assert len(first_steps.rows) == 6  # with that of the open transaction
 
 
 def test_the_pivot_of_a_write_skew_tries_again() -> None:
     recording = read_recorded("write_skew/with_a_retry/2/serializable")
     schedule = find_first_schedule(recording, "1S 2S 1U 2U 2S", violating=False)
-    sheet = make_sheet(recording, schedule, len(schedule.steps))
+    picture = make_picture(recording, schedule, len(schedule.steps))
     write = find_step_number(schedule, 2, "UPDATE")
-    assert sheet.sentences[write - 1].endswith(
+    assert picture.sentences[write - 1].endswith(
         "PostgreSQL ends it as the pivot of a write skew, "
         "although process 1 rests on what it read there in step 1."
     )
-    assert sheet.sentences[-2] == "Process 2 tries again, and reads red: count = 1."
-    assert {conflict.kind for conflict in sheet.conflicts} == {"skew"}
-    assert len(sheet.conflicts) == 2
+    assert picture.sentences[-2] == "Process 2 tries again, and reads red: count = 1."
+    assert {conflict.kind for conflict in picture.conflicts} == {"skew"}
+    assert len(picture.conflicts) == 2
 
 
 def begins_in(text: Text, box: Rect) -> bool:
@@ -179,8 +183,8 @@ def begins_in(text: Text, box: Rect) -> bool:
 def test_all_is_within_the_picture_and_each_text_begins_in_a_box(size: Size) -> None:
     for recording in map(read_recorded, CELLS):
         for schedule in list_schedules(recording):
-            sheet = make_sheet(recording, schedule, len(schedule.steps))
-            drawing = draw(sheet, size)
+            picture = make_picture(recording, schedule, len(schedule.steps))
+            drawing = draw(picture, size)
             for shape in [*drawing.below, *drawing.above]:
                 if isinstance(shape, Rect):
                     assert shape.x >= 0
@@ -195,6 +199,6 @@ def test_all_is_within_the_picture_and_each_text_begins_in_a_box(size: Size) -> 
             assert tops == sorted(tops)
             assert len(drawing.ends) == len(schedule.all_steps) + 1
             assert len(drawing.arrows) == sum(
-                conflict.source is not None for conflict in sheet.conflicts
+                conflict.source is not None for conflict in picture.conflicts
             )
             assert all(isinstance(arrow, Path) and arrow.step for arrow in drawing.arrows)

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from lab.conftest import list_schedules, read_recorded
-from lab.pages.schedules import make_sheet
+from lab.pages.schedules import make_picture
 from lab.races import EVERY_RACE, OPERATIONS
 from lab.recordings.cells import LEVELS, READ_COMMITTED, Cell, cells_of, find_cell
 from lab.recordings.recording import Count, read_counts, read_recording
@@ -72,10 +72,10 @@ DRAWN = [
 def test_every_violation_is_explained_on_one_screen(cell: Cell) -> None:
     recording = read_recording(cell)
     for schedule in list_schedules(recording):
-        sheet = make_sheet(recording, schedule, len(schedule.steps))
+        picture = make_picture(recording, schedule, len(schedule.steps))
         if schedule.violation:
-            assert sheet.conflicts, schedule.order
-        wide, _narrow = draw_for_screens(sheet)
+            assert picture.conflicts, schedule.order
+        wide, _narrow = draw_for_screens(picture)
         # A second try is below the schedule, and has to be scrolled to.
         has_second_try = len(schedule.all_steps) > len(schedule.steps)
         height = wide.ends[len(schedule.steps)] if has_second_try else wide.height

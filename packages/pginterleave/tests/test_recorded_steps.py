@@ -44,7 +44,7 @@ def test_the_rollback_to_a_savepoint_undoes_only_the_writes_after_it() -> None:
     steps = record_steps(replayed("1" * 6, write_twice).timeline)
     kinds = ["UPDATE", "SAVEPOINT", "UPDATE", "ROLLBACK TO", "RELEASE", "COMMIT"]
     assert [step["kind"] for step in steps] == kinds
-    assert [step["number"] for step in history.History(steps).writes()] == [1]
+    assert [step["number"] for step in history.History(steps).committed_writes()] == [1]
 
 
 HOSTILE = "it's, hits = 7, (x) VALUES (y) WHERE id = 2"

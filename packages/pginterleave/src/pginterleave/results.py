@@ -7,7 +7,7 @@ from typing import Any
 from pginterleave import formatting
 from pginterleave.picture.conflicts import find_conflicts, find_cycles, find_marks
 from pginterleave.picture.recorded import record_steps
-from pginterleave.picture.wording import Names, find_changing_columns
+from pginterleave.picture.wording import find_changing_columns
 from pginterleave.steps import Outcome, Timeline, draw_timeline
 
 AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
@@ -49,7 +49,7 @@ class Schedule:
     def draw(self, width: int = 40) -> str:
         """Return the timeline as text, a column of `width` characters for each process."""
         steps = record_steps(self.timeline)
-        by_table = find_changing_columns(steps, Names(steps))
+        by_table = find_changing_columns(steps)
         columns = {number: by_table[step["table"]] for number, step in enumerate(steps, start=1)}
         marks: dict[int, list[str]] = {}
         if steps and self.violation:

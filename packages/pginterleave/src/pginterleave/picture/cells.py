@@ -1,7 +1,7 @@
 """What a picture shows of a schedule, row by row, and how the schedule ends."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -40,20 +40,18 @@ def judge_end(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
 # The kinds of lines, which are names of styles.
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
 AGAIN = "again"
-AT_SOURCE = {
+# Texts of conflicts that are shorter in a cell than elsewhere.
+SHORT_AT_SOURCE = {
     conflicts.STALE: "stale read",
     conflicts.LOST: "lost update",
     conflicts.LATE: "committed later",
-    conflicts.SKEW: "does not see step {}",
 }
-AT_TARGET = {
+SHORT_AT_TARGET = {  # {} is the step at the source
     conflicts.STALE: "rests on step {}",
-    conflicts.LOST: "overwrites step {}",
-    conflicts.UNSEEN: "has not seen step {}",
     conflicts.LATE: "has not seen step {}",
     conflicts.ELSEWHERE: "looks at another table than step {}",
     conflicts.FOREIGN: "written by process {}",
-    conflicts.SKEW: "changes what step {} has read",
+    conflicts.REFUSED: "",  # the error is enough
 }
 
 
@@ -80,7 +78,7 @@ class Row:
 
 
 @dataclass
-class Sheet:
+class Picture:
     """Everything that a picture shows of a schedule, without measures.
 
     `steps` are the `whole` schedule, or its first steps, from cut_steps(). The `verdict` and the
@@ -92,72 +90,57 @@ class Sheet:
     whole: list[Step]
     steps: list[Step]
     processes: int
-    initial: str
+    initial: str  # the value that `observe` has returned before the first step
     verdict: HowItEnds
     outcomes: list[str]
     hidden: str = ""  # the processes of the steps that are not shown
     snapshots: bool = False
 
     def __post_init__(self) -> None:
-        self.ended = len(self.steps) == len(self.whole)
-        wrong = self.ended and self.steps and self.verdict.kind != HOLDS
-        self.conflicts = self._find_conflicts(bool(wrong))
+        self.is_whole = len(self.steps) == len(self.whole)
+        self.conflicts = self._find_conflicts()
+        self.words = word_steps(self.steps, self.whole)
         steps = History(self.steps, self.snapshots)
-        self.sentences = write_sentences(steps, self.whole, self.conflicts)
+        self.sentences = write_sentences(steps, self.words, self.conflicts)
         self.transactions = history.find_transactions(self.steps)
         self.locks: list[Lock] = history.find_locks(self.steps)
         self.waits: list[Wait] = history.find_waits(self.steps)
         self.rows = self._make_rows()
 
     @property
-    def held(self) -> str:
+    def last_value(self) -> str:
         """The table's value after the last step that is shown."""
         return str(self.steps[-1]["observed"]) if self.steps else self.initial
 
-    def _find_conflicts(self, wrong: bool) -> list[Conflict]:
-        """Return all conflicts if the schedule is `wrong`: it has ended, and not in HOLDS.
+    def _find_conflicts(self) -> list[Conflict]:
+        """Return all conflicts of a whole schedule that is not right.
 
-        Otherwise, return the deadlocks, and the write skews if PostgreSQL has refused one of them.
+        Otherwise, return those because of which PostgreSQL has ended a transaction: deadlocks, and
+        write skews if a transaction was their pivot.
         """
         # A process that tries again alone has no conflicts.
         first_tries = list(takewhile(lambda step: not step.get("alone"), self.steps))
-        cycles = conflicts.find_cycles(first_tries, snapshots=self.snapshots) if first_tries else []
-        if not wrong:
-            is_skew_refused = any(step["pivot"] for step in first_tries)
-            deadlocks = [conflict for conflict in cycles if conflict.kind == conflicts.CYCLE]
-            return cycles if is_skew_refused else deadlocks
-        explained = {conflict.target for conflict in cycles if conflict.kind == conflicts.SKEW}
-        others = conflicts.find_conflicts(first_tries, snapshots=self.snapshots)
-        return cycles + [conflict for conflict in others if conflict.target not in explained]
+        if not first_tries:
+            return []
+        cycles = conflicts.find_cycles(first_tries, snapshots=self.snapshots)
+        if self.is_whole and self.verdict.kind != HOLDS:
+            explained = {conflict.target for conflict in cycles if conflict.kind == conflicts.SKEW}
+            others = conflicts.find_conflicts(first_tries, snapshots=self.snapshots)
+            return cycles + [conflict for conflict in others if conflict.target not in explained]
+        if any(step["pivot"] for step in first_tries):
+            return cycles
+        return [conflict for conflict in cycles if conflict.kind == conflicts.DEADLOCK]
 
     def _make_rows(self) -> list[Row]:
         rows = [Row(step["process"]) for step in self.steps]
-        rows += [Row(int(process)) for process in self.hidden]
+        hidden = map(int, self.hidden)
+        rows += [Row(process, {process: [CellLine("?", OPEN)]}) for process in hidden]
         # A wait or a transaction may go on below the last row.
-        lasts = [wait.last for wait in self.waits]
-        lasts += [transaction.last for transaction in self.transactions]
-        if max(lasts, default=0) > len(rows):
+        last_rows = [wait.last for wait in self.waits]
+        last_rows += [transaction.last for transaction in self.transactions]
+        if max(last_rows, default=0) > len(rows):
             rows.append(Row(0))
-        before = self.initial
-        phrases = word_steps(self.steps, self.whole)
-        shown = zip(rows, self.steps, phrases, self.sentences, strict=False)
-        for row, step, phrase, sentence in shown:
-            process = step["process"]
-            until = step["until"]
-            row.title = sentence
-            if step["waited_for"]:
-                row.add(process, phrase.sent)
-                blockers = " and ".join(map(str, step["waited_for"]))
-                row.add(process, f"waits for process {blockers}", WAIT)
-                if until <= len(self.steps):
-                    end_row = rows[until - 1]
-                    end_row.add(process, phrase.returned or ("" if phrase.error else "goes on"))
-                    end_row.add(process, _write_error(phrase.error, step["pivot"]), ERROR)
-            else:
-                row.add(process, phrase.sent if phrase.error else str(phrase))
-                row.add(process, _write_error(phrase.error, step["pivot"]), ERROR)
-            row.value = shorten_urls(step["observed"]) if step["observed"] != before else ""
-            before = step["observed"]
+        self._add_steps(rows)
         for lock in self.locks:
             if lock.mode != history.NEW_ROW:
                 rows[lock.first - 1].add(lock.process, lock.mode, LOCK)
@@ -166,37 +149,54 @@ class Sheet:
             alone = ", after all have ended" if step.get("alone") else ""
             lines = rows[number - 1].lines[step["process"]]
             lines.insert(0, CellLine(f"tries again{alone}", AGAIN))
-        for number, texts in self._mark_steps().items():
+        short_conflicts = map(self._shorten_texts, self.conflicts)
+        for number, texts in conflicts.find_marks(short_conflicts).items():
             rows[number - 1].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
-        for row in rows[len(self.steps) : len(self.steps) + len(self.hidden)]:
-            row.add(row.process, "?", OPEN)
         raised = Row(0)
-        for process, outcome in enumerate(self.outcomes if self.ended else (), start=1):
+        for process, outcome in enumerate(self.outcomes if self.is_whole else (), start=1):
             exception, _, _ = outcome.partition(":")
             raised.add(process, _write_error(exception and f"raises {exception}"), ERROR)
         return [*rows, raised] if raised.lines else rows
 
-    def _mark_steps(self) -> dict[int, list[str]]:
-        """Return the short texts of the conflicts at each step, by its number."""
-        numbered_texts: list[tuple[int | None, str]] = []
-        for conflict in self.conflicts:
-            kind = conflict.kind
-            source = conflict.source
-            at_source = AT_SOURCE.get(kind, "").format(conflict.target)
-            at_source = conflict.text_at_source if kind == conflicts.CYCLE else at_source
-            at_target = conflict.text_at_target
-            if source:
-                named = self.steps[source - 1]["process"] if kind == conflicts.FOREIGN else source
-                at_target = AT_TARGET.get(kind, "").format(named)
-            numbered_texts.append((source, at_source))
-            numbered_texts.append((conflict.target, at_target))
-        return conflicts.group_by_step(numbered_texts)
+    def _add_steps(self, rows: list[Row]) -> None:
+        """Add what each step sends and returns to the rows, and the table's new value."""
+        before = self.initial
+        shown = zip(rows, self.steps, self.words, self.sentences, strict=False)
+        for row, step, words, sentence in shown:
+            process = step["process"]
+            error = _write_error(words.error, is_pivot=step["pivot"])
+            row.title = sentence
+            if step["waited_for"]:
+                row.add(process, words.sent)
+                blockers = " and ".join(map(str, step["waited_for"]))
+                row.add(process, f"waits for process {blockers}", WAIT)
+                if step["until"] <= len(self.steps):
+                    end_row = rows[step["until"] - 1]
+                    end_row.add(process, words.returned or ("" if error else "goes on"))
+                    end_row.add(process, error, ERROR)
+            else:
+                row.add(process, words.sent if error else str(words))
+                row.add(process, error, ERROR)
+            row.value = shorten_urls(step["observed"]) if step["observed"] != before else ""
+            before = step["observed"]
+
+    def _shorten_texts(self, conflict: Conflict) -> Conflict:
+        """Return a conflict with texts that fit into a cell."""
+        if not conflict.source:
+            return conflict
+        number = conflict.source
+        if conflict.kind == conflicts.FOREIGN:
+            number = self.steps[number - 1]["process"]
+        at_source = SHORT_AT_SOURCE.get(conflict.kind, conflict.text_at_source)
+        at_target = SHORT_AT_TARGET.get(conflict.kind, conflict.text_at_target).format(number)
+        return replace(conflict, text_at_source=at_source, text_at_target=at_target)
 
 
 def shorten_urls(observed: str) -> str:
     return re.sub(r"https?://[^\s,;]+", lambda match: shorten(match[0]), observed)
 
 
-def _write_error(error: str, pivot: bool = False) -> str:
+def _write_error(error: str, *, is_pivot: bool = False) -> str:
+    """Return the line that shows an error, or "" without one."""
     text = f"{SIGNS[REFUSED]} {error}" if error else ""
-    return f"{text}, as a pivot" if text and pivot else text
+    return f"{text}, as a pivot" if text and is_pivot else text

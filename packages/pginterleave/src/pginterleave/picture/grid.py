@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pginterleave.picture.cells import LOCK, SAID, CellLine, Row, Sheet, shorten_urls
+from pginterleave.picture.cells import LOCK, SAID, CellLine, Picture, Row, shorten_urls
 
 CHARACTER_WIDTH = 0.605  # the width of a monospaced character, as a share of the font size
 
@@ -28,7 +28,6 @@ MAX_WIDE_HEIGHT = 470  # the height of WIDE that a laptop shows without scrollin
 
 LOCK_WIDTH = 6.0  # the width of a lock
 ROWS_SHARE = 0.6  # the width of the lane of the rows, relative to the lane of a process
-NARROW_SHARE = 0.2  # the same, if no value of the rows was observed
 
 
 class Lane(NamedTuple):
@@ -49,25 +48,26 @@ class PlacedLine(NamedTuple):
 
 
 class Grid:
-    """Where the lanes and rows of a sheet are; row 0 shows the initial value of the table."""
+    """Where the lanes and rows of a picture are; row 0 shows the initial value of the table."""
 
-    def __init__(self, sheet: Sheet, size: Size) -> None:
-        self.sheet = sheet
+    def __init__(self, picture: Picture, size: Size) -> None:
+        self.picture = picture
         self.size = size
-        holds = sheet.initial or any(row.value for row in sheet.rows)
-        share = ROWS_SHARE if holds else NARROW_SHARE
-        unit = (size.width - size.gutter) / (sheet.processes + share)
-        self.row_lane = Lane(size.gutter + unit, size.gutter + (1 + share) * unit, 0)
-        self.lanes = {1: Lane(size.gutter, size.gutter + unit, 1)}
-        for process in range(2, sheet.processes + 1):
-            left = size.gutter + (process - 1 + share) * unit
-            self.lanes[process] = Lane(left, left + unit, -1)
+        width = (size.width - size.gutter) / (picture.processes + ROWS_SHARE)
+        rows_left = size.gutter + width
+        rows_right = rows_left + width * ROWS_SHARE
+        self.row_lane = Lane(rows_left, rows_right, 0)
+        self.lanes = {1: Lane(size.gutter, rows_left, 1)}
+        for process in range(2, picture.processes + 1):
+            left = rows_right + (process - 2) * width
+            self.lanes[process] = Lane(left, left + width, -1)
         self.tops = [*self._measure_rows()]
         self.bottoms = self.tops[1:]
 
     def list_locked(self, process: int) -> list[str]:
         """Return what a process locks; each lock has a separate column in the lane."""
-        return list(dict.fromkeys(lock.on for lock in self.sheet.locks if lock.process == process))
+        locks = self.picture.locks
+        return list(dict.fromkeys(lock.on for lock in locks if lock.process == process))
 
     def find_sides(self, process: int) -> tuple[float, float]:
         """Return the left and the right side of the cells in a lane."""
@@ -83,11 +83,10 @@ class Grid:
         size = self.size
         top = size.font * 2.1
         yield top
-        for row in (Row(0, value=shorten_urls(self.sheet.initial)), *self.sheet.rows):
-            needed = [size.font * 1.3, len(self.wrap_value(row.value)) * size.font * 1.3]
-            for process, lines in row.lines.items():
-                needed.append(sum(line.height for line in self.place_lines(process, lines)))
-            top += max(needed) + size.pad * 2
+        for row in (Row(0, value=shorten_urls(self.picture.initial)), *self.picture.rows):
+            cells = [self.place_lines(process, lines) for process, lines in row.lines.items()]
+            heights = [sum_heights(lines) for lines in (*cells, self.wrap_value(row.value))]
+            top += max(size.font * 1.3, *heights) + size.pad * 2
             yield top
 
     def place_lines(self, process: int, lines: list[CellLine]) -> list[PlacedLine]:
@@ -95,40 +94,45 @@ class Grid:
         left, right = self.find_sides(process)
         width = right - left - 2 * self.size.pad
         placed: list[PlacedLine] = []
-        for line in sorted(lines, key=lambda line: line.kind == LOCK):
+        for line in sorted(lines, key=lambda line: line.kind == LOCK):  # the modes are last
             first_line = len(placed[0].text) * self.size.font if placed else width
             needed = first_line + len(line.text) * self.size.small + self.size.font
             if line.kind == LOCK and needed * CHARACTER_WIDTH < width and not placed[0].beside:
                 placed[0] = placed[0]._replace(beside=line.text)
                 continue
             font = self.size.font if line.kind == SAID else self.size.small
-            texts = textwrap.wrap(line.text, max(6, int(width / (font * CHARACTER_WIDTH)))) or [""]
-            placed += [PlacedLine(text, line.kind, font * 1.3) for text in texts]
+            placed += _wrap(line.text, line.kind, font, width)
         return placed
 
-    def wrap_value(self, value: str) -> list[str]:
+    def wrap_value(self, value: str) -> list[PlacedLine]:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
-        return textwrap.wrap(value, max(6, int(width / (self.size.font * CHARACTER_WIDTH))))
+        return _wrap(value, "held", self.size.font, width)
 
-    def wrap_verdict(self) -> list[tuple[str, str, float]]:
-        """Return the lines below the rows, each with its style and the size of its font."""
-        if not self.sheet.ended:
-            return []
-        verdict = self.sheet.verdict
+    def wrap_verdict(self) -> list[PlacedLine]:
+        """Return the lines below the rows, with the verdict and what was due."""
+        verdict = self.picture.verdict
         size = self.size
-        texts = [(f"{verdict.sign} {verdict.text}", f"verdict {verdict.kind}", size.font)]
-        if verdict.due:
-            texts.append((f"Due: {verdict.due}", "due", size.small))
-        lines: list[tuple[str, str, float]] = []
-        for text, style, font in texts:
-            characters = (size.width - size.gutter - 4 * size.pad) / (font * CHARACTER_WIDTH)
-            lines += [(line, style, font) for line in textwrap.wrap(text, int(characters))]
-        return lines
+        width = size.width - size.gutter - 4 * size.pad
+        text = f"{verdict.sign} {verdict.text}" if self.picture.is_whole else ""
+        due = f"Due: {verdict.due}" if text and verdict.due else ""
+        verdict_lines = _wrap(text, f"verdict {verdict.kind}", size.font, width)
+        return verdict_lines + _wrap(due, "due", size.small, width)
 
     def find_middle(self, row: int) -> float:
+        """Return the height of the middle of a row's first line."""
         return self.tops[row] + self.size.pad + self.size.font * 0.65
 
     def find_inner_edge(self, process: int) -> float:
         """Return the side of a lane next to the rows."""
         lane = self.lanes[process]
         return lane.right - self.size.pad if lane.inner > 0 else lane.left + self.size.pad
+
+
+def _wrap(text: str, kind: str, font: float, width: float) -> list[PlacedLine]:
+    """Return the lines of a text in a cell of this width; a line has six characters or more."""
+    characters = max(6, int(width / (font * CHARACTER_WIDTH)))
+    return [PlacedLine(line, kind, font * 1.3) for line in textwrap.wrap(text, characters)]
+
+
+def sum_heights(lines: list[PlacedLine]) -> float:
+    return sum(line.height for line in lines)

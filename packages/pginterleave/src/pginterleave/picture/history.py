@@ -5,10 +5,13 @@ from typing import NamedTuple
 
 from pginterleave.picture.wording import WRITES, Names, Step
 
-ROW = ("id", "key")  # the columns that identify a row; all visits of a link count as one row
-# When a step took effect: the step after which, whether the step had waited, and its own number.
-Moment = tuple[int, int, int]
-NEVER: Moment = (10**9, 0, 0)
+IDENTITY = ("id", "key")  # the columns that identify a row; all visits of a link count as one row
+ENDS = ("COMMIT", "ROLLBACK")
+
+
+# A step of a schedule, and 0 for this step itself, or the number of a step that it wakes.
+Moment = tuple[int, int]
+NEVER: Moment = (10**9, 0)
 
 
 class History:
@@ -16,39 +19,39 @@ class History:
 
     def __init__(self, steps: list[Step], snapshots: bool = False) -> None:
         self.steps: list[Step] = [{**step, "number": n} for n, step in enumerate(steps, start=1)]
-        self.snapshots = snapshots
+        self.snapshots = snapshots  # whether a transaction reads as of its first query
 
     def done_at(self, step: Step) -> Moment:
-        """Return when a step took effect: after the step that woke it, and in the order sent."""
-        return step["until"], int(step["until"] > step["number"]), step["number"]
+        """Return when a step took effect: when it was sent, or after the step that woke it."""
+        has_waited = step["until"] > step["number"]
+        return step["until"], step["number"] if has_waited else 0
 
     def visible_at(self, step: Step) -> Moment:
-        """Return when other processes see a step's writes: NEVER if they were undone."""
+        """Return when other processes see what a step has written, or NEVER."""
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
         savepoints = 0  # that were set after the step, and are not released yet
         for later in self.after(step):
-            match later["kind"]:
-                case "SAVEPOINT":
-                    savepoints += 1
-                case "RELEASE":
-                    savepoints = max(savepoints - 1, 0)
-                case "COMMIT":
-                    return self.done_at(later)
-                case "ROLLBACK TO" if savepoints:
-                    continue  # which undoes only what came after the savepoint
-                case "ROLLBACK" | "ROLLBACK TO":
-                    return NEVER
-        inside = step["process"] in self.steps[-1]["in_transaction"]
-        return NEVER if inside else self.done_at(step)
+            kind = later["kind"]
+            if kind == "SAVEPOINT":
+                savepoints += 1
+            elif kind == "RELEASE":
+                savepoints = max(savepoints - 1, 0)
+            elif kind == "COMMIT":
+                return self.done_at(later)
+            elif kind == "ROLLBACK" or (kind == "ROLLBACK TO" and not savepoints):
+                return NEVER
+        is_open = step["process"] in self.steps[-1]["in_transaction"]
+        return NEVER if is_open else self.done_at(step)  # which was committed at once
 
     def read_at(self, step: Step) -> Moment:
-        """Return the moment of the snapshot that a step reads."""
+        """Return the moment whose committed rows a step reads."""
         moment = self.done_at(step)
-        for earlier in reversed(self.before(step)) if self.snapshots else ():
-            if earlier["kind"] in ENDS:
-                break
-            moment = sent_at(earlier)
+        if self.snapshots:
+            for earlier in reversed(self.before(step)):
+                if earlier["kind"] in ENDS:
+                    break
+                moment = sent_at(earlier)
         return moment
 
     def before(self, step: Step) -> list[Step]:
@@ -61,43 +64,42 @@ class History:
         later = self.steps[step["number"] :]
         return [other for other in later if other["process"] == step["process"]]
 
-    def writes(self) -> list[Step]:
-        """Return the steps whose writes were committed."""
+    def committed_writes(self) -> list[Step]:
         return [step for step in self.steps if self.visible_at(step) < NEVER]
 
-    def writes_of(self, process: int) -> list[Step]:
-        return [step for step in self.writes() if step["process"] == process]
+    def committed_writes_of(self, process: int) -> list[Step]:
+        return [step for step in self.committed_writes() if step["process"] == process]
 
-    def find_written_tables(self, process: int) -> set[str]:
-        return set[str]().union(*(write["writes"] for write in self.writes_of(process)))
+    def committed_writes_of_others(self, process: int) -> list[Step]:
+        return [step for step in self.committed_writes() if step["process"] != process]
 
-    def writes_of_others(self, process: int) -> list[Step]:
-        return [step for step in self.writes() if step["process"] != process]
-
-    def writes_before(self, step: Step) -> list[Step]:
+    def committed_writes_before(self, step: Step) -> list[Step]:
         """Return the writes of other processes that took effect before a step."""
-        others = self.writes_of_others(step["process"])
+        others = self.committed_writes_of_others(step["process"])
         return [other for other in others if self.done_at(other) < self.done_at(step)]
 
-    def last_read(self, write: Step) -> Step | None:
+    def find_written_tables(self, process: int) -> set[str]:
+        return {table for write in self.committed_writes_of(process) for table in write["writes"]}
+
+    def find_last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
         for step in reversed(self.before(write)):
             if step["subquery"] and write["table"] in step["tables"]:
                 return step
-            if may_share_row(step, write):
-                if step["kind"] == "SELECT":
-                    return step
-                triples = product(_list_rows(step), _list_rows(write), ROW)
-                is_same = any(row.get(name, "") == other.get(name) for row, other, name in triples)
-                if step["kind"] == "INSERT" and not is_same:
-                    continue  # a new row, and a different one as far as is known
-                if step["kind"] in WRITES and not step["error"]:
-                    return None  # since then the process knows the row by its own write
+            if not may_share_row(step, write):
+                continue
+            if step["kind"] == "SELECT":
+                return step
+            triples = product(_list_rows(step), _list_rows(write), IDENTITY)
+            is_same = any(row.get(name, "") == other.get(name) for row, other, name in triples)
+            inserts_other_row = step["kind"] == "INSERT" and not is_same
+            if step["kind"] in WRITES and not step["error"] and not inserts_other_row:
+                return None  # since then the process knows the row by its own write
         return None
 
 
 def sent_at(step: Step) -> Moment:
-    return step["number"], 0, step["number"]
+    return step["number"], 0
 
 
 def may_have_read(read: Step, write: Step) -> bool:
@@ -108,7 +110,7 @@ def may_have_read(read: Step, write: Step) -> bool:
 
 
 def would_have_read(read: Step, write: Step) -> bool:
-    """Return whether a row that `write` has written meets the condition of `read`."""
+    """Return whether `read` would return a row that `write` has written, if it were visible."""
     same_table = write["table"] == read["table"]
     return same_table and any(_may_equal(read["condition"], row) for row in _list_rows(write))
 
@@ -122,12 +124,12 @@ def may_share_row(step: Step, other: Step) -> bool:
 
 def write_same_columns(step: Step, other: Step) -> bool:
     """Return whether two statements write the same columns of a table."""
-    same = all(step[name] == other[name] for name in ("kind", "table", "computed"))
-    return same and set(step["wrote"]) == set(other["wrote"])
+    is_alike = all(step[name] == other[name] for name in ("kind", "table", "computed"))
+    return is_alike and step["wrote"].keys() == other["wrote"].keys()
 
 
 def _list_rows(step: Step) -> list[dict[str, str | None]]:
-    """Return the known columns of each row of a step: from its result, condition and writes."""
+    """Return the known columns of each row that a step returns or writes."""
     known = {**step["condition"], **_keep_identity(step["wrote"])}
     if step["kind"] == "INSERT":
         known = step["wrote"]
@@ -135,13 +137,13 @@ def _list_rows(step: Step) -> list[dict[str, str | None]]:
 
 
 def _keep_identity(row: dict[str, str | None]) -> dict[str, str | None]:
-    return {column: value for column, value in row.items() if column in ROW}
+    return {column: value for column, value in row.items() if column in IDENTITY}
 
 
 def _may_equal(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool:
-    """Whether both have an equal id or key, or else nothing in them differs."""
+    """Return whether two rows may be one: by an equal id or key, or else by all common columns."""
     equal = {column: row[column] == other_row[column] for column in row.keys() & other_row.keys()}
-    identity = [equal[column] for column in ROW if column in equal]
+    identity = [equal[column] for column in IDENTITY if column in equal]
     return any(identity) if identity else all(equal.values())
 
 
@@ -150,12 +152,11 @@ def overwrites(read: Step, first: Step, second: Step) -> bool:
     if second["kind"] != "UPDATE" or first["kind"] == "INSERT" or not may_share_row(first, second):
         return False
     row = _list_rows(first)[0]
-    before: Step = next((candidate for candidate in read["read"] if _may_equal(candidate, row)), {})
+    before: Step = next((as_read for as_read in read["read"] if _may_equal(as_read, row)), {})
     changed = {column for column, value in first["wrote"].items() if value != before.get(column)}
     return not changed.union(first["computed"]).isdisjoint(second["wrote"])
 
 
-ENDS = ("COMMIT", "ROLLBACK")
 NEW_ROW = "new row"  # other processes do not see it until the transaction that inserted it ends
 
 
@@ -197,22 +198,23 @@ def cut_steps(steps: list[Step], number: int) -> list[Step]:
 def find_transactions(steps: list[Step]) -> list[Transaction]:
     """Return the transactions of more than one statement, in the order in which they end."""
     ended: list[Transaction] = []
-    since: dict[int, int] = {}
-    for row, step in enumerate(steps, start=1):
-        for process in set(step["in_transaction"]) - set(since):
-            since[process] = row
-        for process in set(since) - set(step["in_transaction"]):
-            first = since.pop(process)
+    first_steps: dict[int, int] = {}  # of the open transactions, by process
+    for number, step in enumerate(steps, start=1):
+        for process in set(step["in_transaction"]) - set(first_steps):
+            first_steps[process] = number
+        for process in set(first_steps) - set(step["in_transaction"]):
+            first = first_steps.pop(process)
             if step["process"] == process and step["kind"] in ENDS:
-                ended.append(Transaction(process, first, row, step["kind"]))
+                ended.append(Transaction(process, first, number, step["kind"]))
     after = len(steps) + 1
-    return ended + [Transaction(process, first, after, "") for process, first in since.items()]
+    still_open = [Transaction(process, first, after, "") for process, first in first_steps.items()]
+    return ended + still_open
 
 
 def find_waits(steps: list[Step]) -> list[Wait]:
     return [
-        Wait(step["process"], row, step["until"], tuple(step["waited_for"]))
-        for row, step in enumerate(steps, start=1)
+        Wait(step["process"], number, step["until"], tuple(step["waited_for"]))
+        for number, step in enumerate(steps, start=1)
         if step["waited_for"]
     ]
 
@@ -220,60 +222,63 @@ def find_waits(steps: list[Step]) -> list[Wait]:
 def find_retries(steps: list[Step]) -> set[int]:
     """Return the steps that begin a retry: after an error, or with `alone`."""
     retries = set[int]()
-    begun = dict[int, Step]()  # the first step of each open transaction
-    failed: dict[int, Step] = {}
+    first_steps = dict[int, Step]()  # of the open transactions, by process
+    failed = dict[int, Step]()  # the first steps of transactions that failed
     for number, step in enumerate(steps, start=1):
         process = step["process"]
-        if process in failed and process not in begun and step["kind"] not in ENDS:
+        if process in failed and process not in first_steps and step["kind"] not in ENDS:
             before = failed.pop(process)
             if (step["kind"], step["table"]) == (before["kind"], before["table"]):
                 retries.add(number)
         if step.get("alone"):
             retries.add(number)
-        first = begun.setdefault(process, step)
+        first = first_steps.setdefault(process, step)
         if step["error"]:
             failed[process] = first
         if step["kind"] in ENDS:
-            del begun[process]
+            del first_steps[process]
     return retries
 
 
 def find_locks(steps: list[Step]) -> list[Lock]:
     """Return the locks that outlive their statement, one for each process and object."""
     names = Names(steps)
-    held = dict[tuple[int, str], Lock]()
-    for row, step in enumerate(steps, start=1):
+    locks = dict[tuple[int, str], Lock]()
+    for number, step in enumerate(steps, start=1):
         mode = step["lock"] or (NEW_ROW if step["kind"] == "INSERT" else "")
         first = step["until"]
-        holds = first <= len(steps) and step["process"] in steps[first - 1]["in_transaction"]
-        has_none = step["rows"] == 0 and mode != "advisory"
-        if not mode or step["error"] or not holds or has_none:
+        is_kept = first <= len(steps) and step["process"] in steps[first - 1]["in_transaction"]
+        found_no_row = step["rows"] == 0 and mode != "advisory"
+        if not mode or step["error"] or not is_kept or found_no_row:
             continue
-        on = step["lock_name"] if mode == "advisory" else names.of(step)
-        on = step["table"] if step["kind"] == "LOCK" else on
-        lock = Lock(step["process"], first, find_release(steps, row), mode, on)
-        before = held.get((lock.process, on))
-        if before is None or before.last < lock.first:
-            held[lock.process, on] = lock
-    return list(held.values())
+        locked = names.name_row(step)
+        if mode == "advisory":
+            locked = step["lock_name"]
+        elif step["kind"] == "LOCK":
+            locked = step["table"]
+        lock = Lock(step["process"], first, find_release(steps, number), mode, locked)
+        earlier = locks.get((lock.process, locked))
+        if earlier is None or earlier.last < lock.first:
+            locks[lock.process, locked] = lock
+    return list(locks.values())
 
 
-def find_release(steps: list[Step], number: int) -> int:
-    """Return the step that releases the locks of step `number`: a transaction's end or an error."""
-    process = steps[number - 1]["process"]
+def find_release(steps: list[Step], locking: int) -> int:
+    """Return the step that releases the locks of the step `locking`: an end, or an error."""
+    process = steps[locking - 1]["process"]
     savepoints = list[int]()
-    for row, step in enumerate(steps, start=1):
+    for number, step in enumerate(steps, start=1):
         if step["process"] != process:
             continue
         if step["kind"] == "SAVEPOINT":
-            savepoints.append(row)
+            savepoints.append(number)
         elif step["kind"] == "RELEASE" and savepoints:  # Django sends one after a ROLLBACK TO, too
             savepoints.pop()
-        if row <= number:
+        if number <= locking:
             continue
         if step["kind"] in ENDS:
-            return row
+            return number
         last_savepoint = savepoints[-1] if savepoints else 0
-        if step["error"] and number > last_savepoint:
+        if step["error"] and locking > last_savepoint:
             return int(step["until"])
     return len(steps) + 1

@@ -6,8 +6,9 @@ The template `pginterleave/drawing.svg` writes a drawing as an SVG element.
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
-from pginterleave.picture.cells import LOCK, SAID, Sheet, shorten_urls
-from pginterleave.picture.grid import DENSE, LOCK_WIDTH, MAX_WIDE_HEIGHT, NARROW, WIDE, Grid, Size
+from pginterleave.picture import grid
+from pginterleave.picture.cells import LOCK, SAID, Picture, shorten_urls
+from pginterleave.picture.grid import Grid, PlacedLine, Size, sum_heights
 
 
 class Rect(NamedTuple):
@@ -25,7 +26,7 @@ class Rect(NamedTuple):
 class Path(NamedTuple):
     """A line; `head` is the kind of the arrowhead at its end, or ""."""
 
-    d: str
+    d: str  # as of <path> in SVG
     style: str
     step: int = 0
     head: str = ""
@@ -55,20 +56,23 @@ class Drawing:
     ends: list[float] = field(default_factory=list)  # the height after each step
 
 
-def draw_for_screens(sheet: Sheet) -> list[Drawing]:
-    """Return two drawings of a sheet: for a window, and for a phone."""
-    wide = draw(sheet, WIDE)
-    return [wide if wide.height < MAX_WIDE_HEIGHT else draw(sheet, DENSE), draw(sheet, NARROW)]
+def draw_for_screens(picture: Picture) -> list[Drawing]:
+    """Return two drawings of a picture: for a window, and for a phone."""
+    wide = draw(picture, grid.WIDE)
+    return [
+        wide if wide.height < grid.MAX_WIDE_HEIGHT else draw(picture, grid.DENSE),
+        draw(picture, grid.NARROW),
+    ]
 
 
-def draw(sheet: Sheet, size: Size) -> Drawing:
-    return _Layout(sheet, size).drawing
+def draw(picture: Picture, size: Size) -> Drawing:
+    return _Layout(picture, size).drawing
 
 
 class _Layout(Grid):
-    def __init__(self, sheet: Sheet, size: Size) -> None:
-        super().__init__(sheet, size)
-        self.drawing = Drawing(size, sheet.verdict.kind if sheet.ended else "")
+    def __init__(self, picture: Picture, size: Size) -> None:
+        super().__init__(picture, size)
+        self.drawing = Drawing(size, picture.verdict.kind if picture.is_whole else "")
         self._draw_lanes()
         self._draw_transactions()
         self._draw_waits()
@@ -81,30 +85,25 @@ class _Layout(Grid):
     def _draw_lanes(self) -> None:
         drawing = self.drawing
         size = self.size
-        drawing.height = self.bottoms[-1] + size.pad
-        if lines := self.wrap_verdict():
-            drawing.height += sum(font * 1.3 for _, _, font in lines) + size.pad * 2
-        # The verdict is hidden until the last step is shown.
-        steps = len(self.sheet.steps)
-        drawing.ends = [*self.bottoms[:steps], drawing.height]
-        name = "P" if size is NARROW else "process "
+        name = "P" if size is grid.NARROW else "process "
         titles = [(f"{name}{process}", lane) for process, lane in self.lanes.items()]
         for title, lane in [*titles, ("rows", self.row_lane)]:
             middle = (lane.left + lane.right) / 2
             drawing.heads.append(Text(middle, size.font * 1.2, title, "head", "middle"))
-        for row in range(1, steps + len(self.sheet.hidden) + 1):
+        for row in range(1, len(self.picture.steps) + len(self.picture.hidden) + 1):
             y = self.find_middle(row) + size.small * 0.36
             drawing.texts.append(Text(size.gutter - 3, y, str(row), "number", "end"))
             d = f"M{size.gutter} {self.tops[row]:.1f}H{size.width}"
             drawing.below.append(Path(d, "guide"))
+        middle = (self.row_lane.left + self.row_lane.right) / 2
         d = f"M{middle:.1f} {self.tops[0]:.1f}V{self.bottoms[-1]:.1f}"
         drawing.below.append(Path(d, "axis"))
 
     def _draw_transactions(self) -> None:
         size = self.size
-        for transaction in self.sheet.transactions:
+        for transaction in self.picture.transactions:
             lane = self.lanes[transaction.process]
-            last = min(transaction.last, len(self.sheet.rows))
+            last = min(transaction.last, len(self.picture.rows))
             left = lane.left + (size.margin - 3 if lane.inner > 0 else 3)
             right = lane.right - (3 if lane.inner > 0 else size.margin - 3)
             top = self.tops[transaction.first] + 1
@@ -116,9 +115,9 @@ class _Layout(Grid):
             self.drawing.below.append(box)
 
     def _draw_waits(self) -> None:
-        for wait in self.sheet.waits:
+        for wait in self.picture.waits:
             left, right = self.find_sides(wait.process)
-            last = min(wait.last, len(self.sheet.rows))
+            last = min(wait.last, len(self.picture.rows))
             top = self.bottoms[wait.first]
             if self.tops[last] > top:
                 gap = Rect(left, top, right - left, self.tops[last] - top, "waiting", wait.first)
@@ -128,12 +127,13 @@ class _Layout(Grid):
             for other in wait.waited_for:
                 end = self.find_inner_edge(other)
                 self._draw_line(start, end, y, "for-whom", wait.first, "wait")
-            releaser = self.sheet.rows[last - 1].process
-            if wait.first < wait.last <= len(self.sheet.steps) and releaser != wait.process:
+            releaser = self.picture.rows[last - 1].process
+            if wait.first < wait.last <= len(self.picture.steps) and releaser != wait.process:
                 y = self.find_middle(last)
                 self._draw_line(self.find_inner_edge(releaser), start, y, "release", last, "wait")
 
     def _draw_line(self, x: float, to_x: float, y: float, style: str, step: int, head: str) -> None:
+        """Draw a horizontal arrow below the text."""
         d = f"M{x:.1f} {y:.1f}L{to_x:.1f} {y:.1f}"
         self.drawing.below.append(Path(d, style, step, head))
 
@@ -141,11 +141,11 @@ class _Layout(Grid):
         """Draw the table's value whenever it changes, with an arrow for each read and write."""
         size = self.size
         lane = self.row_lane
-        rows = self.sheet.rows
+        rows = self.picture.rows
         left = lane.left + size.pad
         right = lane.right - size.pad
         center = (left + right) / 2
-        values = {0: shorten_urls(self.sheet.initial)} if self.sheet.initial else {}
+        values = {0: shorten_urls(self.picture.initial)}
         values |= {number: row.value for number, row in enumerate(rows, 1) if row.value}
         for number, value in values.items():
             lines = self.wrap_value(value)
@@ -155,12 +155,10 @@ class _Layout(Grid):
                 edge = right if self.lanes[process].inner < 0 else left
                 self._draw_line(self.find_inner_edge(process), edge, y, "flow", number, "flow")
             top = self.tops[number] + size.pad / 2
-            height = len(lines) * size.font * 1.3 + size.pad
+            height = sum_heights(lines) + size.pad
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
-            for index, text in enumerate(lines):
-                at = y + size.font * (0.36 + 1.3 * index)
-                self.drawing.texts.append(Text(center, at, text, "held", "middle"))
-        for number, step in enumerate(self.sheet.steps, start=1):
+            self._draw_text(lines, center, self.tops[number] + size.pad, "middle")
+        for number, step in enumerate(self.picture.steps, start=1):
             reads = step["kind"] == "SELECT" and step["table"] and not step["error"]
             if reads and step["until"] == number and number not in values:
                 y = self.find_middle(number)
@@ -170,60 +168,66 @@ class _Layout(Grid):
 
     def _draw_cells(self) -> None:
         size = self.size
-        for number, row in enumerate(self.sheet.rows, start=1):
+        for number, row in enumerate(self.picture.rows, start=1):
             for process, lines in row.lines.items():
                 left, right = self.find_sides(process)
                 placed = self.place_lines(process, lines)
-                height = sum(line.height for line in placed) + size.pad
+                height = sum_heights(placed) + size.pad
                 style = "step" if process == row.process else "step back"
                 style += "".join(f" has-{line.kind}" for line in lines if line.kind != SAID)
                 top = self.tops[number] + size.pad / 2
                 title = row.title if process == row.process else ""
-                step = number if number <= len(self.sheet.steps) else 0
+                step = number if number <= len(self.picture.steps) else 0
                 self.drawing.above.append(Rect(left, top, right - left, height, style, step, title))
-                y = self.tops[number] + size.pad
-                for text, kind, height, beside in placed:
-                    baseline = y + height * 0.75
-                    self.drawing.texts.append(Text(left + size.pad, baseline, text, kind))
-                    if beside:
-                        at = right - size.pad
-                        self.drawing.texts.append(Text(at, baseline, beside, LOCK, "end"))
-                    y += height
+                self._draw_text(placed, left + size.pad, self.tops[number] + size.pad)
+                if placed[0].beside:
+                    baseline = self.tops[number] + size.pad + placed[0].height * 0.75
+                    mode = Text(right - size.pad, baseline, placed[0].beside, LOCK, "end")
+                    self.drawing.texts.append(mode)
+
+    def _draw_text(
+        self, lines: list[PlacedLine], x: float, y: float, anchor: str = "start"
+    ) -> None:
+        """Draw lines of text, one below the other."""
+        for line in lines:
+            baseline = y + line.height * 0.75
+            self.drawing.texts.append(Text(x, baseline, line.text, line.kind, anchor))
+            y += line.height
 
     def _draw_locks(self) -> None:
-        for lock in self.sheet.locks:
+        for lock in self.picture.locks:
             lane = self.lanes[lock.process]
             column = self.list_locked(lock.process).index(lock.on)
-            offset = self.size.pad + column * (LOCK_WIDTH + 2)
-            left = lane.right - offset - LOCK_WIDTH if lane.inner > 0 else lane.left + offset
-            last = min(lock.last, len(self.sheet.rows))
+            offset = self.size.pad + column * (grid.LOCK_WIDTH + 2)
+            left = lane.right - offset - grid.LOCK_WIDTH if lane.inner > 0 else lane.left + offset
+            last = min(lock.last, len(self.picture.rows))
             top = self.tops[lock.first] + 4
             bottom = self.bottoms[last] - 4
             title = f"process {lock.process} holds {lock.mode} on {lock.on}"
-            bar = Rect(left, top, LOCK_WIDTH, bottom - top, "lock", lock.first, title)
+            bar = Rect(left, top, grid.LOCK_WIDTH, bottom - top, "lock", lock.first, title)
             self.drawing.above.append(bar)
 
     def _draw_verdict(self) -> None:
+        """Draw the verdict below the rows, where it is hidden until the last step is shown."""
         size = self.size
         drawing = self.drawing
-        kind = self.sheet.verdict.kind
         y = self.bottoms[-1] + size.pad
-        if lines := self.wrap_verdict():
-            height = drawing.height - y - 1
+        lines = self.wrap_verdict()
+        height = sum_heights(lines) + size.pad * 2 if lines else 0
+        drawing.height = y + height
+        drawing.ends = [*self.bottoms[: len(self.picture.steps)], drawing.height]
+        if lines:
             width = size.width - size.gutter - 2
-            drawing.above.append(Rect(size.gutter, y, width, height, f"verdict {kind}"))
-        y += size.pad / 2
-        for text, style, font in lines:
-            drawing.texts.append(Text(size.gutter + size.pad, y + font, text, style))
-            y += font * 1.3
+            drawing.above.append(Rect(size.gutter, y, width, height - 1, lines[0].kind))
+            self._draw_text(lines, size.gutter + size.pad, y + size.pad / 2)
 
     def _draw_conflicts(self) -> None:
         """Draw an arrow from the source to the target of each conflict."""
-        for conflict in self.sheet.conflicts:
+        for conflict in self.picture.conflicts:
             if not conflict.source:
                 continue
-            process = self.sheet.steps[conflict.source - 1]["process"]
-            other = self.sheet.steps[conflict.target - 1]["process"]
+            process = self.picture.steps[conflict.source - 1]["process"]
+            other = self.picture.steps[conflict.target - 1]["process"]
             y = self.find_middle(conflict.source)
             to_y = self.find_middle(conflict.target)
             if process == other:  # a bow on the outer side of the lane

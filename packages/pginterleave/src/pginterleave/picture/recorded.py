@@ -18,12 +18,12 @@ def record_steps(timeline: Timeline) -> list[dict[str, Any]]:
     code sent the step, and `in_transaction` which processes are in a transaction after it.
     """
     recorded = []
-    inside = dict[int, bool]()  # whether a process is in a transaction
+    in_transaction = dict[int, bool]()  # by process
     for step in timeline:
         returned = [other for other in timeline if other.until == step.number]
-        inside |= {other.process: other.in_transaction for other in returned}
+        in_transaction |= {other.process: other.in_transaction for other in returned}
         if step.until > step.number:  # it waits, and keeps the locks of its transaction
-            inside[step.process] = True
+            in_transaction[step.process] = True
         recorded.append(
             {
                 "process": step.process,
@@ -38,13 +38,13 @@ def record_steps(timeline: Timeline) -> list[dict[str, Any]]:
                 "where": format_place(step.filename, step.lineno) if step.filename else "",
                 **read_columns(step),
                 "observed": "" if step.observed is None else str(step.observed),
-                "in_transaction": [process for process, is_in in inside.items() if is_in],
+                "in_transaction": [p for p, is_inside in in_transaction.items() if is_inside],
             }
         )
     return recorded
 
 
-TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
+TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((?P<parameter>\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
 OPERATORS = frozenset("+-*/|")
 ROW_LOCK = frozenset(("NO", "KEY", "UPDATE", "SHARE"))
 
@@ -72,22 +72,22 @@ def read_columns(step: Step) -> dict[str, Any]:
     reads while it writes.
     """
     tokens = list(tokenize(step.sql, step.params))
-    effects = list(find_writes(tokens)) if step.kind == "WITH" else [(step.kind, 0)]
-    kind, start = effects[0] if effects else ("SELECT", 0)
+    statements = list(find_writes(tokens)) if step.kind == "WITH" else [(step.kind, 0)]
+    kind, start = statements[0] if statements else ("SELECT", 0)
     tables = find_read_tables(tokens)
     table = tables[0] if tables else ""
-    after = 0
+    table_end = 0
     if kind != "SELECT":
-        table, after = find_written_table(tokens, start)
+        table, table_end = find_written_table(tokens, start)
     set_to = find_between(tokens, "SET", "WHERE") if kind in ("INSERT", "UPDATE") else []
-    wrote = find_inserted(tokens[after:]) if kind == "INSERT" else find_equalities(set_to)
+    wrote = find_inserted(tokens[table_end:]) if kind == "INSERT" else find_equalities(set_to)
     computed = find_expressions(set_to)
     lock, lock_name = find_lock(kind, tokens)
     return {
         "kind": kind,
         "table": table,
         "tables": tables,
-        "writes": [find_written_table(tokens, at)[0] for effect, at in effects if effect in WRITES],
+        "writes": [find_written_table(tokens, at)[0] for what, at in statements if what in WRITES],
         "condition": find_equalities(find_between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
         "computed": {name: text for name, text in computed.items() if name not in wrote},
@@ -118,10 +118,10 @@ def find_written_table(tokens: Tokens, start: int) -> tuple[str, int]:
 
 def find_read_tables(tokens: Tokens) -> list[str]:
     """Return the tables that a statement reads from, those of a subquery last."""
-    named = set()  # by a WITH
+    cte_names = set()
     for name, word, opening in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if word == "AS" and opening in ("(", "MATERIALIZED"):
-            named.add(name)
+            cte_names.add(name)
     depth = 0
     tables = list[tuple[int, str]]()
     for token, following in itertools.pairwise(tokens):
@@ -129,7 +129,7 @@ def find_read_tables(tokens: Tokens) -> list[str]:
         if token in ("FROM", "JOIN") and isinstance(following, str):
             tables.append((depth, following))
     tables.sort(key=lambda entry: entry[0])
-    return list(dict.fromkeys(name for _, name in tables if name != "(" and name not in named))
+    return list(dict.fromkeys(name for _, name in tables if name != "(" and name not in cte_names))
 
 
 def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
@@ -170,12 +170,12 @@ def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
     matches = list(TOKEN.finditer(sql))
     for match, next_match in itertools.zip_longest(matches, matches[1:]):
         text = match[0]
-        name = match[1]  # of a parameter
+        parameter = match["parameter"]
         following = next_match[0] if next_match else ""
         if text == "%s":
             yield Value(write_value(next(given, None)))
-        elif name:
-            yield Value(write_value(params[name]))
+        elif parameter:
+            yield Value(write_value(params[parameter]))
         elif text[0] == "'":
             yield Value(text[1:-1].replace("''", "'"))
         elif text[0].isdigit():

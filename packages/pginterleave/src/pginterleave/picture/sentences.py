@@ -3,7 +3,7 @@
 from pginterleave.picture import conflicts
 from pginterleave.picture.conflicts import Conflict
 from pginterleave.picture.history import NEVER, History, find_retries, may_have_read
-from pginterleave.picture.wording import WRITES, Step, Words, word_steps
+from pginterleave.picture.wording import WRITES, Step, Words
 
 VERBS = {
     "commit": "commits",
@@ -19,7 +19,7 @@ VERBS = {
     "write": "writes",
     "delete": "deletes",
 }
-HAS = {"write": "written", "insert": "inserted", "delete": "deleted"}
+PARTICIPLES = {"write": "written", "insert": "inserted", "delete": "deleted"}
 # Why a step is wrong, by the kind of conflict; the first kind that applies is used.
 REASONS = {
     conflicts.REFUSED: "because step {source} was first",
@@ -32,78 +32,84 @@ REASONS = {
 }
 
 
-def write_sentences(history: History, whole: list[Step], arrows: list[Conflict]) -> list[str]:
-    worded = word_steps(history.steps, whole)
-    again = find_retries(history.steps)
-    texts = []
+def write_sentences(history: History, words: list[Words], shown: list[Conflict]) -> list[str]:
+    """Return a sentence for each step, with its reason if it is wrong by one of these conflicts."""
+    retries = find_retries(history.steps)
+    sentences = []
     for step in history.steps:
         number = step["number"]
         text = f"Process {step['process']} "
-        if number in again:
+        if number in retries:
             alone = "after all have ended, " if step.get("alone") else ""
             text += f"tries again, {alone}and "
         if step["waited_for"]:
             blockers = " and ".join(map(str, step["waited_for"]))
-            text += f"wants to {worded[number - 1].sent}, and waits for process {blockers}"
+            text += f"wants to {words[number - 1].sent}, and waits for process {blockers}"
         else:
-            text += _write_result(step, worded[number - 1])
-        waited = [earlier for earlier in history.steps[:number] if earlier["waited_for"]]
-        resumed = [earlier for earlier in waited if earlier["until"] == number]
+            text += _write_result(step, words[number - 1])
+        earlier_steps = history.steps[:number]
+        resumed = [s for s in earlier_steps if s["waited_for"] and s["until"] == number]
         for earlier in sorted(resumed, key=lambda step: not step["error"]):  # errors first
             who = "it" if earlier is step else f"process {earlier['process']}"
-            text += f", and {who} {_write_result(earlier, worded[earlier['number'] - 1])}"
-            text += _write_reason(history, earlier, arrows, worded)
+            text += f", and {who} {_write_result(earlier, words[earlier['number'] - 1])}"
+            text += _write_reason(history, earlier, shown, words)
         if step["until"] == number and not step["waited_for"]:
-            text += _write_reason(history, step, arrows, worded)
-        texts.append(f"{text}.")
-    return texts
+            text += _write_reason(history, step, shown, words)
+        sentences.append(f"{text}.")
+    return sentences
 
 
-def _write_result(step: Step, phrase: Words) -> str:
-    """Return what a process does by a step that has returned."""
-    if step["error"] == conflicts.DEADLOCK:
+def _write_result(step: Step, words: Words) -> str:
+    """Return the end of a sentence on a step that has returned: `reads hits = 0`."""
+    if step["error"] == conflicts.DEADLOCK_ERROR:
         return "is ended by PostgreSQL, as each waits for the other"
     if step["error"]:
-        wants = "" if step["waited_for"] else f"wants to {phrase.sent}, and "
+        wants = "" if step["waited_for"] else f"wants to {words.sent}, and "
         pivot = "PostgreSQL ends it as the pivot of a write skew"
         return wants + (pivot if step["pivot"] else f"is refused: {step['error']}")
-    verb, _, what = phrase.sent.partition(" ")
-    text = VERBS.get(phrase.sent) or f"{VERBS.get(verb, verb)} {what}"
-    if phrase.returned == "no row":
-        return f"finds no row to {phrase.sent}".replace(" to read", " of").rstrip(":")
-    if verb == "read" and phrase.returned == "found":
+    verb, _, what = words.sent.partition(" ")
+    text = VERBS.get(words.sent) or f"{VERBS.get(verb, verb)} {what}"
+    if words.returned == "no row":
+        return f"finds no row to {words.sent}".replace(" to read", " of").rstrip(":")
+    if verb == "read" and words.returned == "found":
         return f"finds {what.rstrip(':')}"
     if verb == "read":
-        return f"{text} {phrase.returned}"
-    if phrase.returned.startswith("read"):
-        return f"{text} and reads{phrase.returned.removeprefix('read')}"
-    return text + phrase.returned.replace("→", ", which makes").replace("found", "")
+        return f"{text} {words.returned}"
+    if words.returned.startswith("read"):
+        return f"{text} and reads{words.returned.removeprefix('read')}"
+    return text + words.returned.replace("→", ", which makes").replace("found", "")
 
 
-def _write_reason(history: History, step: Step, arrows: list[Conflict], worded: list[Words]) -> str:
+def _write_reason(history: History, step: Step, shown: list[Conflict], words: list[Words]) -> str:
     """Return why a step is wrong, or which write of another process a read does not see; or ""."""
     number = step["number"]
     for kind, text in REASONS.items():
-        for conflict in arrows:
+        for conflict in shown:
             source = number if kind == conflicts.UNWRITTEN else conflict.source or 0
             if (conflict.kind, conflict.target) == (kind, number) and 0 < source <= number:
                 process = history.steps[source - 1]["process"]
-                write = _write_written(worded[source - 1])
+                write = _write_participle(words[source - 1])
                 return f", {text.format(process=process, write=write, source=source)}"
     if step["kind"] != "SELECT" or step["error"]:
         return ""
     for other in history.steps[: number - 1]:
-        if other["process"] == step["process"] or other["kind"] not in WRITES or other["error"]:
-            continue
-        is_kept = history.visible_at(other) < NEVER or other["process"] in step["in_transaction"]
-        is_earlier = history.done_at(other) < history.done_at(step)
-        is_unseen = history.read_at(step) < history.visible_at(other)
-        if is_kept and is_earlier and is_unseen and other["rows"] and may_have_read(step, other):
-            write = _write_written(worded[other["number"] - 1])
+        if other["process"] != step["process"] and _is_unseen(history, step, other):
+            write = _write_participle(words[other["number"] - 1])
             return f", although process {other['process']} has {write}"
     return ""
 
 
-def _write_written(phrase: Words) -> str:
-    verb, _, what = phrase.sent.partition(" ")
-    return f"{HAS.get(verb, verb)} {what}"
+def _is_unseen(history: History, read: Step, write: Step) -> bool:
+    """Whether a read comes after a write to its rows, and before this is visible."""
+    if write["kind"] not in WRITES or write["error"] or not write["rows"]:
+        return False
+    is_kept = history.visible_at(write) < NEVER or write["process"] in read["in_transaction"]
+    is_earlier = history.done_at(write) < history.done_at(read)
+    is_invisible = history.read_at(read) < history.visible_at(write)
+    return is_kept and is_earlier and is_invisible and may_have_read(read, write)
+
+
+def _write_participle(words: Words) -> str:
+    """Return what a step has done: `written hits = 1`."""
+    verb, _, what = words.sent.partition(" ")
+    return f"{PARTICIPLES.get(verb, verb)} {what}"

@@ -8,7 +8,7 @@ Step = dict[str, Any]
 
 WRITES = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE"))
 MAX_VALUE_LENGTH = 24  # characters of a value
-PLAIN = {
+WORDS_BY_KIND = {  # of statements that name no row
     "RELEASE": "release savepoint",
     "ROLLBACK TO": "rollback to savepoint",
     "SET": "set isolation level",
@@ -23,8 +23,8 @@ class Words(NamedTuple):
     error: str
 
     def __str__(self) -> str:
-        joint = ", " if self.sent.startswith("lock") else " "
-        return joint.join(filter(None, (self.sent, self.returned or self.error)))
+        separator = ", " if self.sent.startswith("lock") else " "
+        return separator.join(filter(None, (self.sent, self.returned or self.error)))
 
 
 def word_steps(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
@@ -32,20 +32,21 @@ def word_steps(steps: list[Step], whole: list[Step] | None = None) -> list[Words
 
     `whole` is the whole schedule if `steps` are only its first steps.
     """
-    shown = whole or steps
-    names = Names(shown)
-    change = find_changing_columns(shown, names)
+    schedule = whole or steps
+    names = Names(schedule)
+    changing = find_changing_columns(schedule)
     rows = defaultdict(set)  # the names, by table
-    for step in shown:
-        rows[step["table"]].add(names.of(step))
-    phrases = []
+    for step in schedule:
+        rows[step["table"]].add(names.name_row(step))
+    words = []
     for step in steps:
-        changed = change[step["table"]]
-        sent = _word_statement(step, names, changed, len(rows[step["table"]]) > 1)
+        columns = changing[step["table"]]
+        has_several_rows = len(rows[step["table"]]) > 1
+        sent = _word_statement(step, names, columns, has_several_rows)
         waits = step["until"] > len(steps)
-        returned = "" if step["error"] or waits else _word_result(step, names, changed)
-        phrases.append(Words(sent, returned, step["error"]))
-    return phrases
+        returned = "" if step["error"] or waits else _word_result(step, names, columns)
+        words.append(Words(sent, returned, step["error"]))
+    return words
 
 
 class Names:
@@ -55,23 +56,19 @@ class Names:
         self._keys: dict[tuple[str, str | None], str] = {}
         for step in steps:
             for row in [*step["read"], {**step["condition"], **step["wrote"]}]:
-                key = _find_key(row)
+                key = row.get("key") or row.get("period")  # of a quota
                 if key and "id" in row:
                     self._keys[step["table"], row["id"]] = key
 
-    def of(self, step: Step) -> str:
-        """Return the name of a step's row: its key, or a value of it, or the table."""
-        row = step["read"][0] if len(step["read"]) == 1 else {}
+    def name_row(self, step: Step, row: dict[str, str | None] | None = None) -> str:
+        """Return the name of a step's only row, or of `row`: its key, or a value, or the table."""
+        if row is None:
+            row = step["read"][0] if len(step["read"]) == 1 else {}
         known = {**row, **step["wrote"], **step["condition"]}
-        key = self._keys.get((step["table"], known.get("id"))) or _find_key(known)
-        given = {**step["condition"], **step["wrote"]}
-        value = next(filter(None, given.values()), None)
-        return shorten(key or value or step["table"])
-
-
-def _find_key(row: dict[str, str | None]) -> str | None:
-    """Return the name of a row: the key of a link or a visit, the period of a quota."""
-    return row.get("key") or row.get("period")
+        key = self._keys.get((step["table"], known.get("id"))) or known.get("key")
+        sent = {**step["condition"], **step["wrote"]}
+        value = next(filter(None, sent.values()), None)
+        return shorten(key or known.get("period") or value or step["table"])
 
 
 def shorten(value: str | None) -> str:
@@ -84,51 +81,58 @@ def shorten(value: str | None) -> str:
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 1]}…"
 
 
-def find_changing_columns(steps: list[Step], names: Names) -> dict[str, set[str]]:
+def find_changing_columns(steps: list[Step]) -> dict[str, set[str]]:
     """Return, by table, the columns that have several values for one row in the schedule."""
+    names = Names(steps)
     values: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
     columns: dict[str, set[str]] = defaultdict(set)
     for step in steps:
         rows = step["read"] if step["kind"] == "SELECT" else []
         for row in [*rows, step["wrote"]]:
-            name = names.of({**step, "read": [row]})
             for column, value in row.items():
-                values[step["table"], name, column].add(value)
+                values[step["table"], names.name_row(step, row), column].add(value)
         columns[step["table"]] |= set(step["computed"])
-    for (table, _, column), several in values.items():
-        if len(several) > 1:
+    for (table, _, column), values_of_row in values.items():
+        if len(values_of_row) > 1:
             columns[table].add(column)
     return columns
 
 
-def _word_statement(step: Step, names: Names, changing: set[str], several: bool) -> str:
-    """Return what a step sends; `several` says that the steps are about several rows of a table."""
+def _word_statement(step: Step, names: Names, changing: set[str], has_several_rows: bool) -> str:
+    """Return what a step sends; it names the row if the schedule is about several of its table."""
     kind = step["kind"]
-    name = names.of(step)
+    name = names.name_row(step)
     if kind == "SELECT":
-        if step["lock"] == "advisory":
-            return f"lock {shorten(step['lock_name'])}"
-        if step["lock"]:
-            return f"lock {name}"
-        if not step["table"]:
-            return "read"
-        shows_value = any(_is_shown(step, column, changing) for column in _get_first_row(step))
-        is_clear = shows_value and (not several or len(step["read"]) > 1)
-        return "read" if is_clear else f"read {name}:"
+        return _word_select(step, name, changing, has_several_rows)
     if kind == "LOCK":
         return "lock table"
     if kind == "INSERT":
-        columns = [(c, v) for c, v in step["wrote"].items() if c != "id" and v is not None]
+        wrote = step["wrote"].items()
+        columns = [(c, value) for c, value in wrote if c != "id" and value is not None]
         return f"insert {_write_columns(dict(columns[:1]))}".strip()
     if kind == "UPDATE":
-        changed = {c: v for c, v in step["wrote"].items() if c in changing}
+        changed = {column: step["wrote"][column] for column in step["wrote"] if column in changing}
         wrote = changed or ({} if step["computed"] else step["wrote"])
         now = {c: "now" if "TIMESTAMP" in text else text for c, text in step["computed"].items()}
-        which = f"{name}: " if several else ""
+        which = f"{name}: " if has_several_rows else ""
         return f"write {which}{_write_columns({**wrote, **now})}"
     if kind == "DELETE":
         return f"delete {name}"
-    return PLAIN.get(kind) or str(kind).lower()
+    return WORDS_BY_KIND.get(kind) or str(kind).lower()
+
+
+def _word_select(step: Step, name: str, changing: set[str], has_several_rows: bool) -> str:
+    if step["lock"] == "advisory":
+        return f"lock {shorten(step['lock_name'])}"
+    if step["lock"]:
+        return f"lock {name}"
+    if not step["table"]:
+        return "read"
+    shows_value = any(
+        _is_shown(step, column, changing) for row in step["read"][:1] for column in row
+    )
+    is_clear = shows_value and (not has_several_rows or len(step["read"]) > 1)
+    return "read" if is_clear else f"read {name}:"
 
 
 def _write_rows_read(step: Step, names: Names, changing: set[str]) -> str:
@@ -137,7 +141,7 @@ def _write_rows_read(step: Step, names: Names, changing: set[str]) -> str:
     for row in step["read"]:
         # Django gives a computed value, such as a count, a name with underscores.
         shown = {c.lstrip("_"): v for c, v in row.items() if _is_shown(step, c, changing)}
-        name = f"{names.of({**step, 'read': [row]})}: " if len(step["read"]) > 1 else ""
+        name = f"{names.name_row(step, row)}: " if len(step["read"]) > 1 else ""
         if shown:
             texts.append(f"{name}{_write_columns(shown)}")
     return ", ".join(texts)
@@ -150,25 +154,20 @@ def _is_shown(step: Step, column: str, changing: set[str]) -> bool:
 
 def _word_result(step: Step, names: Names, changing: set[str]) -> str:
     """Return what a step has returned, as far as a reader needs it; or ""."""
-    row = {c: v for c, v in _get_first_row(step).items() if c in changing}
+    first_row = step["read"][0] if step["read"] else {}
     if step["kind"] == "SELECT" and step["lock"] != "advisory":
         if not step["read"]:
             return "no row"
         if not step["table"]:
-            return _write_columns(_get_first_row(step))
+            return _write_columns(first_row)
         read = _write_rows_read(step, names, changing)
         if not read:
             return "found"
         return f"read {read}" if step["lock"] else read
     if step["kind"] in WRITES and step["rows"] == 0:
         return "no row"
-    if step["kind"] == "UPDATE" and row:
-        return f"→ {_write_columns(row)}"
-    return ""
-
-
-def _get_first_row(step: Step) -> dict[str, str | None]:
-    return step["read"][0] if step["read"] else {}
+    changed = {column: first_row[column] for column in first_row if column in changing}
+    return f"→ {_write_columns(changed)}" if step["kind"] == "UPDATE" and changed else ""
 
 
 def _write_columns(row: dict[str, str | None]) -> str:
