@@ -104,7 +104,7 @@ def answer_removed_account(request: HttpRequest, error: IntegrityError) -> HttpR
 
 
 def refuse_form(request: HttpRequest, error: RawPostDataException) -> HttpResponse:
-    """Refuse a form, whose body ninja cannot read, because Django's check for CSRF has read it."""
+    """Refuse a form: Django's check for CSRF has read the body, and ninja cannot read it again."""
     return not_json().response
 
 

@@ -136,19 +136,18 @@ def logo(request: HttpRequest) -> HttpResponse:
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that cannot be read, as the project's handler400."""
-    too_large = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    status = HTTPStatus.BAD_REQUEST
+    detail = "The request could not be read."
     match exception:
         case exceptions.RequestDataTooBig():
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
             detail = f"The body is too large: send at most {limit:,} bytes."
-            return error_response(request, too_large, detail)
         case exceptions.TooManyFieldsSent() | exceptions.TooManyFilesSent():
+            status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
             detail = "The request has too many fields: send only the fields of the form."
-            return error_response(request, too_large, detail)
         case exceptions.DisallowedHost():
             detail = "The Host header names no host of this service (ALLOWED_HOSTS)."
         case BadRequest() | MultiPartParserError():
             detail = str(exception)
-        case _:
-            detail = "The request could not be read."
-    return error_response(request, HTTPStatus.BAD_REQUEST, detail)
+    return error_response(request, status, detail)

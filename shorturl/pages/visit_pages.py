@@ -82,22 +82,16 @@ def value_tables(visits: Statistics) -> dict[str, list[ValueLine]]:
     """Return tables by title: of people for each dimension with a known value, and of bots."""
     tables = {}
     for dimension, title in TITLES.items():
-        counts = {
-            count.value: count.people
-            for count in visits.values
-            if count.dimension == dimension and count.people
-        }
-        if counts.keys() - {"", None}:
+        counts = [count for count in visits.values if count.dimension == dimension]
+        people = {count.value: count.people for count in counts if count.people}
+        if people.keys() - {"", None}:
             is_referrer = dimension == Dimension.REFERRER
             unknown = "none: typed in, or not sent" if is_referrer else "unknown"
-            tables[title] = value_lines(counts, visits.people, unknown)
+            tables[title] = value_lines(people, visits.people, unknown)
     if visits.bots:
-        counts = {
-            count.value: count.bots
-            for count in visits.values
-            if count.dimension == Dimension.BROWSER and count.bots
-        }
-        tables["Bots"] = value_lines(counts, visits.bots, "unknown")
+        counts = [count for count in visits.values if count.dimension == Dimension.BROWSER]
+        bots = {count.value: count.bots for count in counts if count.bots}
+        tables["Bots"] = value_lines(bots, visits.bots, "unknown")
     return tables
 
 

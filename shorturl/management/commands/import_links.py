@@ -78,11 +78,7 @@ class Command(BaseCommand):
     def insert(self, batch: Batch) -> None:
         """Insert the links of a batch, and count or refuse those whose key exists."""
         with transaction.atomic():
-            banned = bans.banned_targets({row["target_url"] for _position, row in batch.values()})
-            for key, (position, row) in list(batch.items()):
-                if domain := banned.get(row["target_url"]):
-                    self.refuse(position, str(TargetBanned(shortened(row["target_url"]), domain)))
-                    del batch[key]
+            self.refuse_banned(batch)
             new = bulk.insert([row for _position, row in batch.values()]) if batch else {}
         self.imported += len(new)
         existing = ShortUrl.objects.in_bulk(batch.keys() - new.keys(), field_name="key")
@@ -99,6 +95,14 @@ class Command(BaseCommand):
                 if row["owner_id"] and not link.owner_id:
                     without_owner = ShortUrl.objects.filter(key=key, owner=None)
                     self.given_owner += without_owner.update(owner_id=row["owner_id"])
+
+    def refuse_banned(self, batch: Batch) -> None:
+        """Refuse the links to banned domains, and remove them from the batch."""
+        banned = bans.banned_targets({row["target_url"] for _position, row in batch.values()})
+        for key, (position, row) in list(batch.items()):
+            if domain := banned.get(row["target_url"]):
+                self.refuse(position, str(TargetBanned(shortened(row["target_url"]), domain)))
+                del batch[key]
 
     def owner_of(self, link: Link) -> int | None:
         if not (name := link.get("owner")):
