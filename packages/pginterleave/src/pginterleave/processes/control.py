@@ -64,7 +64,7 @@ class Control:
             )
 
     def begin_schedule(self) -> None:
-        """Note the time after which only the processes may send statements."""
+        """Read the catalogue, and the time after which only the processes may send statements."""
         self.catalogue.learn(self.ask)
         if self._pids is None:
             self._pids = find_open_pids()

@@ -220,12 +220,12 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
     """End the threads and sessions of the processes; note on `error` which could not be ended."""
     time_limit = time.monotonic() + control.close_timeout
     running = [process for process in processes if process.state == RUNNING]
+    in_python = [process for process in running if not process.sending]
     for process in processes:
         process.cancel()
-    control.terminate(_list_all_pids(running))
-    for process in running:
-        if not process.sending:  # otherwise the end of its session ends it
-            process.interrupt()
+    control.terminate(_list_all_pids(running))  # this ends a process that sends a statement
+    for process in in_python:
+        process.interrupt()
     for process in processes:
         if process.thread.ident:
             process.thread.join(max(0.01, time_limit - time.monotonic()))

@@ -266,7 +266,7 @@ class Scheduler:
                 self.add_victims(self.attempt.other_victims)
         self.attempt.other_victims = []
         self.attempt.victim_ended = False
-        # An error releases locks. A wait for a subtransaction goes on until the transaction ends.
+        # An error releases locks. After a RELEASE, a wait goes on until the transaction ends.
         failed = bool(getattr(step, "error", ""))
         self.affected_others = failed or (unblocked and expected.kind != "local")
 
