@@ -33,8 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def flush_by_delete() -> Iterator[None]:
     """Have Django's flush, after a test that commits, send DELETEs in one message, no TRUNCATE.
 
-    It would take 80 ms: TRUNCATE writes new files, and content types and permissions are
-    created again.
+    A TRUNCATE takes 80 ms: it writes files, and content types and permissions are made again.
     """
 
     def sql_flush(*_: object, **__: object) -> list[str]:

@@ -23,7 +23,7 @@ def main() -> None:
         sys.exit("manage.py: the tests run with pytest: make test, or pytest PATH for some of them")
     try:
         execute_from_command_line(sys.argv)
-    except BrokenPipeError:  # such as `| head`, which has seen enough
+    except BrokenPipeError:  # `| head` has seen enough; the rest goes nowhere, without an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except ImproperlyConfigured as error:
         sys.exit(f"manage.py: {error}")

@@ -85,11 +85,6 @@ class _Recorder:
             )
         counted = counted or result
         self.schedules.sort(key=itemgetter("order"))
-        positions: dict[str, int] = {}  # by the text of a step
-        for schedule in self.schedules:
-            for text in schedule["steps"]:
-                positions.setdefault(text, len(positions))
-            schedule["steps"] = [positions[text] for text in schedule["steps"]]
         return Recording(
             cell=cell,
             count=Count(
@@ -101,9 +96,18 @@ class _Recorder:
             ),
             counterexample=counted.counterexample.order if counted.counterexample else "",
             initial=self.initial,
-            steps=[json.loads(text) for text in positions],
+            steps=self._replace_steps_by_positions(),
             schedules=self.schedules,
         )
+
+    def _replace_steps_by_positions(self) -> list[Step]:
+        """Replace each step by its position in the list of all different steps; return the list."""
+        positions: dict[str, int] = {}  # by the text of a step
+        for schedule in self.schedules:
+            for text in schedule["steps"]:
+                positions.setdefault(text, len(positions))
+            schedule["steps"] = [positions[text] for text in schedule["steps"]]
+        return [json.loads(text) for text in positions]
 
     def _setup(self, strategy: Strategy) -> None:
         """Make the first rows of a schedule, with the same ids as in every other one."""

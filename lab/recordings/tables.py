@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lab.races import OPERATIONS
 from lab.races.race import Race
-from lab.recordings.cells import LEVELS, Cell
+from lab.recordings.cells import LEVELS, READ_COMMITTED, Cell
 from lab.recordings.recording import Count, read_counts
 from shorturl.strategies.table import Strategy
 
@@ -59,7 +59,7 @@ def make_level_table(race: Race) -> Table:
 Column = dict[str, CountedCell]
 
 
-def _make_column(race: Race, processes: int, level: str = LEVELS[0]) -> Column:
+def _make_column(race: Race, processes: int, level: str = READ_COMMITTED) -> Column:
     """Return the cells of a race with this number of processes, by the names of strategies."""
     counts = read_counts(race)
     cells = [Cell(race, strategy, processes, level) for strategy in race.strategies.values()]

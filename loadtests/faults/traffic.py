@@ -69,13 +69,15 @@ class User(FastHttpUser):
         expected = [HTTPStatus.FOUND, HTTPStatus.GONE]
         if kind.is_hit:
             records.sent[key] += 1
-        else:  # a prefetch is refused with a 503
-            expected.append(HTTPStatus.SERVICE_UNAVAILABLE)
+        else:
+            expected.append(HTTPStatus.SERVICE_UNAVAILABLE)  # refuses a prefetch
         path = f"/{key}{kind.query}"
         response = self.send(kind.method, path, name, *expected, headers=headers)
-        if response is not None and response.status_code == HTTPStatus.GONE:
+        if response is None:
+            return None
+        if response.status_code == HTTPStatus.GONE:
             records.refused[key] += 1
-        elif response is not None and kind.is_hit:
+        elif kind.is_hit:
             records.acknowledged[key] += 1
             self.traffic.redirects += 1
         return response

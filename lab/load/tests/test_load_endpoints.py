@@ -89,18 +89,6 @@ def test_the_services_own_strategies_take_one_statement_each(
             assert run(client, strategy, content).status_code in (201, 302)
 
 
-def test_a_link_is_followed_up_to_its_limit(client: Client) -> None:
-    create(client, max_hits=1)
-    for status in (302, 410):
-        assert run(client, "resolving/combined", {"key": HOT}).status_code == status
-
-
-def test_each_spender_has_a_quota(client: Client) -> None:
-    for spender, status in ((7, 201), (7, 429), (8, 201)):
-        content = {"target_url": f"{TARGETS}b", "spender": spender, "limit": 1}
-        assert run(client, "spending/reservation", content).status_code == status
-
-
 @pytest.mark.parametrize("strategy", ["idempotency/insert_first", "reusing/on_conflict"])
 def test_a_repeated_request_gets_the_same_answer(client: Client, strategy: str) -> None:
     first, second = (run(client, strategy, {"target_url": f"{TARGETS}c"}) for _ in range(2))

@@ -1,4 +1,7 @@
-"""The page of an exploration: its schedules, the steps of one schedule, and the prediction."""
+"""The page of an exploration: its schedules, the steps of one schedule, and the prediction.
+
+A schedule such as "1S 2S" is named by its statements: a process, and S for SELECT.
+"""
 
 import pytest
 from django.test import Client
@@ -154,7 +157,7 @@ def test_a_prediction_reveals_the_result_and_is_cut_to_100_characters(client: Cl
 
 
 def test_the_legend_explains_what_the_picture_has(client: Client) -> None:
-    """A read is framed by nothing; an insert locks its new row, in no mode that is named."""
+    """A read has no transaction and no lock; the lock of an insert has no mode to explain."""
     page = get_page(client, f"{NAIVE}scheduler/?taken=1")
     assert "green frame" not in page
     assert "purple bar" not in page

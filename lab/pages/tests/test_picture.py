@@ -42,8 +42,6 @@ EXPLAINED = [
         "stale 2S 2U, lost 1U 2U",
         "1 read hits = 0; 2 read hits = 0; 1 write hits = 1; 2 write hits = 1",
     ),
-    ("lost_update/naive", "2S 1S 2U 1U", "stale 1S 1U, lost 2U 1U", ""),
-    ("lost_update/atomic_only", "1S 2S 2U 1U", "stale 1S 1U, lost 2U 1U", ""),
     # Process 2 reads before process 1 commits.
     ("lost_update/atomic_only", "1S 1U 2S 2U", "stale 2S 2U, lost 1U 2U", ""),
     (
