@@ -6,7 +6,6 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 import requests
-from gevent.pool import Pool  # type: ignore[import-untyped]
 from locust import events
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
@@ -15,7 +14,6 @@ from loadtests.ledger import Ledger
 
 SERVICE = "service"  # as a strategy: the service's own /KEY
 TIMEOUT = 30  # seconds
-MAX_CONNECTIONS = 10  # that create the links of a run
 # Without it a client is a bot for the service, and does not use up a link.
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 DONE = HTTPStatus.CREATED, HTTPStatus.FOUND
@@ -133,14 +131,12 @@ class KeySpace:
         """Empty the key space, and create the links of a run."""
         self.call("DELETE")
         known = [SERVICE, *self.call("GET")["strategies"][self.operation]]
-        Pool(MAX_CONNECTIONS).map(self.create, self.keys)  # one after another takes too long
+        limit = {"max_hits": self.max_hits} if self.max_hits else {}
+        for key in self.keys:
+            content = {"key": key, "target_url": self.target_url(key), **limit}
+            self.call("POST", "/creating/on_conflict", content)
         if self.strategy not in known:
             self.ledger.fail(f"there is no strategy {self.strategy!r}; there are {known}")
-
-    def create(self, key: str) -> None:
-        limit = {"max_hits": self.max_hits} if self.max_hits else {}
-        content = {"key": key, "target_url": self.target_url(key), **limit}
-        self.call("POST", "/creating/on_conflict", content)
 
     def remove_links(self, environment: Any, **kwargs: Any) -> None:
         """Stop the run, which may have been interrupted, and remove its links."""

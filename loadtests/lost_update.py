@@ -9,9 +9,6 @@ With the service up (`make run`):
     locust -f loadtests/lost_update.py --headless --strategy update_returning
     locust -f loadtests/lost_update.py --headless --strategy service       # /KEY itself
     locust -f loadtests/lost_update.py                      # http://127.0.0.1:8089, tab "Ledger"
-    locust -f loadtests/lost_update.py --headless --processes 2
-    locust -f loadtests/lost_update.py --master --expect-workers 1   # and in another terminal
-    locust -f loadtests/lost_update.py --worker
 """
 
 from collections import Counter
