@@ -46,21 +46,26 @@ def expect_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
     ]
 
 
-def test_buttons_clicks_and_keys_lead_to_each_step(page: Page) -> None:
-    schedule = read_counterexample("naive")
-    last = len(schedule.steps)
+def open_naive(page: Page) -> RecordedSchedule:
+    """Open the page of the strategy `naive` with the table; return the schedule that it shows."""
     page.goto(NAIVE)
     page.get_by_text("as a table").click()
+    return read_counterexample("naive")
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def test_buttons_lead_to_each_step(page: Page) -> None:
+    schedule = open_naive(page)
+    last = len(schedule.steps)
     verdict = page.locator("#verdict")
-    press = {
-        name: page.get_by_role("button", name=name, exact=True)
-        for name in ("First", "Back", "Forward", "All")
-    }
-    press["First"].click()
+    press(page, "First")
     expect_steps(page, schedule, 1)
     expect(verdict).to_be_hidden()
     for number in range(2, last + 1):
-        press["Forward"].click()
+        press(page, "Forward")
         expect_steps(page, schedule, number)
         step = schedule.steps[number - 1]
         expect(page.locator(".line.now")).to_have_id(f"L{step['line']}")
@@ -68,24 +73,21 @@ def test_buttons_clicks_and_keys_lead_to_each_step(page: Page) -> None:
         expect(page.get_by_role("status")).to_contain_text(f"Step {number} of {last}")
         expect(page.locator(".sent-now")).to_contain_text(step["sql"])
     expect(verdict).to_be_visible()
-    press["Forward"].click()  # there is no further step
+    press(page, "Forward")  # there is no further step
     expect_steps(page, schedule, last)
-    press["Back"].click()
+    press(page, "Back")
     expect_steps(page, schedule, last - 1)
     expect(verdict).to_be_hidden()
-
-    page.reload()  # the address names the step, too
-    page.get_by_text("as a table").click()
-    expect_steps(page, schedule, last - 1)
-    press["All"].click()
+    press(page, "All")
     expect_steps(page, schedule, last)
     expect(verdict).to_be_visible()
     expect(page.locator(".line.now")).to_have_count(0)
     expect(page).to_have_url(re.compile(r"/2/$"))
-    page.locator(".picture:visible rect.step").nth(1).click()
-    expect_steps(page, schedule, 2)
-    press["All"].click()
 
+
+def test_the_address_keys_and_a_click_lead_to_a_step(page: Page) -> None:
+    schedule = open_naive(page)
+    last = len(schedule.steps)
     for key, number in [
         ("ArrowRight", 1),  # from the whole schedule
         ("ArrowRight", 2),
@@ -97,6 +99,11 @@ def test_buttons_clicks_and_keys_lead_to_each_step(page: Page) -> None:
     ]:
         page.keyboard.press(key)
         expect_steps(page, schedule, number)
+    page.locator(".picture:visible rect.step").nth(1).click()
+    expect_steps(page, schedule, 2)
+    page.reload()
+    page.get_by_text("as a table").click()
+    expect_steps(page, schedule, 2)
 
 
 def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
@@ -167,26 +174,24 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
 
 # Scrolling is smooth and takes a moment. Waiting for it with wait_for_function() would evaluate a
 # string in the page, which its policy forbids.
-def test_the_keyboard_alone_reaches_everything(page: Page) -> None:
-    """Reach a cell of the matrix, step, predict and reveal; each focused element is visible."""
+def tab_to(stop: Locator) -> None:
+    """Press the tab key until an element has the focus; it must be visible with its outline."""
+    for _ in range(120):
+        stop.page.keyboard.press("Tab")
+        if stop.evaluate("it => it === document.activeElement"):
+            break
+    expect(stop).to_be_focused()
+    expect(stop).to_be_in_viewport()
+    assert stop.evaluate("it => getComputedStyle(it).outlineStyle") == "solid"
 
-    def tab_to(stop: Locator) -> None:
-        for _ in range(120):
-            page.keyboard.press("Tab")
-            if stop.evaluate("it => it === document.activeElement"):
-                break
-        expect(stop).to_be_focused()
-        expect(stop).to_be_in_viewport()
-        assert stop.evaluate("it => getComputedStyle(it).outlineStyle") == "solid"
 
+def test_the_keyboard_alone_reaches_a_cell_and_all_its_parts(page: Page) -> None:
     page.goto("/lab/")
     tab_to(page.locator(f"a[href='{NAIVE}']").first)
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(NAIVE))
-    schedule = read_counterexample("naive")
     tab_to(page.get_by_role("group", name="Schedules").get_by_role("link").first)
-    forward = page.get_by_role("button", name="Forward")
-    tab_to(forward)
+    tab_to(page.get_by_role("button", name="Forward"))
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("Step 1 of")
     page.keyboard.press("Space")
@@ -195,12 +200,16 @@ def test_the_keyboard_alone_reaches_everything(page: Page) -> None:
     tab_to(page.locator(".as-table summary"))
     page.keyboard.press("Enter")
     tab_to(page.get_by_role("region", name="Steps"))
-    page.reload()
+
+
+def test_the_keyboard_alone_predicts_and_reveals(page: Page) -> None:
+    schedule = read_counterexample("naive")
+    page.goto(NAIVE)
     tab_to(page.get_by_role("link", name="predict"))
     page.keyboard.press("Enter")
     hidden = len(schedule.steps) - len(schedule.steps) // 2
     expect(page.get_by_text("takes its next step: ?")).to_have_count(hidden)
-    expect(forward).to_be_hidden()
+    expect(page.get_by_role("button", name="Forward")).to_be_hidden()
     tab_to(page.get_by_label("Your prediction"))
     page.keyboard.type("hits = 1")
     page.keyboard.press("ArrowLeft")
