@@ -290,5 +290,5 @@ def test_a_session_has_the_time_limits_of_the_service() -> None:
         )
         assert dict(cursor.fetchall()) == expected
         parameters = session.connection.info.dsn_parameters
-    expected = {"connect_timeout": "3", "tcp_user_timeout": "3000", "keepalives_idle": "3"}
-    assert expected.items() <= parameters.items()
+    of_the_socket = {"connect_timeout": "3", "tcp_user_timeout": "3000", "keepalives_idle": "3"}
+    assert of_the_socket.items() <= parameters.items()

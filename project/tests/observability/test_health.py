@@ -24,7 +24,7 @@ def test_a_probe_is_answered_for_any_host_by_http_and_not_stored(
 
 
 def test_healthz_does_not_ask_the_database(client: Client) -> None:
-    """Without its mark, pytest-django fails a test that uses the database."""
+    """Without the mark django_db, pytest-django fails a test that uses the database."""
     assert client.get("/healthz").json() == {"status": "up"}
 
 

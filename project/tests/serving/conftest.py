@@ -20,6 +20,8 @@ from loadtests.servers import (
 )
 from project.tests.conftest import TIMEOUT, Answer
 
+THREADS = 2
+QUEUE_TIMEOUT = 3  # seconds: long enough on a busy machine
 # A statement may wait for the table as long as a test needs.
 PATIENT = {"PGOPTIONS": "-c lock_timeout=60s", "DATABASE_STATEMENT_TIMEOUT": "60"}
 NEW = b'{"target_url": "https://a.example/"}'
@@ -130,6 +132,14 @@ def start_service(
     ):
         session.autocommit = True
         yield OwnService(running, postgres, session)
+
+
+@pytest.fixture(scope="module")
+def service(postgres: OwnPostgres) -> Iterator[OwnService]:
+    """A service with few threads, which refuses what has waited for QUEUE_TIMEOUT seconds."""
+    limits = {"THREADS": str(THREADS), "QUEUE_TIMEOUT_MS": str(QUEUE_TIMEOUT * 1000)}
+    with start_service(postgres, **limits) as service:
+        yield service
 
 
 @pytest.fixture

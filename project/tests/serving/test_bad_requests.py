@@ -1,26 +1,15 @@
 """Malformed requests, and some that two servers could read differently: none is processed.
 
-gunicorn has tests of its parsers. These show that the service's configuration leaves both as
-strict as they are. A second request that may be hidden in the first one would make a link.
+gunicorn has tests of its parsers. These show that the service's configuration leaves the parser as
+strict as it is. A second request that may be hidden in the first one would make a link.
 """
 
-import os
 import re
-from collections.abc import Iterator
 from contextlib import closing, suppress
-from importlib.util import find_spec
 
 import pytest
 
-from loadtests.servers import OwnPostgres
-from project.tests.serving.conftest import (
-    NEW,
-    Client,
-    OwnService,
-    make_create,
-    make_length,
-    start_service,
-)
+from project.tests.serving.conftest import NEW, Client, OwnService, make_create, make_length
 
 REFUSALS = {400, 404, 405, 414, 431, 501}
 STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
@@ -53,16 +42,6 @@ MALFORMED = {
     "another version of HTTP": HIDDEN.replace(b"/1.1", b"/2.0"),
     "CONNECT": HIDDEN.replace(b"POST /api/links", b"CONNECT other.example:443"),
 }
-
-
-@pytest.fixture(scope="module", params=["fast", "python"])
-def service(request: pytest.FixtureRequest, postgres: OwnPostgres) -> Iterator[OwnService]:
-    """A service with one of gunicorn's parsers."""
-    if request.param == "fast" and not find_spec("gunicorn_h1c"):
-        end = pytest.fail if os.environ.get("CI") else pytest.skip
-        end("gunicorn_h1c is not installed, which needs a C compiler")
-    with start_service(postgres, "--http-parser", request.param, THREADS="2") as service:
-        yield service
 
 
 def read_statuses(service: OwnService, data: bytes) -> list[int]:

@@ -9,7 +9,6 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection, HTTPException
@@ -24,6 +23,7 @@ from project.serving.hit_counter import MAX_FAILURES
 from project.tests.conftest import TIMEOUT
 from project.tests.serving.conftest import (
     NEW,
+    THREADS,
     Client,
     Connect,
     OwnService,
@@ -33,9 +33,7 @@ from project.tests.serving.conftest import (
     wait_for,
 )
 
-THREADS = 2
 FOLLOWERS = 8
-QUEUE_TIMEOUT = 3  # seconds: long enough on a busy machine
 CREATE = make_create(make_length(NEW))
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 READYZ = HEALTHZ.replace(b"healthz", b"readyz")
@@ -50,14 +48,6 @@ FULL_DISK = """
     CREATE TRIGGER full_disk BEFORE UPDATE ON shorturl_shorturl
     FOR EACH ROW EXECUTE FUNCTION full_disk()
 """
-
-
-@pytest.fixture(scope="module")
-def service(postgres: OwnPostgres) -> Iterator[OwnService]:
-    """A service with few threads, which refuses what has waited for QUEUE_TIMEOUT seconds."""
-    limits = {"THREADS": str(THREADS), "QUEUE_TIMEOUT_MS": str(QUEUE_TIMEOUT * 1000)}
-    with start_service(postgres, **limits) as service:
-        yield service
 
 
 # --- One client ----------------------------------------------------------------------------------

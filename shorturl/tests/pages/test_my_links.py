@@ -266,18 +266,19 @@ def test_an_expiry_in_some_days_is_counted_from_now(client: Client, owner: User)
 
 
 @pytest.mark.parametrize(
-    ("fields", "expected"),
+    ("changed", "expiry"),
     [
         ({"title": "Spring"}, EXPIRY),
         ({"expires_at": "2091-01-01T12:00"}, datetime(2091, 1, 1, 12, tzinfo=UTC)),
         ({"expires": ""}, None),
     ],
+    ids=["another field", "the expiry", "no expiry"],
 )
-def test_an_expiry_that_is_not_touched_stays(
-    client: Client, owner: User, fields: dict[str, str], expected: datetime | None
+def test_an_edit_keeps_changes_or_removes_the_expiry(
+    client: Client, owner: User, changed: dict[str, str], expiry: datetime | None
 ) -> None:
     ShortUrl.objects.update(expires_at=EXPIRY)
     page = client.get("/links/known")
     assertContains(page, 'value="2090-01-01T12:00"')
-    assert client.post("/links/known", {**form_values(page), **fields}).status_code == 303
-    assert stored_values("title", "expires_at") == (fields.get("title", ""), expected)
+    assert client.post("/links/known", {**form_values(page), **changed}).status_code == 303
+    assert stored_values("title", "expires_at") == (changed.get("title", ""), expiry)
