@@ -39,12 +39,8 @@ def _is_constant(value: Any) -> bool:
 class SteppingCursor(CursorWrapper):
     """Takes each statement as a step, and records its result."""
 
+    db: Any  # a SteppingWrapper
     _last_step: SimpleNamespace | None = None
-
-    @property
-    def _session(self) -> Session:
-        session: Session = self.db.session
-        return session
 
     def _write_sql(self, sql: Any, params: Any = None) -> str:
         """Return a statement as text. If a parameter may be any SQL, the text contains them all."""
@@ -56,7 +52,7 @@ class SteppingCursor(CursorWrapper):
 
     def close(self) -> None:
         """Close the cursor: no step, because even a server-side cursor releases no lock."""
-        with self._session.allow_direct_use():
+        with self.db.session.allow_direct_use():
             self._get_driver_method("close")()
 
     def callproc(self, procname: Any, params: Any = None, kparams: Any = None) -> Any:
@@ -64,7 +60,9 @@ class SteppingCursor(CursorWrapper):
         values = list(params.values() if isinstance(params, dict) else params or ())
         placeholders = ", ".join(["%s"] * len(values))
         sql = f"SELECT * FROM {self._write_sql(procname)}({placeholders})"  # noqa: S608
-        with self._session.take_statement(self._write_sql(sql, values), values) as self._last_step:
+        with self.db.session.take_statement(
+            self._write_sql(sql, values), values
+        ) as self._last_step:
             return super().callproc(procname, params, kparams)
 
     def _get_driver_method(self, name: str) -> Any:
@@ -78,7 +76,7 @@ class SteppingCursor(CursorWrapper):
 
     def _send(self, send: Callable[..., Any], sql: Any, params: Any, *, many: bool) -> Any:
         """Send a statement as a step; `many` says that `params` has several rows of parameters."""
-        session = self._session
+        session: Session = self.db.session
         if many:
             session.catalogue.note_unchecked("what executemany() sends is one step")
             params = list(params)  # it may be an iterator
@@ -108,7 +106,7 @@ class SteppingCursor(CursorWrapper):
         name = self._server_side_name
         if not name:
             return fetch(*args)
-        with self._session.take_step("FETCH", f"FETCH FROM {name}") as self._last_step:
+        with self.db.session.take_step("FETCH", f"FETCH FROM {name}") as self._last_step:
             result = fetch(*args)
             self._last_step.rowcount = self.cursor.rowcount
         return result
@@ -144,12 +142,12 @@ class SteppingCursor(CursorWrapper):
         arguments = dict(zip(names, args, strict=False)) | kwargs
         direction = "FROM STDIN" if name == "copy_from" else "TO STDOUT"
         sql = arguments.get("sql") or f"COPY {arguments.get('table')} {direction}"
-        with self._session.take_statement(self._write_sql(sql), None) as self._last_step:
+        with self.db.session.take_statement(self._write_sql(sql), None) as self._last_step:
             return copy(*args, **kwargs)
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        statement = self._session.take_statement(self._write_sql(sql), None)
+        statement = self.db.session.take_statement(self._write_sql(sql), None)
         with statement as self._last_step, self.cursor.copy(sql, *args, **kwargs) as copy:
             yield copy
 
@@ -200,12 +198,9 @@ def make_psycopg2_class(base: Any, session: Session) -> Any:
 
 
 def make_psycopg_class(base: Any, session: Session) -> Any:
-    """Return a subclass of a class of psycopg 3's connections that notes each use past Django.
+    """Return a subclass of a class of psycopg 3's connections that notes each use past Django."""
 
-    All cursors of a connection send through its `wait()`.
-    """
-
-    def wait(self: Any, generator: Any, *args: Any, **options: Any) -> Any:
+    def wait(self: Any, generator: Any, *args: Any, **options: Any) -> Any:  # all cursors use it
         if not generator.__name__.startswith("_set_"):  # such as autocommit, which sends nothing
             session.note_direct_use()
         return base.wait(self, generator, *args, **options)

@@ -28,10 +28,7 @@ class KnownStates:
         self.share_done = 0.0  # the part of the search that is done, from 0 to 1
 
     def find_after(self, state: State, choice: int) -> State | None:
-        """Return the state that a step leads to, if that is known from equivalent orders.
-
-        Raises Needed if another step has to run first.
-        """
+        """Return the state that a step leads to, if equivalent orders show it. May raise Needed."""
         if not self.reduces or victim_of(choice):
             return None if state.waiting else self.find_equivalent(state, choice)
         if state.waiting or state.find_awaited_lock(choice):

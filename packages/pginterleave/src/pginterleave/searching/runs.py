@@ -84,10 +84,7 @@ class Run:
         return min(others, key=lambda schedule: rate_simplicity(schedule.order), default=None)
 
     def find_counterexample(self) -> Schedule | None:
-        """Return the simplest violating schedule; run it if only equivalent schedules have run.
-
-        Raises NotDeterministic if it does not violate the invariant and an equivalent one does.
-        """
+        """Return the simplest violating schedule; run it if only equivalent schedules have run."""
         order = self.search.find_shortest_violation()
         if order is None:
             return None
@@ -116,10 +113,7 @@ class Run:
         return None
 
     def run_similar(self, order: str) -> Schedule:
-        """Run the schedule most similar to an order of processes, as that may be impossible.
-
-        Each step is of the order's next process, or else of the last one, or of the first ready.
-        """
+        """Run the schedule most similar to an order of processes, as that may be impossible."""
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = [process_of(choice) for choice in self.scheduler.attempt.choices]

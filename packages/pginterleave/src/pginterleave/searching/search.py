@@ -40,8 +40,8 @@ class Search:
     ) -> int:
         """Return which of the ready processes, given with their effects, takes the next step.
 
-        `affected_others` says that the last step did more than its effect. `claims` has the locked
-        and the wanted rows of each process.
+        `affected_others` says that the last step did more than its effect. `claims` has the locks
+        of each process, and the row that its next step locks.
         """
         choice = 0  # none leads to a new state
         if not self.pruned and len(self.order) < len(self.prefix):

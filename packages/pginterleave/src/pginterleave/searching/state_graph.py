@@ -33,13 +33,6 @@ Trace = tuple[tuple[Event, ...], ...]  # the events of each process
 Effects = dict[int, Effect]  # of the next step of each process that can take one, by its choice
 
 
-class Way(NamedTuple):
-    """An order that leads to a state. Of two equally long ones the smaller tuple is simpler."""
-
-    switches: int  # between processes
-    order: Order
-
-
 class Ending(IntEnum):
     """How a schedule has ended; VIOLATED and RAISED count as violations."""
 
@@ -120,19 +113,20 @@ def count_endings(first: State) -> Counter[Ending]:
 
 
 def find_shortest_violation(first: State) -> Order | None:
-    """Return the simplest of the shortest violating orders, or None."""
-    # The best order to each state of one length, by the state and the process of the last step.
-    best: dict[tuple[State, int], Way] = {(first, 0): Way(0, ())}
+    """Return the shortest violating order, of several the one with the fewest switches; or None."""
+    # By state and process of the last step: the fewest switches between processes, and the order.
+    best: dict[tuple[State, int], tuple[int, Order]] = {(first, 0): (0, ())}
     while best:
-        violating = [way for (state, _), way in best.items() if state.ending != Ending.HOLDS]
+        violating = [ranked for (state, _), ranked in best.items() if state.ending != Ending.HOLDS]
         if violating:
-            return min(violating).order
-        longer: dict[tuple[State, int], Way] = {}
-        for (state, last), way in best.items():
+            _, shortest = min(violating)
+            return shortest
+        longer: dict[tuple[State, int], tuple[int, Order]] = {}
+        for (state, last), (switches, order) in best.items():
             for choice, after in state.list_taken():
                 process = process_of(choice)
-                switches = way.switches + (last not in (0, process))  # 0: it is the first step
-                new = Way(switches, (*way.order, choice))
+                is_switch = last not in (0, process)  # 0: it is the first step
+                new = switches + is_switch, (*order, choice)
                 longer[after, process] = min(new, longer.get((after, process), new))
         best = longer
     return None
@@ -173,10 +167,7 @@ def derive_after_independent(state: State, process: int, follow: Follow) -> Stat
 
 
 def _find_after_both(state: State, other: int, process: int, follow: Follow) -> State | None:
-    """Return the state after a step `other` and then the step of a process.
-
-    It is None if that is not known, or the steps are not independent.
-    """
+    """Return the state after two independent steps; None if one may affect the other."""
     if other == process or are_dependent(state.ready[other], state.ready[process]):
         return None
     after_other = follow(state, other)
@@ -248,10 +239,7 @@ def _find_after_wait(before: State, process: int, follow: Follow) -> State | Non
 
 
 def _find_after_plain_step(before: State, process: int, follow: Follow) -> State | None:
-    """Return the state after a step; None if others wait then, or may notice the step anywhere.
-
-    Raises Needed if the state is not known.
-    """
+    """Return the state after a step; None if the step may affect every process, or one waits."""
     after = follow(before, process)
     if after is None:
         raise Needed(before, process)
