@@ -87,4 +87,4 @@ def run_race(*arguments: str) -> str:
 @pytest.fixture
 def in_this_database(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the command explore in the database of the tests, which saves making another one."""
-    monkeypatch.setattr(command, "test_database", nullcontext)
+    monkeypatch.setattr(command, "temporary_database", nullcontext)

@@ -120,7 +120,7 @@ def describe_links() -> str:
 _race = partial(
     Race,
     operation="creating",
-    counts=(2, 3),
+    process_counts=(2, 3),
     strategies=STRATEGIES["creating"],
     setup=delete_all_links,
     process=create,
@@ -141,7 +141,7 @@ RACES = (
             "concurrently here: one process is enough. What does the create do when the database "
             "reports that the key is taken?"
         ),
-        counts=(1,),
+        process_counts=(1,),
         strategies=TRIES_KEYS,
         setup=make_link_with_first_key,
         check=check_no_stolen_key,
@@ -176,7 +176,7 @@ RACES = (
             "Two people ask for the same custom key. There is no second choice: one of them gets "
             "it, and the other must be told that it is taken."
         ),
-        counts=(2,),
+        process_counts=(2,),
         strategies=TAKES_KEYS,
         process=create_with_a_custom_key,
         check=check_one_owner,

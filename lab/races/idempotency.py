@@ -72,7 +72,7 @@ def describe_links_and_answers() -> str:
 _race = partial(
     Race,
     operation="idempotency",
-    counts=(2, 3),
+    process_counts=(2, 3),
     strategies=STRATEGIES["idempotency"],
     setup=delete_links_and_answers,
     second_try=send_request,

@@ -48,7 +48,7 @@ class Race:
     situation: str
     invariant: str
     story: str
-    counts: tuple[int, ...] = (2,)  # the numbers of processes that it is explored with
+    process_counts: tuple[int, ...] = (2,)  # the numbers of processes that it is explored with
     strategies: dict[str, Strategy]
     setup: Callable[[Strategy], object]
     process: Callable[[Strategy, int], object]
@@ -71,12 +71,12 @@ class Race:
         return self.strategies[name]
 
     def parse_processes(self, text: str) -> int:
-        """Return a number of processes, the smallest one for an empty text; raise NotFound."""
-        numbers = [str(count) for count in self.counts]
+        """Return a number of processes, for an empty text the smallest one; raise NotFound."""
+        numbers = [str(count) for count in self.process_counts]
         if text and text not in numbers:
             noun = "process" if numbers == ["1"] else "processes"
             raise NotFound(f"{self.name} takes {' or '.join(numbers)} {noun}, not {text}.")
-        return int(text or numbers[0])
+        return int(text or min(self.process_counts))
 
     def make_functions(self, strategy: Strategy, processes: int) -> list[Function]:
         """Return the function that each process calls."""

@@ -273,7 +273,7 @@ RACES = (
             "and writes the sum. If both read before either writes, they write the same number: "
             "after two hits, the counter has gone up by one."
         ),
-        counts=(2, 3),
+        process_counts=(2, 3),
         check=check_no_lost_hit,
     ),
     _race(
@@ -285,7 +285,7 @@ RACES = (
             "nothing to do with the target. But a strategy that saves the whole object writes "
             "every column back as it was read, and the correction is lost."
         ),
-        counts=(2, 3),
+        process_counts=(2, 3),
         last=edit_target,
         check=check_no_lost_edit,
     ),
@@ -332,7 +332,7 @@ RACES = (
             "count, another process can check it. The condition has to be in the statement that "
             "counts."
         ),
-        counts=(2, 3),
+        process_counts=(2, 3),
         setup=make_links_with_one_use,
         process=follow_if_live,
         check=check_one_use,
@@ -345,7 +345,7 @@ RACES = (
             "A voucher sells well, and its limit is raised while it is followed. A process that "
             "writes back the limit that it read, together with the counter, undoes the change."
         ),
-        counts=(2, 3),
+        process_counts=(2, 3),
         setup=make_links_with_many_uses,
         process=follow_if_live,
         last=raise_limit,
@@ -366,7 +366,7 @@ RACES = (
             "after the end. A statement that waits for the row's lock checks its condition again "
             "before it counts."
         ),
-        counts=(2, 3),
+        process_counts=(2, 3),
         process=follow_if_live,
         last=expire_link,
         check=check_no_hit_after_expiry,

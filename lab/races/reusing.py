@@ -74,7 +74,7 @@ def describe_links_and_deletions() -> str:
 _race = partial(
     Race,
     operation="reusing",
-    counts=(2, 3),
+    process_counts=(2, 3),
     strategies=STRATEGIES["reusing"],
     setup=delete_links_and_claims,
     process=request_link,

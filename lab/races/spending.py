@@ -99,7 +99,7 @@ def describe_spending() -> str:
 _race = partial(
     Race,
     operation="spending",
-    counts=(2, 3),
+    process_counts=(2, 3),
     strategies=STRATEGIES["spending"],
     setup=spend_all_but_one,
     process=spend,

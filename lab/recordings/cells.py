@@ -51,10 +51,10 @@ def cells_of(race: Race) -> list[Cell]:
     """Return the cells of a race that are recorded for the pages."""
     cells = []
     for strategy in race.strategies.values():
-        cells += [Cell(race, strategy, processes) for processes in race.counts]
+        cells += [Cell(race, strategy, processes) for processes in race.process_counts]
     if race.name in ISOLATED:
         for strategy in race.strategies.values():
-            cells += [Cell(race, strategy, race.counts[0], level) for level in LEVELS[1:]]
+            cells += [Cell(race, strategy, min(race.process_counts), level) for level in LEVELS[1:]]
     return cells
 
 

@@ -12,7 +12,7 @@ SETTINGS = " -c lock_timeout=10s -c synchronous_commit=off"
 
 
 @contextmanager
-def test_database() -> Iterator[None]:
+def temporary_database() -> Iterator[None]:
     """Connect to a database of Django's test runner within the block, and drop it afterwards."""
     name = connection.settings_dict["NAME"]
     options = connection.settings_dict["OPTIONS"]

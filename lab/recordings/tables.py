@@ -37,22 +37,23 @@ def make_operation_table(name: str, processes: int | None = None) -> Table:
     races that are explored with this number.
     """
     operation = OPERATIONS[name]
-    races = [race for race in operation.races if not processes or processes in race.counts]
-    columns = [_make_column(race, processes or race.counts[0]) for race in races]
+    races = [race for race in operation.races if not processes or processes in race.process_counts]
+    columns = [_make_column(race, processes or min(race.process_counts)) for race in races]
     strategies = operation.strategies.values()
     return _make_table(name, strategies, [race.name for race in races], columns)
 
 
 def make_race_table(race: Race) -> Table:
     """Return the table of a race: its strategies × its numbers of processes."""
-    headings = [f"{number} process{'es' * (number > 1)}" for number in race.counts]
-    columns = [_make_column(race, number) for number in race.counts]
+    numbers = race.process_counts
+    headings = ["1 process" if number == 1 else f"{number} processes" for number in numbers]
+    columns = [_make_column(race, number) for number in numbers]
     return _make_table(race.name, race.strategies.values(), headings, columns)
 
 
 def make_level_table(race: Race) -> Table:
     """Return the table of a race: its strategies × the isolation levels."""
-    columns = [_make_column(race, race.counts[0], level) for level in LEVELS]
+    columns = [_make_column(race, min(race.process_counts), level) for level in LEVELS]
     return _make_table(race.name, race.strategies.values(), LEVELS, columns)
 
 

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from lab.conftest import run_race
-from lab.recordings.database import test_database as database_for_tests
+from lab.recordings.database import temporary_database
 from shorturl.models import ShortUrl
 
 pytestmark = pytest.mark.usefixtures("in_this_database")
@@ -90,7 +90,7 @@ def test_wrong_use_has_a_message(arguments: list[str], message: str) -> None:
 def test_races_run_in_a_database_of_their_own_that_is_dropped() -> None:
     ShortUrl.objects.create(key="mine", target_url="https://example.com/")
     own = connection.settings_dict["NAME"]
-    with database_for_tests():
+    with temporary_database():
         name = connection.settings_dict["NAME"]
         assert name != own
         assert not ShortUrl.objects.exists()

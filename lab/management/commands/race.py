@@ -14,7 +14,7 @@ from lab.races import EVERY_RACE, OPERATIONS
 from lab.races.race import Race
 from lab.recordings import recorder, tables
 from lab.recordings.cells import cells_of, find_race
-from lab.recordings.database import test_database
+from lab.recordings.database import temporary_database
 from lab.recordings.recording import read_counts, write_recordings
 from lab.recordings.tables import CountedCell
 from pginterleave import Exploration, InterleaveError
@@ -109,7 +109,7 @@ class Command(BaseCommand):
         """Write one schedule step by step, and whether it violates the invariant."""
         chosen = race.find_strategy(strategy)
         number = race.parse_processes(processes)
-        with test_database():
+        with temporary_database():
             if schedule is not None:
                 title = f"schedule {schedule}"
             else:
@@ -135,7 +135,7 @@ class Command(BaseCommand):
         self.stdout.write(HOW_TO_READ)
         self.stdout.write(f"{race.name}, {number} processes. Invariant: {race.invariant}")
         names = [strategy] if strategy else [*race.strategies]
-        with test_database():
+        with temporary_database():
             for chosen in map(race.find_strategy, names):
                 result = race.explore(
                     chosen, number, max_schedules=max_schedules, max_seconds=MAX_SECONDS
@@ -150,9 +150,9 @@ class Command(BaseCommand):
     def _record(self, *, race: Race | None, strategy: str | None, **options: Any) -> None:
         """Record a strategy of a race, all of the race, or all races."""
         chosen = race.find_strategy(strategy) if race and strategy else None
-        with test_database():
-            for next_race in [race] if race else EVERY_RACE.values():
-                self._record_race(next_race, chosen)
+        with temporary_database():
+            for name in [race.name] if race else EVERY_RACE:
+                self._record_race(EVERY_RACE[name], chosen)
 
     def _record_race(self, race: Race, strategy: Strategy | None) -> None:
         """Record the cells of a strategy, or of all strategies.

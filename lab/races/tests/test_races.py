@@ -62,7 +62,7 @@ DRAWN = [
     cell
     for race in EVERY_RACE.values()
     for cell in cells_of(race)
-    if cell.processes == race.counts[0] and cell.level == READ_COMMITTED
+    if cell.processes == min(race.process_counts) and cell.level == READ_COMMITTED
     if cell.strategy.verdict is not Verdict.RIGHT
 ]
 
