@@ -40,7 +40,7 @@ def test_a_worker_that_replaces_a_killed_one_delivers_events(receiver: Receiver)
         link = '{"target_url": "https://a.example/", "key": "told"}'
         created = ask(service.url, "POST", "/api/links", link, {"Content-Type": "application/json"})
         assert created.status == HTTPStatus.CREATED
-        assert receiver.noted.wait(TIMEOUT)
+        assert receiver.received.wait(TIMEOUT)
     assert receiver.types() == ["link.created told"]
 
 

@@ -1,4 +1,4 @@
-"""Helpers that several tests share: callers, requests, answers and strategies."""
+"""Helpers that several tests share."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -22,21 +22,25 @@ def create_link(key: str = "known", **values: Any) -> ShortUrl:
     return ShortUrl.objects.create(**{"key": key, "target_url": TARGET, **values})
 
 
-def bearer(**fields: Any) -> dict[str, str]:
-    """Return the header of a new token."""
+def make_token(**fields: Any) -> str:
+    """Store an API token, and return its text."""
     token = ApiToken(**{"name": f"token{ApiToken.objects.count()}", **fields})
     token.draw()
     token.save()
-    return {"Authorization": f"Bearer {token.text}"}
+    return token.text
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
 
 
 def with_token(**fields: Any) -> Client:
     """Return the client of a program with a new token."""
-    return Client(headers=bearer(**fields))
+    return Client(headers=bearer(make_token(**fields)))
 
 
-def admitted(token: str) -> bool:
-    status = Client().get("/api/links", headers={"Authorization": f"Bearer {token}"}).status_code
+def is_accepted(token: str) -> bool:
+    status = Client().get("/api/links", headers=bearer(token)).status_code
     assert status in (200, 401)
     return status == 200
 
@@ -61,38 +65,42 @@ def change(client: Client, key: str, body: Any, **kwargs: Any) -> Any:
     return client.patch(f"/api/links/{key}", body, content_type=JSON, **kwargs)
 
 
-def fields(response: Any) -> dict[str, str]:
-    """Return the codes of an error answer by field."""
+def errors(response: Any) -> dict[str, str]:
+    """Return the fields that an answer of the API names as wrong, each with its error code."""
     return {error["field"]: error["code"] for error in response.json()["errors"]}
 
 
-class Written(NamedTuple):
+class CommandOutput(NamedTuple):
     output: str
     errors: str
 
 
-def run(command: str, *arguments: str) -> Written:
+def run(command: str, *arguments: str) -> CommandOutput:
     """Return what a command of manage.py writes to standard output and to standard error."""
     out, err = StringIO(), StringIO()
     call_command(command, *arguments, stdout=out, stderr=err, no_color=True)
-    return Written(out.getvalue(), err.getvalue())
+    return CommandOutput(out.getvalue(), err.getvalue())
 
 
 def text(response: Any) -> str:
+    """Return the text of a page without its tags."""
     assert response.status_code == 200
     return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
 
 
 def form_values(response: Any) -> dict[str, str]:
-    """Return what a browser sends of an edit form in which nothing was changed."""
+    """Return what a browser sends of an edit form in which nothing was changed.
+
+    A hidden field has the initial value of each field, and both are sent.
+    """
     hidden = r'<input type="hidden" name="initial-(\w+)"(?: value="([^"]*)")?'
-    values = dict(re.findall(hidden, response.content.decode()))
-    assert values
-    return values | {f"initial-{name}": value for name, value in values.items()}
+    initial = dict(re.findall(hidden, response.content.decode()))
+    assert initial
+    return initial | {f"initial-{name}": value for name, value in initial.items()}
 
 
-def closing_connection(function: Callable[[], Any]) -> Any:
-    """Call the function in a thread, whose connection nothing else would close."""
+def call_and_close_connection(function: Callable[[], Any]) -> Any:
+    """Call the function, and close the database connection of this thread."""
     try:
         return function()
     finally:

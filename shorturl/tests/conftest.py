@@ -39,7 +39,7 @@ def api(db: None) -> Client:
 
 
 @pytest.fixture
-def elsewhere(transactional_db: None) -> Iterator[CursorWrapper]:
+def other_session(transactional_db: None) -> Iterator[CursorWrapper]:
     """Yield a cursor of another session."""
     with closing(connection.copy()) as other, other.cursor() as cursor:
         yield cursor

@@ -27,7 +27,7 @@ from shorturl.management.commands import demo
 from shorturl.management.commands.tidy import OLD_ROWS, remove_in_batches
 from shorturl.models import ApiToken, IdempotencyRecord, ShortUrl
 from shorturl.strategies.resolving import combined
-from shorturl.tests.callers import TARGET, bearer, create_link, run, user
+from shorturl.tests.callers import TARGET, create_link, make_token, run, user
 
 RECEIVER = "https://receiver.example/"
 TOKENS = "/admin/shorturl/apitoken/"
@@ -92,12 +92,12 @@ def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interle
 
 
 def test_a_token_is_revoked_twice(interleave: Interleave) -> None:
-    bearer(name="backup")
+    make_token(name="backup")
     interleave(command("token", "revoke", "backup"), expected=CommandError)
 
 
 def test_a_token_is_changed_and_revoked_in_the_admin(interleave: Interleave) -> None:
-    bearer()
+    make_token()
     token = ApiToken.objects.get()
     interleave(
         admin(f"{TOKENS}{token.pk}/change/", name="renamed"),

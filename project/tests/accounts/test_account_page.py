@@ -12,7 +12,7 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from shorturl.models import ApiToken
-from shorturl.tests.callers import TARGET, admitted, create, create_link, text, user
+from shorturl.tests.callers import TARGET, create, create_link, is_accepted, text, user
 
 pytestmark = pytest.mark.django_db
 ALL = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
@@ -96,11 +96,11 @@ def test_only_own_tokens_are_listed_and_revoked(user_client: Client) -> None:
     somebody.force_login(user())
     assert "laptop" not in text(somebody.get("/account"))
     assert somebody.post(f"/account/tokens/{stored.pk}/revoke").status_code == 404
-    assert admitted(token)
+    assert is_accepted(token)
     assert user_client.get(f"/account/tokens/{stored.pk}/revoke").status_code == 405
     page = user_client.post(f"/account/tokens/{stored.pk}/revoke", follow=True)
     assert "The token “laptop” is revoked." in text(page)
-    assert not admitted(token)
+    assert not is_accepted(token)
     assert user_client.post(f"/account/tokens/{stored.pk}/revoke").status_code == 404
 
 

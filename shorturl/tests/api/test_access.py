@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, create_link, user, with_token
+from shorturl.tests.callers import OTHER, TARGET, create, create_link, make_token, user, with_token
 
 pytestmark = pytest.mark.django_db
 
@@ -82,12 +82,12 @@ def test_a_visitor_creates_and_gets_links_if_both_are_public(
 def test_neither_a_login_nor_public_access_makes_up_for_an_invalid_token(
     browser: Client, call: str, settings: Any
 ) -> None:
-    revoked = bearer(revoked_at="2001-01-01T00:00Z")["Authorization"]
+    revoked = make_token(revoked_at="2001-01-01T00:00Z")
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
     browser.force_login(user(*PERMISSIONS.values(), staff=True))
-    valid_token = bearer()["Authorization"].removeprefix("Bearer ")
+    valid_token = make_token()
     invalid = ("Bearer unknown", "Bearer", "", "Basic dTpw", "Bearer ä", "Bearer \0")
-    for header in (*invalid, revoked, valid_token):  # the last one lacks its scheme
+    for header in (*invalid, f"Bearer {revoked}", valid_token):  # the last one lacks its scheme
         csrf_header = get_csrf_header(browser)
         assert get_status(browser, call, **csrf_header, Authorization=header) == 401, header
     # A valid token needs no CSRF token, even with a login, and counts instead of the login.
@@ -108,7 +108,8 @@ def test_staff_have_the_permissions_of_the_admin(browser: Client, call: str, sta
 def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> None:
     for scope in ApiToken.SCOPES:
         expected = DONE[call] if scope == SCOPES[call] else 403
-        assert get_status(browser, call, **bearer(**scopes(scope))) == expected
+        token = make_token(**scopes(scope))
+        assert get_status(browser, call, Authorization=f"Bearer {token}") == expected
     method, path, _ = CALLS[call]
     response = with_token(**scopes()).generic(method, path)
     assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."

@@ -9,7 +9,7 @@ from pytest_django import Settings
 from shorturl.bulk import MAX_LINKS
 from shorturl.links import keys
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, bulk, create_link, fields
+from shorturl.tests.callers import OTHER, TARGET, bulk, create_link, errors
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -57,7 +57,7 @@ def test_each_bad_link_is_named_and_nothing_created(
 ) -> None:
     theirs = create_link("theirs", target_url=OTHER)
     response = bulk(client, new("free"), *links)
-    assert (response.status_code, fields(response)) == (status, codes)
+    assert (response.status_code, errors(response)) == (status, codes)
     # Of many faults the sentence for people names only some, and `errors` all.
     assert response.json()["detail"].count("links.") <= 11
     assert ShortUrl.objects.get() == theirs

@@ -10,7 +10,7 @@ from shorturl import operations
 from shorturl.bulk import MAX_LINKS
 from shorturl.exceptions import Contended, KeySpaceExhausted
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import JSON, TARGET, create, create_link, fields, user, with_token
+from shorturl.tests.callers import JSON, TARGET, create, create_link, errors, user, with_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -98,7 +98,7 @@ def test_a_422_names_each_field_that_is_wrong_and_changes_nothing(
     data = body if isinstance(body, bytes) else json.dumps(body)
     response = with_token(user=owner).generic(method, path, data, JSON)
     assert says in check_error(response, 422)
-    assert fields(response) == codes
+    assert errors(response) == codes
     assert ShortUrl.objects.get(target_url=TARGET) == link
 
 

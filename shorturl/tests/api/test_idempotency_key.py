@@ -12,7 +12,7 @@ from shorturl.exceptions import KeySpaceExhausted
 from shorturl.limits import quotas
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies.creating import on_conflict
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, create_link, fields
+from shorturl.tests.callers import OTHER, TARGET, bearer, create, create_link, errors, make_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -60,12 +60,12 @@ def test_another_request_with_that_key_is_refused(client: Client) -> None:
     with_one_more_space = f'{{"target_url":  "{TARGET}"}}'.encode()  # the bytes are compared
     for other_body in ({"target_url": OTHER}, with_one_more_space):
         response = send(client, other_body)
-        assert (response.status_code, fields(response)) == (422, {"Idempotency-Key": "reused"})
+        assert (response.status_code, errors(response)) == (422, {"Idempotency-Key": "reused"})
     assert ShortUrl.objects.count() == 1
 
 
 def test_each_caller_has_separate_keys(client: Client) -> None:
-    mine, yours = bearer(), bearer()
+    mine, yours = bearer(make_token()), bearer(make_token())
     keys = {send(client, **headers).json()["key"] for headers in (mine, yours, {})}
     assert len(keys) == 3
     assert send(client, **mine).json()["key"] in keys  # the answer that was kept
@@ -75,14 +75,14 @@ def test_each_caller_has_separate_keys(client: Client) -> None:
 
 
 def test_a_request_that_is_still_in_progress_is_a_409(
-    client: Client, elsewhere: CursorWrapper
+    client: Client, other_session: CursorWrapper
 ) -> None:
     visitor = quotas.spender_of(AnonymousUser(), RequestFactory().post("/"))
     locked_text = [f"{visitor} a-key"]  # the first request holds the lock until its COMMIT
-    elsewhere.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", locked_text)
+    other_session.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", locked_text)
     response = send(client)
-    assert (response.status_code, fields(response)) == (409, {"Idempotency-Key": "in_progress"})
-    elsewhere.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", locked_text)
+    assert (response.status_code, errors(response)) == (409, {"Idempotency-Key": "in_progress"})
+    other_session.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", locked_text)
     assert send(client).status_code == 201
 
 

@@ -12,7 +12,7 @@ from django.utils.dateparse import parse_datetime
 from pginterleave import Outcome
 from pginterleave.pytest_plugin import Interleave
 from shorturl.models import ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, bulk, change, create, create_link, fields, user
+from shorturl.tests.callers import OTHER, TARGET, bulk, change, create, create_link, errors, user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -65,7 +65,7 @@ def test_a_taken_key_is_a_conflict_also_after_it_was_deleted(client: Client) -> 
     response = create(client, {**wanted, "target_url": TARGET})
     assert (response.status_code, response.json()["key"]) == (201, "My_page-1")
     response = create(client, wanted)
-    assert (response.status_code, fields(response)) == (409, {"key": "taken"})
+    assert (response.status_code, errors(response)) == (409, {"key": "taken"})
     detail = "key: The key 'My_page-1' is taken. Choose another key, or none."
     assert response.json()["detail"] == detail
     assert ShortUrl.objects.get().target_url == TARGET

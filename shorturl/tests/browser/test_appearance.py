@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from shorturl.management.commands import demo
 from shorturl.models import RecentVisits, ShortUrl
 from shorturl.tests.browser.conftest import LogIn, NewPage, check_width, find_barriers
-from shorturl.tests.callers import bearer, create_link
+from shorturl.tests.callers import create_link, make_token
 from shorturl.visits.roll_up import roll_up_visits
 
 PATHS = ["/", "/account/login/", "/account/password_reset/", "/no/such/page"]
@@ -31,7 +31,7 @@ def check_appearance(page: Page, paths: list[str]) -> None:
         page.goto(path)
         check_width(page, 1200)
         page.emulate_media(color_scheme="light")
-        assert sum_background_colours(page) > 3 * 200
+        assert sum_background_colours(page) > 3 * 200  # of 255
         assert find_barriers(page) == []
         page.emulate_media(color_scheme="dark")
         assert sum_background_colours(page) < 3 * 55
@@ -60,7 +60,7 @@ def test_the_pages_of_a_user_fit_with_long_names_and_have_contrast(
     log_in(owner)
     page.emulate_media(reduced_motion="reduce")
     own = f"/links/{short_url.key}"
-    bearer(name="a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
+    make_token(name="a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
     check_appearance(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
     check_appearance(page, ["/account", "/account/password_change/"])
 

@@ -25,7 +25,7 @@ from shorturl.events.delivering import Deliverer, deliver_next, postpone, write_
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
 from shorturl.strategies.delivering import update_skip_locked
-from shorturl.tests.callers import OTHER, closing_connection, create_link, run
+from shorturl.tests.callers import OTHER, call_and_close_connection, create_link, run
 
 URL = "https://receiver.example/hook"
 HOUR = timedelta(hours=1)
@@ -109,7 +109,7 @@ class Receiver(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, bytes]] = []
-        self.noted = Event()  # set by each request; a test of another package waits for it
+        self.received = Event()  # set by each request
         self.statuses: dict[str, int] = {}
         super().__init__(("127.0.0.1", 0), ReceiverHandler)
 
@@ -128,7 +128,7 @@ class ReceiverHandler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(({**self.headers, "path": self.path}, body))
-        self.server.noted.set()
+        self.server.received.set()
         self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
         self.send_header("Location", "/elsewhere")
         self.end_headers()
@@ -206,7 +206,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
             delivery.result(TIMEOUT)
         both = Barrier(2)  # so that each thread of the pool closes its connection
         for _ in range(2):
-            pool.submit(closing_connection, partial(both.wait, TIMEOUT))
+            pool.submit(call_and_close_connection, partial(both.wait, TIMEOUT))
     left = LinkEvent.objects.get()
     assert receiver.types() == ["link.created a"]
     assert (left.subscription.url, left.attempts) == (down, 1)

@@ -12,7 +12,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl import bans
 from shorturl.models import BannedDomain, ShortUrl
-from shorturl.tests.callers import TARGET, bulk, change, create, create_link, fields, run, user
+from shorturl.tests.callers import TARGET, bulk, change, create, create_link, errors, run, user
 from shorturl.tests.transfer.test_link_files import transfer
 
 BANNED = "https://www.banned.example/secret"
@@ -61,11 +61,14 @@ def test_the_command_says_what_would_be_right(arguments: list[str], message: str
         ("no web address", False),
     ],
 )
-def test_the_host_is_parsed_as_a_browser_does(target_url: str, is_banned: bool) -> None:
-    """Links that exist expire, and no link is made."""
+def test_a_ban_finds_the_domain_of_a_target_as_a_browser_does(
+    target_url: str, is_banned: bool
+) -> None:
+    """A link that exists expires, and a new one is refused."""
     create_link(target_url=target_url)
     domains = ["banned.example", "xn--bcher-kva.example", "192.0.2.1", "2001:db8::1"]
-    assert bans.ban(domains) == int(is_banned)  # the number of links that expire
+    expired_links = bans.ban(domains)
+    assert expired_links == int(is_banned)
     assert bans.ban(domains) == 0
     assert ShortUrl.objects.live().exists() is not is_banned
     assert bool(bans.banned_targets([target_url])) is is_banned
@@ -78,17 +81,18 @@ def test_a_banned_target_is_refused_everywhere(client: Client, api: Client, tmp_
     ban("banned.example")
     target = {"target_url": BANNED}
     for answer in (create(api, target), change(api, "mine", target)):
-        assert (answer.status_code, fields(answer)) == (422, {"target_url": "banned"})
+        assert (answer.status_code, errors(answer)) == (422, {"target_url": "banned"})
         assert answer.json()["errors"][0]["message"] == f"{REFUSED}."
     several = bulk(api, {"target_url": TARGET}, target)
-    assert (several.status_code, fields(several)) == (422, {"links.1.target_url": "banned"})
+    assert (several.status_code, errors(several)) == (422, {"links.1.target_url": "banned"})
     for path in ("/", "/links/mine"):
         page = client.post(path, target)
         assertContains(page, "which is banned here: use another target.", status_code=422)
+
     links = tmp_path / "links.csv"
     links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")
-    _, _, errors = transfer("import_links", links)
-    assert errors.startswith(f"Line 2, old: {REFUSED}.\n")
+    *_, messages = transfer("import_links", links)
+    assert messages.startswith(f"Line 2, old: {REFUSED}.\n")
     targets = dict(ShortUrl.objects.values_list("key", "target_url"))
     assert targets == dict.fromkeys(("mine", "new"), TARGET)
 
@@ -119,7 +123,7 @@ def test_an_expired_link_to_a_banned_domain_is_revived_only_after_the_lift(
     for key in ("k1", "used"):
         for values in ({"expires_at": None}, {"expires_at": "2100-01-01T00:00Z", "max_hits": 9}):
             answer = change(api, key, values)
-            assert (answer.status_code, fields(answer)) == (422, {"target_url": "banned"})
+            assert (answer.status_code, errors(answer)) == (422, {"target_url": "banned"})
     assert change(api, "used", {"max_hits": 9}).status_code == 200
     assert client.get("/used").status_code == 410  # not used up, but still expired
     ban("--lift", "banned.example")

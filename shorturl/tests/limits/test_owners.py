@@ -204,7 +204,7 @@ def test_a_leavers_links_are_handed_over() -> None:
 
 
 def test_redirects_do_not_wait_for_the_removal_of_an_account(
-    client: Client, monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
+    client: Client, monkeypatch: pytest.MonkeyPatch, other_session: CursorWrapper
 ) -> None:
     """At most one batch of links is locked at any time; other accounts' links are left alone."""
     monkeypatch.setattr(owners, "BATCH", 2)
@@ -216,8 +216,8 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
 
     def count_locked_links(execute: Any, *statement: Any) -> Any:
         result = execute(*statement)
-        elsewhere.execute("SELECT FROM shorturl_shorturl FOR NO KEY UPDATE SKIP LOCKED")
-        locked.append(6 - elsewhere.rowcount)  # of all six links, those that were skipped
+        other_session.execute("SELECT FROM shorturl_shorturl FOR NO KEY UPDATE SKIP LOCKED")
+        locked.append(6 - other_session.rowcount)  # of all six links, those that were skipped
         return result
 
     with connection.execute_wrapper(count_locked_links):
@@ -268,11 +268,11 @@ def test_a_link_given_away_concurrently_keeps_its_new_owner(
 
 @pytest.mark.parametrize("sent", [{}, {"Idempotency-Key": "a-key"}], ids=["once", "repeatable"])
 def test_an_account_that_is_removed_before_the_insert_creates_nothing(
-    client: Client, sent: dict[str, str], elsewhere: CursorWrapper
+    client: Client, sent: dict[str, str], other_session: CursorWrapper
 ) -> None:
     def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
         if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):
-            elsewhere.execute("DELETE FROM auth_user")
+            other_session.execute("DELETE FROM auth_user")
         return execute(sql, *rest)
 
     with connection.execute_wrapper(remove_first):

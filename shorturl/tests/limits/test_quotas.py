@@ -16,7 +16,7 @@ from pytest_django.asserts import assertContains
 from shorturl.exceptions import KeyTaken
 from shorturl.limits import quotas
 from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, bulk, create, fields, user, with_token
+from shorturl.tests.callers import OTHER, TARGET, bulk, create, errors, user, with_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -75,7 +75,7 @@ def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_l
     left: list[int],
     around: Callable[[], AbstractContextManager[None]],
     settings: Settings,
-    elsewhere: CursorWrapper,
+    other_session: CursorWrapper,
 ) -> None:
     """A node that does not answer may have made the link, so that quota stays spent.
 
@@ -84,8 +84,8 @@ def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_l
     settings.DATABASE_CITUS = True
 
     def fail() -> None:
-        elsewhere.execute("SELECT spent FROM shorturl_quotausage FOR UPDATE NOWAIT")
-        assert elsewhere.fetchall() == [(1,)]
+        other_session.execute("SELECT spent FROM shorturl_quotausage FOR UPDATE NOWAIT")
+        assert other_session.fetchall() == [(1,)]
         raise error
 
     with pytest.raises(type(error)), around():
@@ -131,7 +131,7 @@ def test_a_bulk_spends_the_links_that_it_creates(api: Client) -> None:
         return bulk(api, *({"target_url": TARGET, "key": key} for key in keys))
 
     too_many = post("a", None, None, None)
-    assert (too_many.status_code, fields(too_many)) == (422, {"links": "over_quota"})
+    assert (too_many.status_code, errors(too_many)) == (422, {"links": "over_quota"})
     assert "4 links are more than the quota of 3 links a day" in too_many.json()["detail"]
     assert not ShortUrl.objects.exists()
     # The second one costs nothing, as `a` is taken.

@@ -16,7 +16,7 @@ from shorturl.tests.callers import (
     change,
     create,
     create_link,
-    fields,
+    errors,
     form_values,
     user,
 )
@@ -63,7 +63,7 @@ def test_a_check_constraint_refuses_a_limit_below_the_hits_counted(
 ) -> None:
     link = create_link(hits=7)
     response = change(api, "known", {"max_hits": 6})
-    assert (response.status_code, fields(response)) == (422, {"max_hits": "too_low"})
+    assert (response.status_code, errors(response)) == (422, {"max_hits": "too_low"})
     assert "The limit 6 is below the hits that were counted" in response.json()["detail"]
     link.refresh_from_db()
     assert (link.hits, link.max_hits) == (7, None)

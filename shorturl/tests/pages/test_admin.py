@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django.asserts import assertContains
 
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, admitted, create_link, text, user
+from shorturl.tests.callers import OTHER, TARGET, create_link, is_accepted, text, user
 
 pytestmark = pytest.mark.django_db
 
@@ -168,7 +168,7 @@ def add_token(admin_client: Client, **button: str) -> str:
 def test_a_new_token_is_shown_once_and_stored_nowhere(admin_client: Client, button: str) -> None:
     assert "prefix" not in admin_client.get(f"{TOKENS}add/").text
     token = add_token(admin_client, **{button: "Save"})
-    assert admitted(token)
+    assert is_accepted(token)
     stored = ApiToken.objects.get()
     for path in (TOKENS, f"{TOKENS}{stored.pk}/change/", f"{TOKENS}{stored.pk}/history/"):
         assert token not in admin_client.get(path).text
@@ -181,7 +181,7 @@ def test_a_token_is_revoked_once(admin_client: Client) -> None:
     token = add_token(admin_client)
     sent = {"action": "revoke", "_selected_action": [ApiToken.objects.get().pk]}
     assert "Tokens revoked: 1." in text(admin_client.post(TOKENS, sent, follow=True))
-    assert not admitted(token)
+    assert not is_accepted(token)
     before = ApiToken.objects.get().revoked_at
     assert "Tokens revoked: 0." in text(admin_client.post(TOKENS, sent, follow=True))
     assert ApiToken.objects.get().revoked_at == before
@@ -193,4 +193,4 @@ def test_a_renamed_token_stays_valid(admin_client: Client) -> None:
     sent = {"name": "archive", **SCOPES, "digest": "0" * 64}
     assert admin_client.post(page, sent).status_code == 302
     assert ApiToken.objects.get().name == "archive"
-    assert admitted(token)
+    assert is_accepted(token)

@@ -16,7 +16,7 @@ from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, 
 from shorturl.models.visits import daily_since
 from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.rolling_up import batches
-from shorturl.tests.callers import closing_connection, create_link
+from shorturl.tests.callers import call_and_close_connection, create_link
 from shorturl.tests.visits.recent import BOT, NEWS, TODAY
 from shorturl.visits import statistics
 from shorturl.visits.ranges import Bucket, Range
@@ -141,7 +141,7 @@ def test_400_mixed_hits_over_8_connections_are_in_hits_hours_and_days() -> None:
 
     tasks: list[Callable[[], None]] = [partial(follow_50_times, seed) for seed in range(8)]
     with ThreadPoolExecutor(9) as pool:
-        threads = [pool.submit(closing_connection, task) for task in (*tasks, roll_up_often)]
+        threads = [pool.submit(call_and_close_connection, task) for task in (*tasks, roll_up_often)]
         for thread in threads:
             thread.result(60)
     roll_up_visits()

@@ -230,7 +230,7 @@ def test_a_link_that_is_not_live_is_not_reused(strategy: Strategy) -> None:
 
 @for_strategies(STRATEGIES["idempotency"].values())
 def test_a_lock_timeout_of_the_work_is_not_a_request_in_progress(
-    strategy: Strategy, elsewhere: CursorWrapper
+    strategy: Strategy, other_session: CursorWrapper
 ) -> None:
     def work() -> dict[str, int]:
         with connection.cursor() as cursor:
@@ -238,7 +238,7 @@ def test_a_lock_timeout_of_the_work_is_not_a_request_in_progress(
             cursor.execute("SELECT pg_advisory_xact_lock(1)")
         return {"status": 201}
 
-    elsewhere.execute("SELECT pg_advisory_lock(1)")
+    other_session.execute("SELECT pg_advisory_lock(1)")
     with pytest.raises(OperationalError), transaction.atomic():
         strategy.function("me", "key", "0", work=work)
 

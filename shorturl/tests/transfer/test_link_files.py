@@ -87,18 +87,18 @@ def test_an_import_restores_what_an_export_wrote_and_changes_nothing_that_is_the
 
 
 def test_an_export_is_one_snapshot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other_session: CursorWrapper
 ) -> None:
     """During the first page another session creates a link, and follows and deletes all others."""
     monkeypatch.setattr(export_links, "PAGE_SIZE", 5)
     create_links_of_all_kinds()
     before, path = read_links(), tmp_path / "links.jsonl"
-    columns = export_links.columns
+    columns, execute = export_links.columns, other_session.execute
 
     def act_elsewhere_and_export(link: ShortUrl) -> dict[str, Any]:
         if link.key == "k4":
-            elsewhere.execute("UPDATE shorturl_shorturl SET hits = hits + 1, deleted_at = now()")
-            elsewhere.execute("INSERT INTO shorturl_shorturl (key, target_url) VALUES ('new', '')")
+            execute("UPDATE shorturl_shorturl SET hits = hits + 1, deleted_at = now()")
+            execute("INSERT INTO shorturl_shorturl (key, target_url) VALUES ('new', '')")
         return columns(link)
 
     with monkeypatch.context() as patch:

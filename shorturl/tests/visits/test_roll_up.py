@@ -115,7 +115,7 @@ def test_a_day_keeps_a_limited_number_of_values_of_a_dimension(
 
 @pytest.mark.django_db(transaction=True)
 def test_a_roll_up_that_is_killed_has_moved_whole_batches(
-    monkeypatch: pytest.MonkeyPatch, elsewhere: CursorWrapper
+    monkeypatch: pytest.MonkeyPatch, other_session: CursorWrapper
 ) -> None:
     """Its session ends before the second COMMIT; the next roll-up moves the rest."""
     monkeypatch.setattr(batches, "BATCH", 2)
@@ -130,7 +130,7 @@ def test_a_roll_up_that_is_killed_has_moved_whole_batches(
             if len(moved) == 2:
                 with connection.cursor() as cursor:
                     cursor.execute("SELECT pg_backend_pid()")
-                    elsewhere.execute("SELECT pg_terminate_backend(%s)", cursor.fetchone())
+                    other_session.execute("SELECT pg_terminate_backend(%s)", cursor.fetchone())
         return result
 
     with pytest.raises(OperationalError), connection.execute_wrapper(kill_at_second_move):

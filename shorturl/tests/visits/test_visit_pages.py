@@ -19,7 +19,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from shorturl.links.validators import location
 from shorturl.models import ShortUrl
 from shorturl.models.visits import daily_since
-from shorturl.tests.callers import create_link, fields, text, user, with_token
+from shorturl.tests.callers import create_link, errors, text, user, with_token
 from shorturl.tests.visits.recent import NEWS, PERSON, TODAY, add_recent
 from shorturl.visits.chart import Bar, Chart, line_step
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range
@@ -200,7 +200,7 @@ def test_an_invalid_range_is_refused(
     client: Client, link: ShortUrl, query: str, field: str, says: str
 ) -> None:
     response = client.get(f"/api/links/known/visits?{query}")
-    assert (response.status_code, list(fields(response))) == (422, [field])
+    assert (response.status_code, list(errors(response))) == (422, [field])
     assert says in response.json()["detail"]
     if field not in ("of", "format") and query != "from=":
         assertContains(client.get(f"/known/stats?{query}"), 'class="errorlist"', status_code=422)
