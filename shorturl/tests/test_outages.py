@@ -10,19 +10,19 @@ from shorturl.outages import driver_error, is_outage
 driver = DatabaseWrapper.Database  # psycopg2 or psycopg 3
 
 
-def raise_from(error: type[Exception], cause: Exception) -> Exception:
+def django_error(error: type[Exception], cause: Exception) -> Exception:
     """Return an error as Django raises it: caused by an error of the driver."""
-    with pytest.raises(error) as info:
+    with pytest.raises(error) as raised:
         raise error("no reason") from cause
-    return info.value
+    return raised.value
 
 
 def test_a_connection_that_broke_is_an_outage() -> None:
     """psycopg2 raises any of these when PostgreSQL goes away."""
     message = "server closed the connection unexpectedly"
-    assert is_outage(raise_from(OperationalError, driver.OperationalError(message)))
-    assert is_outage(raise_from(InterfaceError, driver.InterfaceError("connection already closed")))
-    assert is_outage(raise_from(DatabaseError, driver.DatabaseError(message)))
+    assert is_outage(django_error(OperationalError, driver.OperationalError(message)))
+    assert is_outage(django_error(InterfaceError, driver.InterfaceError("already closed")))
+    assert is_outage(django_error(DatabaseError, driver.DatabaseError(message)))
 
 
 # Messages of Citus: remote_commands.c, connection_management.c, remote_transaction.c.
@@ -50,7 +50,7 @@ def test_other_errors_are_no_outage() -> None:
     with pytest.raises(DatabaseError) as info:
         ShortUrl(pk=1).save(update_fields=["hits"])
     assert not is_outage(info.value)  # Django raises this one itself
-    assert not is_outage(raise_from(IntegrityError, driver.IntegrityError("taken")))
+    assert not is_outage(django_error(IntegrityError, driver.IntegrityError("taken")))
     assert not is_outage(ValueError("a mistake"))
     assert not is_outage(None)
 
@@ -58,6 +58,6 @@ def test_other_errors_are_no_outage() -> None:
 @pytest.mark.parametrize("name", ["pgcode", "sqlstate"])  # of psycopg2 and psycopg 3
 def test_the_error_code_is_read_from_both_drivers(name: str) -> None:
     cause = type("LockNotAvailable", (Exception,), {name: "55P03"})()
-    error = raise_from(OperationalError, cause)
+    error = django_error(OperationalError, cause)
     assert driver_error(error, "55P03") is cause
     assert driver_error(error, "42501") is None

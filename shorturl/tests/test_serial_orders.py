@@ -1,7 +1,8 @@
 """Writes that no race of the lab explores, each beside what can meet it.
 
 interleave() runs each order of the processes' statements; one process alone is run twice at once.
-Without an invariant, each order has to end as one process after the other does.
+Without an invariant, each order has to end as one process after the other does: with the same
+rows, and with the same return values.
 """
 
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from shorturl.tests.callers import TARGET, create_link, make_token, run, user
 
 RECEIVER = "https://receiver.example/"
 TOKENS = "/admin/shorturl/apitoken/"
+Process = Callable[[], object]
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +41,8 @@ def sessions_in_cookies(settings: Settings) -> None:
     settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
 
 
-def command(*arguments: str) -> Callable[[], None]:
-    """Return a process that runs a command of manage.py; what it prints has random parts."""
+def command(*arguments: str) -> Process:
+    """Return a process that runs a command of manage.py, and does not return what it prints."""
 
     def process() -> None:
         run(*arguments)
@@ -48,19 +50,20 @@ def command(*arguments: str) -> Callable[[], None]:
     return process
 
 
-def post(person: User, path: str, **fields: Any) -> Callable[[], int]:
-    """Return a process that posts a form in the person's browser."""
+def post(person: User, path: str, **fields: Any) -> Process:
+    """Return a process that posts a form in the person's browser, and returns the status."""
     client = Client()
     client.force_login(person)
-    return lambda: int(client.post(path, fields).status_code)
+    return lambda: client.post(path, fields).status_code
 
 
-def admin(path: str, **fields: Any) -> Callable[[], int]:
-    boss = User.objects.create_superuser(f"boss{User.objects.count()}")
-    return post(boss, path, **fields)
+def post_in_admin(path: str, **fields: Any) -> Process:
+    superuser = User.objects.create_superuser(f"admin{User.objects.count()}")
+    return post(superuser, path, **fields)
 
 
 def is_refused(outcome: Outcome) -> bool:
+    """Whether a form was refused because of a concurrent change; then it is posted again."""
     return bool(outcome.returned == HTTPStatus.BAD_REQUEST)
 
 
@@ -77,18 +80,24 @@ def test_an_account_is_removed_beside_a_create(interleave: Interleave) -> None:
 
 
 @pytest.mark.exhaustive
-def test_an_account_is_removed_beside_a_handing_over(interleave: Interleave) -> None:
-    """The account gets a link while it is removed, which stays without an owner or as it was."""
-    heir = user()
-    create_link(owner=user())
+def test_an_account_is_removed_while_it_gets_a_link(interleave: Interleave) -> None:
+    """In the end the link has no owner; or it keeps its old one, with an IntegrityError."""
+    new_owner, old_owner = user(), user()
+    create_link(owner=old_owner)
     links = ShortUrl.objects.filter(key="known")
-    interleave(remove_account, lambda: owners.hand_over(links, heir.pk), expected=IntegrityError)
+    hand_over = partial(owners.hand_over, links, new_owner.pk)
+    interleave(remove_account, hand_over, expected=IntegrityError)
 
 
 @pytest.mark.exhaustive
 def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interleave) -> None:
-    add_token = admin(f"{TOKENS}add/", name="backup", user=user().pk)
+    add_token = post_in_admin(f"{TOKENS}add/", name="backup", user=user().pk)
     interleave(remove_account, add_token, try_again=is_refused)
+
+
+def test_two_tokens_of_the_same_name_are_created(interleave: Interleave) -> None:
+    """Process 1 looks, and process 2 makes the token. The constraint refuses that of process 1."""
+    interleave(command("token", "create", "backup"), expected=CommandError)
 
 
 def test_a_token_is_revoked_twice(interleave: Interleave) -> None:
@@ -100,30 +109,27 @@ def test_a_token_is_changed_and_revoked_in_the_admin(interleave: Interleave) -> 
     make_token()
     token = ApiToken.objects.get()
     interleave(
-        admin(f"{TOKENS}{token.pk}/change/", name="renamed"),
-        admin(TOKENS, action="revoke", _selected_action=token.pk),
+        post_in_admin(f"{TOKENS}{token.pk}/change/", name="renamed"),
+        post_in_admin(TOKENS, action="revoke", _selected_action=token.pk),
     )
 
 
-def test_two_add_a_token_of_the_same_name_in_the_admin(interleave: Interleave) -> None:
-    two = [admin(f"{TOKENS}add/", name="backup") for _ in range(2)]
-    interleave(*two, try_again=is_refused)
+def test_two_tokens_of_the_same_name_are_added_in_the_admin(interleave: Interleave) -> None:
+    processes = [post_in_admin(f"{TOKENS}add/", name="backup") for _ in range(2)]
+    interleave(*processes, try_again=is_refused)
 
 
-@pytest.mark.parametrize("beside", ["delete", "follow"])
-def test_several_links_are_deleted_beside_the_opposite_order_or_a_hit(
-    beside: str, interleave: Interleave
-) -> None:
+def follow_b() -> str:
+    return combined.resolve("b").target_url
+
+
+@pytest.mark.parametrize("beside", ["a deletion in the opposite order", "a hit"])
+def test_several_links_are_deleted_by_one_request(beside: str, interleave: Interleave) -> None:
     owner = user()
     for key in "ab":
         create_link(key, owner=owner)
     delete = partial(post, owner, "/links/delete/selected")
-
-    def follow() -> str:
-        return combined.resolve("b").target_url
-
-    other = delete(key=["b", "a"]) if beside == "delete" else follow
-    interleave(delete(key=["a", "b"]), other)
+    interleave(delete(key=["a", "b"]), follow_b if beside == "a hit" else delete(key=["b", "a"]))
 
 
 def add_receiver() -> None:
@@ -136,9 +142,9 @@ remove_receiver = partial(unsubscribe, RECEIVER)
 @pytest.mark.parametrize(
     "beside", [add_receiver, remove_receiver, create], ids=["add", "remove", "create a link"]
 )
-def test_a_receiver_is_added(beside: Callable[[], object], interleave: Interleave) -> None:
+def test_a_receiver_of_events_is_added(beside: Process, interleave: Interleave) -> None:
+    """Each schedule begins without a receiver, as interleave() does not restore its triggers."""
     try:
-        # interleave() restores the rows before each order, and not the triggers.
         interleave(add_receiver, beside, setup=remove_receiver)
     finally:
         remove_receiver()
@@ -162,6 +168,6 @@ def test_demo_links_are_made_twice(
     interleave: Interleave, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     settings.LOCAL = True
-    monkeypatch.setitem(demo.DEMO, "links", [{**demo.DEMO["links"][0], "busiest_day": 0}])
+    link_without_visits = {**demo.DEMO["links"][0], "busiest_day": 0}
+    monkeypatch.setitem(demo.DEMO, "links", [link_without_visits])
     interleave(command("demo"))
-    assert not ShortUrl.objects.exists()

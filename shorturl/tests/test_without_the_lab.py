@@ -17,8 +17,9 @@ django.setup()
 from django.core.management import call_command
 from django.test import Client
 call_command("check")
-ask = Client(headers={"host": "localhost"}).get
-print([ask(path).status_code for path in ("/account/login/", "/api/docs", "/lab/", "/lab/spaces")])
+client = Client(headers={"host": "localhost"})
+paths = ["/account/login/", "/api/docs", "/lab/", "/lab/spaces"]
+print([client.get(path).status_code for path in paths])
 """
 
 

@@ -33,11 +33,12 @@ def create_and_roll_back() -> None:
         transaction.set_rollback(True)
 
 
-def import_links(folder: Path, *wanted: str, owner: str = "") -> Callable[[], object]:
-    file = folder / f"{'-'.join(wanted)}-{owner}.csv"
-    rows = [f"{key},{TARGET},2022-04-29T00:00:00Z" for key in wanted]
+def import_links(folder: Path, keys: str, *options: str) -> Callable[[], object]:
+    """Return a process that imports links with keys of one letter."""
+    file = folder / f"{keys}.csv"
+    rows = [f"{key},{TARGET},2022-04-29T00:00:00Z" for key in keys]
     file.write_text("\n".join(["key,target_url,created_at", *rows]))
-    return partial(run, "import_links", str(file), *(["--owner", owner] if owner else []))
+    return partial(run, "import_links", str(file), *options)
 
 
 create_a_and_b = partial(create_many, TARGET, "a", "b")
@@ -73,21 +74,21 @@ def test_drawing_a_key_that_the_other_process_has_chosen_does_not_deadlock(
     """A key is drawn again by a new statement in a new transaction.
 
     Process 1 inserts a and taken. Process 2 inserts b and taken. Both roll back. Then process 1
-    inserts a and b, and process 2 waits for b. If process 1 still held a, and process 2 b, each
-    would wait for the other. So interleave checks that no schedule ends in a deadlock.
+    inserts a and b, and process 2 waits for b. In one transaction process 1 would still hold a,
+    and process 2 b, and each would wait for the other.
     """
     create_link("taken")
-    drawn: ContextVar[list[str]] = ContextVar("drawn")  # each process has a context of its own
-    monkeypatch.setattr(keys, "candidates", lambda: drawn.get())
+    drawn_keys: ContextVar[list[str]] = ContextVar("keys")  # each process has its own
+    monkeypatch.setattr(keys, "candidates", lambda: drawn_keys.get())
 
-    def process(target_url: str, chosen: str, draws: list[str]) -> list[str]:
-        """Create a link with the chosen key, and one whose key is the first free one of `draws`."""
-        drawn.set(draws)
-        return create_many(target_url, chosen, None)
+    def create_two(target_url: str, key: str, drawn: list[str]) -> list[str]:
+        """Create a link with the key, and one with the first free key of those that are drawn."""
+        drawn_keys.set(drawn)
+        return create_many(target_url, key, None)
 
     interleave(
-        partial(process, TARGET, "a", ["taken", "b", "c"]),
-        partial(process, OTHER, "b", ["taken", "a", "d"]),
+        partial(create_two, TARGET, "a", ["taken", "b", "c"]),
+        partial(create_two, OTHER, "b", ["taken", "a", "d"]),
         expected=LinksRefused,
     )
 
@@ -96,9 +97,9 @@ def test_an_import_leaves_out_the_key_of_a_concurrent_create(
     interleave: Interleave, tmp_path: Path
 ) -> None:
     """Process 1 imports a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2
-    is told that its key is taken. In the other order the import names b, and has a.
+    is told that its key is taken. In the other order the import creates a, and refuses b.
     """
-    interleave(import_links(tmp_path, "a", "b"), create_b, expected=(CommandError, KeyTaken))
+    interleave(import_links(tmp_path, "ab"), create_b, expected=(CommandError, KeyTaken))
 
 
 def test_two_imports_set_one_owner(interleave: Interleave, tmp_path: Path) -> None:
@@ -106,4 +107,5 @@ def test_two_imports_set_one_owner(interleave: Interleave, tmp_path: Path) -> No
     changes no row, as the link has an owner now.
     """
     create_link("a")
-    interleave(*(import_links(tmp_path, "a", owner=user().username) for _ in range(2)))
+    processes = [import_links(tmp_path, "a", "--owner", user().username) for _ in range(2)]
+    interleave(*processes)

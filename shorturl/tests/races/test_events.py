@@ -18,15 +18,14 @@ from shorturl.tests.callers import OTHER, TARGET
 URL = "https://receiver.example/"
 SUBSCRIBED, EXPIRED = datetime(2022, 4, 28, tzinfo=UTC), datetime(2022, 4, 29, tzinfo=UTC)
 FUTURE = datetime(2200, 1, 1, tzinfo=UTC)
-# Attempts before: the pause after the next one is longer than an exploration.
-MANY_ATTEMPTS = 10
+MANY_ATTEMPTS = 10  # so that the pause after one more is longer than an exploration
 
 sent: list[int] = []  # the ids of events, in the order of all deliveries
 is_down: ContextVar[bool] = ContextVar("is_down")  # each process has a context of its own
 
 
 def send_event(receiver: Subscription, event: LinkEvent) -> None:
-    """Note the event in place of a request."""
+    """Replace the request: note the event, or fail as with a receiver that is down."""
     if is_down.get():
         raise delivering.NotDelivered
     sent.append(event.pk)
@@ -45,7 +44,7 @@ def deliver(receiver: Subscription, *, receiver_is_down: bool = False) -> None:
     delivering.deliver_next(receiver)
 
 
-def put_off() -> bool:
+def postpone_expiry() -> bool:
     return operations.change(ShortUrl.objects.filter(key="a"), expires_at=FUTURE)
 
 
@@ -55,23 +54,22 @@ def test_two_deliverers_send_each_event_once_and_in_order(
 ) -> None:
     """Process 1 claims the first event. Process 2 skips it, and the link's next event with it.
 
-    Whether process 1 sends the event, or cannot reach the receiver and postpones it: the second
-    event is not sent before the first one.
+    If process 1 cannot reach the receiver, it postpones the event, and the next one still waits.
     """
     operations.create(TARGET, key="a")
     operations.change(ShortUrl.objects.filter(key="a"), target_url=OTHER)
     LinkEvent.objects.update(attempts=MANY_ATTEMPTS)
-    both = list(LinkEvent.objects.order_by("id").values_list("id", flat=True))
+    event_ids = LinkEvent.objects.order_by("id").values_list("id", flat=True)
+    both_ids = list(event_ids)
 
-    def each_once_in_order(outcomes: list[Outcome]) -> None:
-        waiting = LinkEvent.objects.exclude(id__in=sent).order_by("id")
-        assert [*sent, *waiting.values_list("id", flat=True)] == both
+    def check_that_each_is_sent_once_and_in_order(outcomes: list[Outcome]) -> None:
+        assert [*sent, *event_ids.exclude(id__in=sent)] == both_ids
 
     interleave(
         partial(deliver, receiver, receiver_is_down=receiver_is_down),
         partial(deliver, receiver),
         setup=sent.clear,
-        invariant=each_once_in_order,
+        invariant=check_that_each_is_sent_once_and_in_order,
     )
 
 
@@ -83,13 +81,13 @@ def test_a_delivery_beside_the_removal_of_its_receiver(
     interleave(partial(deliver, receiver), partial(unsubscribe, URL))
 
 
-@pytest.mark.parametrize("beside", [delivering.write_expired_events, put_off])
-def test_an_expiry_has_one_event_or_is_put_off(
+@pytest.mark.parametrize("beside", [delivering.write_expired_events, postpone_expiry])
+def test_an_expiry_has_one_event_or_is_postponed(
     interleave: Interleave, receiver: Subscription, beside: Callable[[], object]
 ) -> None:
-    """Process 1 writes the events of expired links. Process 2 does so too, or puts it off.
+    """Process 1 writes the events of expired links. Process 2 does so too, or sets a later expiry.
 
-    The statement checks the expiry on the row's newest version, which may be put off.
+    The statement of process 1 checks the expiry in the newest version of the row.
     """
     operations.create(TARGET, key="a", expires_at=EXPIRED)
     interleave(delivering.write_expired_events, beside)

@@ -29,14 +29,17 @@ def follow_as_the_event_loop_does(*keys: str) -> dict[str, int]:
     """Count two hits of each key; return how many were counted.
 
     The server's event loop counts the hits of several keys by one statement, which skips locked
-    links. Those are counted after it, or, if fewer than two uses are left, hit by hit.
+    links. It counts those after it, by a statement that waits.
     """
-    counts = dict.fromkeys(keys, 2)
-    counted = combined.count_keys({key: [VISIT] * 2 for key in keys})
-    for key in keys:
-        if key not in counted and not combined.count_key(key, [VISIT] * 2):
-            counts[key] = sum(bool(combined.count_key(key, [VISIT])) for _ in range(2))
-    return counts
+    counted = combined.count_keys({key: [VISIT, VISIT] for key in keys})
+    return {key: 2 if key in counted else count_two_hits(key) for key in keys}
+
+
+def count_two_hits(key: str) -> int:
+    """Count two hits together, or one by one if fewer than two uses are left."""
+    if combined.count_key(key, [VISIT, VISIT]):
+        return 2
+    return sum(combined.count_key(key, [VISIT]) is not None for _ in range(2))
 
 
 def follow_a_and_b() -> dict[str, int]:
@@ -54,7 +57,7 @@ def links(interleave: Interleave) -> None:
 
 
 def change_link(**values: object) -> int:
-    """Change the link `a`, and return its hits."""
+    """Change the link `a`, and return its hits; no more are counted if the change ends it."""
     operations.change(ShortUrl.objects.filter(key="a"), **values)
     return ShortUrl.objects.get(key="a").hits
 
@@ -77,9 +80,9 @@ def delete() -> int:
 def test_no_hit_is_counted_after_the_end_of_its_link(
     interleave: Interleave, follow: Callable[[], object], change: Callable[[], object]
 ) -> None:
-    """Process 2 locks a, and changes its target, or ends it. The statement of process 1 for several
-    keys skips a while it is locked. The next one waits for the COMMIT, and looks at the row's
-    newest version.
+    """Process 2 locks a, and edits or ends it. The statement of process 1 for several keys skips a.
+
+    Its next statement waits for the COMMIT of process 2, and looks at the row's newest version.
     """
     interleave(follow, change)
 

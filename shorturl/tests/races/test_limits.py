@@ -24,9 +24,9 @@ class Killed(Exception):
 
 @pytest.fixture(autouse=True)
 def one_link_a_day(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the quota be one link, no day end meanwhile, and each random key be the same."""
+    """Set a quota of one link for a period that does not end meanwhile; draw always one key."""
     settings.SHORTURL_LINKS_PER_DAY = 1
-    monkeypatch.setattr(quotas, "DAY", timedelta(days=10_000))  # one began in 2024
+    monkeypatch.setattr(quotas, "DAY", timedelta(days=10_000))  # the current one ends in 2052
     monkeypatch.setattr(keys, "draw", lambda length: "drawn")
 
 
@@ -56,15 +56,15 @@ def test_a_failed_create_leaves_the_last_link_to_another(interleave: Interleave)
     interleave(create_taken, partial(create, "a"))
 
 
-@pytest.mark.parametrize("limit", [0, 2])
+@pytest.mark.parametrize("quota", [0, 2], ids=["no quota", "quota of two"])
 def test_two_reuses_of_a_target_get_one_link_and_pay_once(
-    interleave: Interleave, settings: Settings, limit: int
+    interleave: Interleave, settings: Settings, quota: int
 ) -> None:
     """Process 1 finds no link, and spends one. Process 2 finds none either, and waits for the
     counter or, without a quota, for the advisory lock. Process 1 commits. Process 2 finds the link
     then, and gives back what it has spent.
     """
-    settings.SHORTURL_LINKS_PER_DAY = limit
+    settings.SHORTURL_LINKS_PER_DAY = quota
     owner_id = user().pk
 
     def reuse() -> tuple[str, bool]:
