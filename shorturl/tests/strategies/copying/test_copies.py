@@ -29,8 +29,15 @@ from links.models import Bookmark, BookmarkCount, Link, LinkCount
 
 SERVICE = Path(__file__).resolve().parents[3]
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-# Copied from keys.py, in addition to the name of the constraint.
-OF_KEYS = ["ALPHABET", "ATTEMPTS_PER_LENGTH", "RESERVED", "is_reserved", "is_collision", "violates"]
+# What is copied from keys.py, in addition to the name of the constraint.
+COPIED = [
+    "ALPHABET",
+    "ATTEMPTS_PER_LENGTH",
+    "RESERVED",
+    "is_reserved",
+    "is_collision",
+    "violates",
+]
 UNIQUE = """
     SELECT indexrelid::regclass::text FROM pg_index
     WHERE indrelid = %s::regclass AND indisunique AND NOT indisprimary
@@ -120,26 +127,29 @@ def project(request: pytest.FixtureRequest) -> Project:
     return PROJECTS[request.param]
 
 
+def source_of_keys(model: Any) -> str:
+    """Return what is copied from keys.py, with the constraint of this model."""
+    with connection.cursor() as cursor:
+        cursor.execute(UNIQUE, [model._meta.db_table])
+        ((constraint,),) = cursor.fetchall()
+    parts = ["import string", "from django.db import IntegrityError"]
+    parts.append(f"KEY_CONSTRAINT = {constraint!r}")
+    source = (SERVICE / "links" / "keys.py").read_text()
+    for node in ast.parse(source).body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node
+        if getattr(target, "id", getattr(target, "name", None)) in COPIED:
+            parts.append(ast.get_source_segment(source, node) or "")
+    return "\n".join(parts)
+
+
 @pytest.fixture
 def copied(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copy:
     """Return a function that copies a strategy, and keys.py with the constraint of this model."""
 
     def copy(operation: str, name: str) -> ModuleType:
-        source = (SERVICE / "links" / "keys.py").read_text()
-        nodes = [
-            node
-            for node in ast.parse(source).body
-            if getattr(node, "name", None) in OF_KEYS
-            or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in OF_KEYS)
-        ]
-        with connection.cursor() as cursor:
-            cursor.execute(UNIQUE, [project.model._meta.db_table])
-            ((constraint,),) = cursor.fetchall()
-        parts = [ast.get_source_segment(source, node) or "" for node in nodes]
-        imports = "import string\nfrom django.db import IntegrityError\n"
-        parts = [imports, f"KEY_CONSTRAINT = {constraint!r}", *parts]
         keys = f"keys_of_{project.model.__name__}"
-        monkeypatch.setitem(sys.modules, keys, load_module(keys, "\n".join(parts), tmp_path))
+        source = source_of_keys(project.model)
+        monkeypatch.setitem(sys.modules, keys, load_module(keys, source, tmp_path))
         strategy = (SERVICE / "strategies" / operation / f"{name}.py").read_text()
         copied = load_module(name, project.edited(strategy), tmp_path)
         if hasattr(copied, "randrange"):
@@ -163,10 +173,10 @@ def test_two_creates_of_the_same_key_each_get_a_link(
     if name == "permuted_sequence" and project.model is Bookmark:
         pytest.xfail("see its docstring: the primary key must come from a sequence")
     create = copied("creating", name).create
-    takes_values = name in ("on_conflict", "permuted_sequence")
+    sends_raw_insert = name in ("on_conflict", "permuted_sequence")
 
     def create_link(process: int) -> str:
-        values = project.values(process) if takes_values else {}
+        values = project.values(process) if sends_raw_insert else {}
         with transaction.atomic() if in_a_transaction else nullcontext():
             link = create(f"https://{process}.example/", keys=["same", f"own{process}"], **values)
         return str(getattr(link, project.key))
@@ -200,7 +210,7 @@ def test_two_hits_of_a_link_count_and_none_of_a_deleted_one(
         copy.resolve("b")
 
 
-def test_the_constraint_is_found_as_the_document_says() -> None:
+def test_the_document_finds_the_constraint_by_the_same_statement() -> None:
     document = SERVICE.parent / "docs" / "copying-a-strategy.md"
     steps = " ".join(document.read_text().split())
     assert " ".join(UNIQUE.split()).replace("%s", "'links_link'") in steps
