@@ -103,7 +103,7 @@ COUNTRIES = (
 
 
 @pytest.fixture
-def database(tmp_path: Path, settings: Settings) -> Path:
+def geoip_file(tmp_path: Path, settings: Settings) -> Path:
     path = tmp_path / "countries.mmdb"
     path.write_bytes(COUNTRIES)
     settings.SHORTURL_GEOIP = str(path)
@@ -123,27 +123,28 @@ def country_of(address: str, forwarded_for: str = "") -> str:
         (b"GeoLite2-ASN-2.0", "its type is GeoLite2-ASN-2.0"),
     ],
 )
-def test_a_database_without_countries_is_refused(kind: bytes, problem: str, database: Path) -> None:
-    database.write_bytes(COUNTRIES.replace(b"GeoLite2-Country", kind))
+def test_a_file_without_countries_is_refused(kind: bytes, problem: str, geoip_file: Path) -> None:
+    geoip_file.write_bytes(COUNTRIES.replace(b"GeoLite2-Country", kind))
     assert geoip.problem() == problem
 
 
-def test_an_address_has_a_country(database: Path, settings: Settings) -> None:
+@pytest.mark.usefixtures("geoip_file")
+def test_an_address_has_a_country(settings: Settings) -> None:
     for address, country in {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}.items():
         assert country_of(address) == country
     settings.BEHIND_PROXY = True  # the proxy adds the visitor's address at the end
     assert country_of("200.1.1.1", "200.1.1.1, 1.2.3.4") == "DE"
 
 
-# In the format, A and B begin a text of one byte and of two.
+# The format has the length before a text: A is one byte, and B two. BDE is the text DE.
 @pytest.mark.parametrize("country", [b"B**", b"BD*", b"AD\0", b"B\xc3\x84"])
-def test_an_invalid_country_is_unknown(country: bytes, database: Path) -> None:
-    database.write_bytes(COUNTRIES.replace(b"BDE", country))
+def test_an_invalid_country_is_unknown(country: bytes, geoip_file: Path) -> None:
+    geoip_file.write_bytes(COUNTRIES.replace(b"BDE", country))
     assert country_of("1.2.3.4") == ""
 
 
-def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(database: Path) -> None:
-    for damage in (lambda: database.write_text("nothing"), database.unlink):
+def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(geoip_file: Path) -> None:
+    for damage in (lambda: geoip_file.write_text("nothing"), geoip_file.unlink):
         damage()
         assert [error.id for error in run_checks()] == ["shorturl.E004"]
         assert country_of("1.2.3.4") == ""

@@ -21,7 +21,7 @@ from shorturl.models import ShortUrl
 from shorturl.models.visits import daily_since
 from shorturl.tests.callers import create_link, errors, text, user, with_token
 from shorturl.tests.visits.recent import NEWS, PERSON, TODAY, add_recent
-from shorturl.visits.chart import Bar, Chart, line_step
+from shorturl.visits.chart import Bar, Chart
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range
 from shorturl.visits.roll_up import roll_up_visits
 from shorturl.visits.statistics import STATEMENT
@@ -60,11 +60,12 @@ def visits(client: Client, first: object = "", **query: Any) -> Any:
 
 
 def rows(answer: Any) -> list[tuple[Any, ...]]:
-    items = answer["items"]
-    return [(*map(item.get, ("unit", "starts_at", "value", "people", "bots")),) for item in items]
+    """Return unit, start, value, people and bots of each item; unit or value may be None."""
+    names = ("unit", "starts_at", "value", "people", "bots")
+    return [tuple(item.get(name) for name in names) for item in answer["items"]]
 
 
-def at(day: date, hour: int = 0) -> str:
+def utc(day: date, hour: int = 0) -> str:
     return f"{day}T{hour:02}:00:00Z"
 
 
@@ -87,17 +88,12 @@ def test_the_page_shows_the_link_and_its_hits_and_adds_none(client: Client, link
     assert ShortUrl.objects.get().hits == 12_345
 
 
-@pytest.mark.parametrize("path", ["/known/stats", "/known/qr.svg"])
-def test_other_methods_and_other_keys_are_refused(
-    client: Client, link: ShortUrl, path: str
-) -> None:
-    response = client.head(path)
-    assert (response.status_code, response.content) == (200, b"")
-    response = Client(enforce_csrf_checks=True).post(path)
-    assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
-    assert client.get(path.replace("known", "unknown")).status_code == 404
+@pytest.mark.parametrize("page", ["stats", "qr.svg"])
+def test_an_unknown_or_deleted_link_has_no_pages(client: Client, link: ShortUrl, page: str) -> None:
+    assert client.get(f"/known/{page}").status_code == 200
     link.delete()
-    assert client.get(path).status_code == 404
+    for key in ("known", "unknown"):
+        assert client.get(f"/{key}/{page}").status_code == 404
 
 
 def test_a_target_with_markup_is_shown_as_text(client: Client) -> None:
@@ -129,23 +125,27 @@ def test_the_qr_code_is_dark_on_light_with_its_margin(client: Client, settings: 
 @pytest.mark.usefixtures("some_days")
 def test_visits_are_counted_by_hour_day_and_month(client: Client) -> None:
     assert visits(client)["from"] == str(TODAY - timedelta(days=29))  # by default
-    # Visits that are kept by month have no day and are an item of their month.
-    days = [(LAST_MONTH, 8, 0), (YESTERDAY, 2, 0), (TODAY, 2, 3)]
-    expected = [("day", at(day), None, *numbers) for day, *numbers in days]
-    long_ago = ("month", at(LONG_AGO), None, 40, 0)
-    assert rows(visits(client, LONG_AGO)) == [long_ago, *expected]
-    first, *months = rows(visits(client, LONG_AGO, by="month"))
-    assert first == long_ago
-    starts = {starts_at for _, starts_at, *_ in months}
-    assert starts == {at(day.replace(day=1)) for day, *_ in days}
-    assert sum(people for *_, people, _ in months) == 12
-    assert sum(bots for *_, bots in months) == 3
-    assert rows(visits(client, LAST_MONTH, by="hour")) == [
-        expected[0],
-        ("hour", at(YESTERDAY, 10), None, 1, 0),
-        ("hour", at(YESTERDAY, 23), None, 1, 0),
-        ("hour", at(TODAY), None, 2, 3),
+    # Visits that are kept by month have no day, and those that are kept by day no hour.
+    kept_by_month = ("month", utc(LONG_AGO), None, 40, 0)
+    kept_by_day = ("day", utc(LAST_MONTH), None, 8, 0)
+    assert rows(visits(client, LONG_AGO)) == [
+        kept_by_month,
+        kept_by_day,
+        ("day", utc(YESTERDAY), None, 2, 0),
+        ("day", utc(TODAY), None, 2, 3),
     ]
+    assert rows(visits(client, LAST_MONTH, by="hour")) == [
+        kept_by_day,
+        ("hour", utc(YESTERDAY, 10), None, 1, 0),
+        ("hour", utc(YESTERDAY, 23), None, 1, 0),
+        ("hour", utc(TODAY), None, 2, 3),
+    ]
+    first, *others = rows(visits(client, LONG_AGO, by="month"))
+    assert first == kept_by_month
+    months = {day.replace(day=1) for day in (LAST_MONTH, YESTERDAY, TODAY)}
+    assert [starts_at for _, starts_at, *_ in others] == [utc(month) for month in sorted(months)]
+    assert sum(people for *_, people, _ in others) == 12
+    assert sum(bots for *_, bots in others) == 3
 
 
 @pytest.mark.usefixtures("some_days")
@@ -160,10 +160,10 @@ def test_visits_are_counted_by_value(client: Client) -> None:
     assert rows(visits(client, LAST_MONTH, of="bot")) == [(None, None, "Googlebot", 0, 3)]
     assert rows(visits(client, LAST_MONTH, of="browser")) == [(None, None, "Firefox", 12, 0)]
     assert rows(visits(client, LAST_MONTH, of="referrer", by="day")) == [
-        ("day", at(LAST_MONTH), "news.example", 8, 0),
-        ("day", at(YESTERDAY), "news.example", 1, 0),
-        ("day", at(YESTERDAY), "other.example", 1, 0),
-        ("day", at(TODAY), "", 2, 3),
+        ("day", utc(LAST_MONTH), "news.example", 8, 0),
+        ("day", utc(YESTERDAY), "news.example", 1, 0),
+        ("day", utc(YESTERDAY), "other.example", 1, 0),
+        ("day", utc(TODAY), "", 2, 3),
     ]
 
 
@@ -182,7 +182,7 @@ def test_visits_are_answered_as_csv_with_the_total(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "field", "says"),
+    ("query", "field", "message"),
     [
         ("from=2026-03-03&to=2026-03-02", "from", "begin with the earlier day"),
         ("from=1026-01-01&to=2026-01-01", "by", "there are 365,244 days, and at most 1,000"),
@@ -197,11 +197,12 @@ def test_visits_are_answered_as_csv_with_the_total(client: Client) -> None:
     ],
 )
 def test_an_invalid_range_is_refused(
-    client: Client, link: ShortUrl, query: str, field: str, says: str
+    client: Client, link: ShortUrl, query: str, field: str, message: str
 ) -> None:
     response = client.get(f"/api/links/known/visits?{query}")
     assert (response.status_code, list(errors(response))) == (422, [field])
-    assert says in response.json()["detail"]
+    assert message in response.json()["detail"]
+    # The page has no `of` and no `format`, and a field of its form may be empty.
     if field not in ("of", "format") and query != "from=":
         assertContains(client.get(f"/known/stats?{query}"), 'class="errorlist"', status_code=422)
 
@@ -210,30 +211,30 @@ def test_an_invalid_range_is_refused(
 def test_the_first_and_the_last_day_of_the_calendar_can_be_shown(client: Client) -> None:
     for day, by in product(("0001-01-01", "9999-12-31"), Bucket):
         assert visits(client, day, to=day, by=by)["items"] == []
-        assert visits(client, to=day)["hits"] == 55  # in all, not only of the range
+        assert visits(client, to=day)["hits"] == 55  # of the link, not only of the range
         assert client.get("/known/stats", {"from": day, "to": day, "by": by}).status_code == 200
 
 
-def test_visits_of_a_foreign_link_are_404(
-    client: Client, link: ShortUrl, settings: Settings
+@pytest.mark.parametrize(("public", "answers"), [(False, [401, 404, 403]), (True, [200, 200, 403])])
+def test_visits_of_a_foreign_link_are_answered_if_they_are_public(
+    client: Client, link: ShortUrl, settings: Settings, public: bool, answers: list[int]
 ) -> None:
-    for public in (False, True):
-        settings.SHORTURL_PUBLIC_STATS = public
-        callers = [client, with_token(user=user()), with_token(can_read=False)]
-        answers = [caller.get("/api/links/known/visits").status_code for caller in callers]
-        assert answers == ([200, 200, 403] if public else [401, 404, 403])
+    settings.SHORTURL_PUBLIC_STATS = public
+    callers = [client, with_token(user=user()), with_token(can_read=False)]
+    path = "/api/links/known/visits"
+    assert [caller.get(path).status_code for caller in callers] == answers
 
 
 def test_hits_and_visits_are_of_one_snapshot(client: Client) -> None:
     """A hit that arrives after the link was read is in both, or in neither."""
 
-    def arrive(execute: Any, statement: Any, *others: Any) -> Any:
+    def add_hit_before_reading(execute: Any, statement: Any, *others: Any) -> Any:
         if statement is STATEMENT:
             add_recent(NEWS)
         return execute(statement, *others)
 
     add_recent(PERSON)
-    with connection.execute_wrapper(arrive):
+    with connection.execute_wrapper(add_hit_before_reading):
         statistics = client.get("/known/stats").context["statistics"]
     assert (statistics.hits, statistics.recorded, statistics.people) == (2, 2, 2)
 
@@ -244,14 +245,17 @@ def test_hits_that_are_not_recorded_are_named(client: Client) -> None:
     ShortUrl.objects.update(hits=1_234)
     assert "Of 1,234 hits, 234 are not recorded" in text(client.get("/known/stats"))
     assert visits(client)["not_recorded"] == 234
-    # `recorded` includes visits before and after the range.
     day = TODAY - timedelta(days=3)
     answer = visits(client, day, to=day)
     assert (answer["people"], answer["recorded"], answer["not_recorded"]) == (0, 1_000, 234)
-    add_recent(PERSON, day=LONG_AGO)
-    assert visits(client, ShortUrl.objects.get().created_at.date())["recorded"] == 1_001
-    # For a part of the time since the link was created it is not shown.
-    ShortUrl.objects.update(created_at=timezone.now() - timedelta(days=100))
+    add_recent(PERSON, day=LONG_AGO)  # before the range, and counted in `recorded`, too
+    assert visits(client, TODAY)["recorded"] == 1_001
+
+
+def test_what_is_not_recorded_is_shown_for_all_the_time_of_a_link_alone(
+    client: Client, link: ShortUrl
+) -> None:
+    ShortUrl.objects.update(hits=234, created_at=timezone.now() - timedelta(days=100))
     assert visits(client)["recorded"] is None
     assert "not recorded" not in text(client.get("/known/stats"))
     assert "234 are not recorded" in text(client.get("/known/stats?from=2020-01-01&by=month"))
@@ -302,12 +306,10 @@ def test_the_page_adds_up_the_values_beyond_the_top(client: Client) -> None:
 def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(
     client: Client, link: ShortUrl
 ) -> None:
-    context = client.get("/known/stats").context
-    presets, shown = context["presets"], context["shown"]
-    for preset, days in zip(presets, (2, 30, 90), strict=False):
-        assert preset.days.number(Bucket.DAY) == days
-        assert f"from={preset.days.first}&to={TODAY}" in preset.query
-    assert [preset.name for preset in presets if preset.query == shown.query] == ["30 days"]
+    page = client.get("/known/stats")
+    for days in (2, 30, 90):
+        assertContains(page, f'href="?from={TODAY - timedelta(days=days - 1)}&amp;to={TODAY}')
+    assertContains(page, 'aria-current="true">30 days</a>')
 
 
 @pytest.mark.parametrize(
@@ -329,14 +331,21 @@ def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, lab
     assert 1 <= len(chart.ticks) <= 13
     assert "|".join(tick.label for tick in chart.ticks[:3]) == labels
     positions = [tick.position for tick in chart.ticks if not tick.minor]
+    # In percent of the width: these are shown in a narrow window, too.
     assert all(later - sooner > 12 for sooner, later in pairwise(positions))
-    assert chart.top == 2  # a person and a bot
 
 
-def test_the_chart_has_round_numbers_at_its_side() -> None:
-    now = timezone.now()
-    for highest in (0, 1, 2, 7, 99, 12_345, 10**15):
-        lines = Chart([Bar(now, highest, 0), Bar(now + timedelta(hours=1))]).lines
-        assert 2 <= len(lines) <= 6
-        assert (lines[0].position, lines[-1].position) == (100, 0)
-    assert list(map(line_step, (0, 5, 6, 51, 501))) == [1, 1, 2, 20, 200]
+@pytest.mark.parametrize(
+    ("highest", "labels"),
+    [
+        (0, "0 1"),
+        (7, "0 2 4 6 8"),
+        (99, "0 20 40 60 80 100"),
+        (12_345, "0 5,000 10k 15k"),
+        (10**15, "0 200,000G 400,000G 600,000G 800,000G 1,000,000G"),
+    ],
+)
+def test_the_chart_has_round_numbers_at_its_side(highest: int, labels: str) -> None:
+    lines = Chart([Bar(timezone.now(), people=highest)]).lines
+    assert " ".join(line.label for line in lines) == labels
+    assert (lines[0].position, lines[-1].position) == (100, 0)  # percent from the top
