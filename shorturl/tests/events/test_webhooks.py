@@ -52,16 +52,13 @@ def types_of(key: str = "a") -> list[str]:
     return [event.removeprefix("link.") for event in events]
 
 
-def events_and_triggers() -> tuple[int, int]:
+def count_triggers() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgfoid = 'shorturl_tell'::regproc")
-        return LinkEvent.objects.count(), cursor.fetchone()[0]
+        return int(cursor.fetchone()[0])
 
 
-def test_each_change_writes_its_event_while_there_is_a_subscription() -> None:
-    create_link("before", max_hits=1)
-    follow("before")
-    assert events_and_triggers() == (0, 0)
+def test_each_change_of_a_link_writes_its_event() -> None:
     subscribe(URL)
     create_link("a", max_hits=2)
     change(target_url=OTHER)
@@ -77,16 +74,24 @@ def test_each_change_writes_its_event_while_there_is_a_subscription() -> None:
     ShortUrl.objects.filter(key="a").delete()
     assert types_of() == ["created", "edited", "used_up", "edited", "used_up", "deleted"]
     assert LinkEvent.objects.filter(type="link.used_up").latest("id").data["max_hits"] == 3
-    assert events_and_triggers() == (6, len(TRIGGERS))
+
+
+def test_without_a_subscription_there_are_no_events_and_no_triggers() -> None:
+    create_link("before", max_hits=1)
+    follow("before")
+    assert (LinkEvent.objects.count(), count_triggers()) == (0, 0)
+    subscribe(URL)
+    create_link("a")
+    assert (LinkEvent.objects.count(), count_triggers()) == (1, len(TRIGGERS))
     assert unsubscribe(URL)
-    assert events_and_triggers() == (0, 0)
+    assert (LinkEvent.objects.count(), count_triggers()) == (0, 0)
 
 
 def test_each_expiry_after_the_subscription_has_one_event() -> None:
     now = timezone.now()
     create_link("old", expires_at=now - HOUR)
     subscribe(URL)
-    Subscription.objects.update(created_at=now - HOUR / 2)
+    Subscription.objects.update(created_at=now - HOUR / 2)  # after the expiry of `old`
     create_link("a", expires_at=now)
     create_link("later", expires_at=now + HOUR)
     assert [write_expired_events(), write_expired_events()] == [2, 0]
@@ -183,6 +188,7 @@ def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
 
 def test_the_pauses_double_up_to_an_hour() -> None:
     event = LinkEvent.objects.create(subscription=subscribe(URL), key="a")
+    # Attempts before, and the pause after one more.
     for attempts, seconds in {0: 1, 1: 2, 2: 4, 11: 2048, 12: 3600, 100: 3600}.items():
         event.attempts = attempts
         before = timezone.now()
@@ -204,9 +210,10 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
         deliverer.start_deliveries(pool)
         for delivery in deliverer.deliveries.values():
             delivery.result(TIMEOUT)
-        both = Barrier(2)  # so that each thread of the pool closes its connection
+        # Each of the two threads closes its connection: it waits for the other one first.
+        both_threads = Barrier(2)
         for _ in range(2):
-            pool.submit(call_and_close_connection, partial(both.wait, TIMEOUT))
+            pool.submit(call_and_close_connection, partial(both_threads.wait, TIMEOUT))
     left = LinkEvent.objects.get()
     assert receiver.types() == ["link.created a"]
     assert (left.subscription.url, left.attempts) == (down, 1)
@@ -215,40 +222,39 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
 
 
 @pytest.fixture
-def silent() -> Iterator[int]:
+def silent_port() -> Iterator[int]:
     """Yield the port of a receiver that accepts one connection, and sends nothing."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         yield listener.getsockname()[1]
 
 
 @pytest.fixture
-def full(silent: int) -> Iterator[int]:
+def full_port(silent_port: int) -> Iterator[int]:
     """Yield the port of a receiver that answers no attempt to connect."""
-    with socket.create_connection(("127.0.0.1", silent)):
-        yield silent
+    with socket.create_connection(("127.0.0.1", silent_port)):
+        yield silent_port
 
 
 @pytest.mark.parametrize(
-    ("timeout", "receiver", "scheme"),
+    ("timeout", "port", "scheme"),
     [
-        pytest.param("WAIT_TIMEOUT", "full", "http", id="connecting"),
-        pytest.param("WAIT_TIMEOUT", "silent", "https", id="TLS"),
-        pytest.param("WAIT_TIMEOUT", "silent", "http", id="answer"),
-        pytest.param("REQUEST_TIMEOUT", "silent", "http", id="request"),
+        pytest.param("WAIT_TIMEOUT", "full_port", "http", id="connecting"),
+        pytest.param("WAIT_TIMEOUT", "silent_port", "https", id="TLS"),
+        pytest.param("WAIT_TIMEOUT", "silent_port", "http", id="answer"),
+        pytest.param("REQUEST_TIMEOUT", "silent_port", "http", id="request"),
     ],
 )
 def test_a_request_ends_wherever_the_receiver_stalls(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
     timeout: str,
-    receiver: str,
+    port: str,
     scheme: str,
 ) -> None:
     """Each wait ends, and there may be many, so the request ends, too."""
     for name in ("WAIT_TIMEOUT", "REQUEST_TIMEOUT"):
         monkeypatch.setattr(delivering, name, 0.2 if name == timeout else TIMEOUT)
-    port = request.getfixturevalue(receiver)
-    subscription = subscribe(f"{scheme}://127.0.0.1:{port}/")
+    subscription = subscribe(f"{scheme}://127.0.0.1:{request.getfixturevalue(port)}/")
     create_link("a")
     before = time.monotonic()
     assert deliver_next(subscription)
@@ -261,17 +267,17 @@ def test_a_deliverer_claims_an_event_for_longer_than_a_request_takes() -> None:
     subscription = subscribe(URL)
     create_link("a")
     update_skip_locked.deliver(subscription.pk, claimed.append)
-    ends = claimed[0].not_before
-    assert ends
-    assert ends - timezone.now() > timedelta(seconds=2 * delivering.REQUEST_TIMEOUT)
+    claimed_until = claimed[0].not_before
+    assert claimed_until
+    assert claimed_until > timezone.now() + timedelta(seconds=2 * delivering.REQUEST_TIMEOUT)
 
 
 def test_the_command_adds_lists_and_removes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("webhook", "add", URL).output == f"{Subscription.objects.get().secret}\n"
     create_link("a")
     assert run("webhook", "list").output == f"{URL}  1 event waiting\n"
-    for url, says in [(URL, "is a receiver already"), ("ftp://a.example", "like https://")]:
-        with pytest.raises(CommandError, match=says):
+    for url, message in [(URL, "is a receiver already"), ("ftp://a.example", "like https://")]:
+        with pytest.raises(CommandError, match=message):
             run("webhook", "add", url)
     monkeypatch.setattr(subscribing, "MAX_RECEIVERS", 1)
     with pytest.raises(CommandError, match="remove one first"):

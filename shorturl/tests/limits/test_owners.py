@@ -21,7 +21,7 @@ from shorturl.tests.callers import OTHER, TARGET, change, create, create_link, r
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
 # All paths of a short URL but the redirect.
-PATHS = ["/{}/stats", "/{}/qr.svg", "/api/links/{}", "/links/{}", "/links/{}/delete"]
+PATHS = ["/KEY/stats", "/KEY/qr.svg", "/api/links/KEY", "/links/KEY", "/links/KEY/delete"]
 
 
 def owner_of(key: str) -> User | None:
@@ -43,13 +43,17 @@ def test_a_link_belongs_to_the_user_who_made_it(client: Client, settings: Settin
     assert ShortUrl.objects.filter(owner=None).count() == 3
 
 
-def ask(client: Client, method: str, path: str, key: str, **more: Any) -> tuple[object, ...]:
-    """Return status, Location, body and statements, without key, time and name of a savepoint."""
+def answer_to(client: Client, method: str, path: str, key: str) -> str:
+    """Return status, Location, body and SQL of a request, without the key, times and savepoints."""
     with CaptureQueriesContext(connection) as sent:
-        response = client.generic(method, path.format(key), **more)
-    parts = [response.headers.get("Location", ""), response.text, *(q["sql"] for q in sent)]
-    varying = re.compile(r"'[\d-]+T[\d:.+]+'|_x\d+")
-    return response.status_code, [varying.sub("", part.replace(key, "KEY")) for part in parts]
+        if method == "PATCH":
+            response = change(client, key, {"target_url": OTHER})
+        else:
+            response = client.generic(method, path.replace("KEY", key))
+    assert response.status_code in (302, 401, 403, 404, 405)
+    answer = f"{response.status_code} {response.headers.get('Location')} {response.text}"
+    statements = " ".join(query["sql"] for query in sent)
+    return re.sub(rf"{key}|'[\d-]+T[\d:.+]+'|_x\d+", "", f"{answer} {statements}")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -61,44 +65,41 @@ def test_a_foreign_link_and_a_missing_one_get_the_same_answer_by_the_same_statem
     stranger = with_token(user=user()) if who == "token" else Client()
     if who == "stranger":
         stranger.force_login(user())
-    change = {"data": f'{{"target_url": "{OTHER}"}}', "content_type": "application/json"}
     for method in ("GET", "PATCH", "DELETE") if path.startswith("/api/") else ("GET", "POST"):
-        body = change if method == "PATCH" else {}
-        theirs = ask(stranger, method, path, "theirs", **body)
-        assert theirs == ask(stranger, method, path, "absent", **body)
-        assert theirs[0] in (302, 401, 403, 404, 405)
+        theirs = answer_to(stranger, method, path, "theirs")
+        assert theirs == answer_to(stranger, method, path, "absent")
     assert ShortUrl.objects.get().target_url == TARGET
     assert stranger.get("/theirs").status_code == 302
 
 
-def test_a_token_lists_and_changes_only_its_users_links(client: Client) -> None:
-    owner, boss = user(), user("view_shorturl", staff=True)
-    for key, link_owner in {"mine": owner, "his": boss, "nobodys": None}.items():
+def listed_keys(client: Client) -> list[str]:
+    return [link["key"] for link in client.get("/api/links").json()["items"]]
+
+
+def test_the_api_lists_own_links_and_all_to_staff_and_to_a_token_of_nobody(client: Client) -> None:
+    owner, staff = user(), user("view_shorturl", staff=True)
+    for key, link_owner in {"mine": owner, "of-staff": staff, "nobodys": None}.items():
         create_link(key, owner=link_owner)
-
-    def listed(client: Client) -> list[str]:
-        return [item["key"] for item in client.get("/api/links").json()["items"]]
-
-    of_owner = with_token(user=owner)
-    assert listed(of_owner) == ["mine"]
-    assert listed(with_token(user=boss)) == ["his"]  # though its user is of the staff
-    assert listed(with_token()) == ["nobodys", "his", "mine"]
-    for after in ("his", "absent"):
-        assert of_owner.get(f"/api/links?after={after}").status_code == 422
-    assert change(of_owner, "mine", {"target_url": OTHER}).status_code == 200
-    client.force_login(boss)
-    assert listed(client) == ["nobodys", "his", "mine"]
+    token = with_token(user=owner)
+    assert listed_keys(token) == ["mine"]
+    assert listed_keys(with_token(user=staff)) == ["of-staff"]  # unlike a login of the staff
+    assert listed_keys(with_token()) == ["nobodys", "of-staff", "mine"]
+    for foreign_key in ("of-staff", "absent"):
+        assert token.get(f"/api/links?after={foreign_key}").status_code == 422
+    assert change(token, "mine", {"target_url": OTHER}).status_code == 200
+    client.force_login(staff)
+    assert listed_keys(client) == ["nobodys", "of-staff", "mine"]
     client.force_login(owner)
-    assert listed(client) == ["mine"]
+    assert listed_keys(client) == ["mine"]
 
 
 def test_a_token_works_while_its_account_is_active() -> None:
     owner = user()
     create_link(owner=owner)
     token = with_token(user=owner)
-    for is_active, status in ((True, 200), (False, 401)):
-        User.objects.filter(pk=owner.pk).update(is_active=is_active)
-        assert token.get("/api/links/known").status_code == status
+    assert token.get("/api/links/known").status_code == 200
+    User.objects.filter(pk=owner.pk).update(is_active=False)
+    assert token.get("/api/links/known").status_code == 401
 
 
 def test_links_survive_their_account_and_tokens_do_not(
@@ -133,8 +134,9 @@ def test_the_page_of_a_link_says_for_whom_it_is_visible(
         client.force_login(reader)
         private = f"Only {owner_is_called} and the staff"
         readers = "Anyone with the short URL" if public else private
-        assertContains(client.get("/known/stats"), f"{readers} can see this page.")
-        assertContains(client.get("/known/stats"), "/links/known/delete", int(reader == owner))
+        page = client.get("/known/stats")
+        assertContains(page, f"{readers} can see this page.")
+        assert ("/links/known/delete" in page.text) is (reader == owner)
 
 
 def test_a_stranger_does_not_see_the_target_of_a_link_with_a_limit(
@@ -145,32 +147,34 @@ def test_a_stranger_does_not_see_the_target_of_a_link_with_a_limit(
     owner, target_url = user(), "https://example.com/secret"
     create_link("once", target_url=target_url, max_hits=1, owner=owner)
     create_link("often", target_url=target_url)
-    for reader in (None, user(), user("view_shorturl", staff=True), owner):
+    staff = user("view_shorturl", staff=True)
+    for reader in (None, user(), staff, owner):
         if reader:
             client.force_login(reader)
-        sees = reader is not None and (reader.is_staff or reader == owner)
-        assert (target_url in client.get("/once/stats").text) is sees
-        assertContains(client.get("/once/stats"), "example.com")
-        shown = target_url if sees else None
+        may_see = reader in (staff, owner)
+        page = client.get("/once/stats")
+        assertContains(page, "example.com")
+        assert (target_url in page.text) is may_see
+        shown = target_url if may_see else None
         assert client.get("/api/links/once").json()["target_url"] == shown
         assert client.get("/api/links/often").json()["target_url"] == target_url
     assert ShortUrl.objects.get(key="once").hits == 0
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("act", ["change", "delete"])
-def test_a_former_owner_changes_nothing(interleave: Interleave, act: str) -> None:
-    """The statement itself asks for the owner.
+@pytest.mark.parametrize("action", ["change", "delete"])
+def test_a_former_owner_changes_nothing(interleave: Interleave, action: str) -> None:
+    """The statement itself checks the owner.
 
     Process 1 changes or deletes its link. Process 2 gives the link to another owner, who changes
-    it. If process 1 asked for the owner first, it would overwrite that.
+    it. If process 1 checked the owner by a statement before, it would overwrite that.
     """
     old, new = user(), user()
     create_link(owner=old)
     client = with_token(user=old)
 
     def act_as_the_old_owner() -> int:
-        if act == "change":
+        if action == "change":
             return int(change(client, "known", {"target_url": OTHER}).status_code)
         return client.delete("/api/links/known").status_code
 
@@ -182,16 +186,16 @@ def test_a_former_owner_changes_nothing(interleave: Interleave, act: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["user0", "--links-to", "user0"], "name another account"),
         (["nobody"], "There is no user '"),
         (["a\0b"], "There is no user '"),
     ],
 )
-def test_the_removal_of_an_account_is_refused(arguments: list[str], says: str) -> None:
+def test_the_removal_of_an_account_is_refused(arguments: list[str], message: str) -> None:
     assert user().username == "user0"
-    with pytest.raises(CommandError, match=says):
+    with pytest.raises(CommandError, match=message):
         run("remove_account", *arguments)
 
 
@@ -212,18 +216,19 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
     for number in range(5):
         create_link(f"known{number}", owner=owner)
     create_link("other", owner=other)
-    locked = []
+    locked_links = []
 
     def count_locked_links(execute: Any, *statement: Any) -> Any:
+        """Count them after each statement of the removal."""
         result = execute(*statement)
         other_session.execute("SELECT FROM shorturl_shorturl FOR NO KEY UPDATE SKIP LOCKED")
-        locked.append(6 - other_session.rowcount)  # of all six links, those that were skipped
+        locked_links.append(6 - other_session.rowcount)  # six links less those that are not locked
         return result
 
     with connection.execute_wrapper(count_locked_links):
         output, _ = run("remove_account", owner.username)
     assert output == f"{owner.username} is removed. Links that have no owner now: 5.\n"
-    assert max(locked) == 2
+    assert max(locked_links) == 2
     assert not User.objects.filter(pk=owner.pk).exists()
     assert (owner_of("known0"), owner_of("other")) == (None, other)
     assert client.get("/known4").status_code == 302
@@ -266,18 +271,18 @@ def test_a_link_given_away_concurrently_keeps_its_new_owner(
     interleave(lambda: owners.hand_over(leavers, None), give_away)
 
 
-@pytest.mark.parametrize("sent", [{}, {"Idempotency-Key": "a-key"}], ids=["once", "repeatable"])
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "a-key"}], ids=["once", "repeatable"])
 def test_an_account_that_is_removed_before_the_insert_creates_nothing(
-    client: Client, sent: dict[str, str], other_session: CursorWrapper
+    client: Client, headers: dict[str, str], other_session: CursorWrapper
 ) -> None:
-    def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
+    def remove_before_insert(execute: Any, sql: Any, *rest: Any) -> Any:
         if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):
             other_session.execute("DELETE FROM auth_user")
         return execute(sql, *rest)
 
-    with connection.execute_wrapper(remove_first):
+    with connection.execute_wrapper(remove_before_insert):
         client.force_login(user())
-        response = create(client, headers=sent)
+        response = create(client, headers=headers)
         assert response.status_code == 401
         assert "The account was removed meanwhile" in response.json()["detail"]
         client.force_login(user())

@@ -1,8 +1,7 @@
 """Links a day (here three for a token or an account, two for a network), and what a 429 says."""
 
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -55,8 +54,8 @@ def test_a_429_says_when_to_try_again_and_the_form_keeps_what_was_typed(
     assert 1 <= seconds <= 86_400
     assert response["RateLimit-Policy"] == '"day";q=1;w=86400'
     assert response["RateLimit"] == f'"day";r=0;t={seconds}'
-    says = r"The quota of 1 link a day is used up\. Try again in \d+ (hours|minutes?)\."
-    assert re.fullmatch(says, response.json()["detail"])
+    detail = r"The quota of 1 link a day is used up\. Try again in \d+ (hours|minutes?)\."
+    assert re.fullmatch(detail, response.json()["detail"])
     assert [create(client).status_code for _ in range(2)] == [201, 201]
     response = client.post("/", {"target_url": TARGET, "key": "mine"})
     message = "The quota of 2 links a day from one network is used up. Try again in"
@@ -66,20 +65,20 @@ def test_a_429_says_when_to_try_again_and_the_form_keeps_what_was_typed(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("around", [nullcontext, transaction.atomic])
+@pytest.mark.parametrize("in_a_transaction", [False, True], ids=["once", "repeatable"])
 @pytest.mark.parametrize(
-    ("error", "left"), [(KeyTaken("k"), [0]), (OperationalError("no answer"), [1])]
+    ("error", "spent_at_the_end"), [(KeyTaken("k"), [0]), (OperationalError("no answer"), [1])]
 )
 def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_link(
     error: Exception,
-    left: list[int],
-    around: Callable[[], AbstractContextManager[None]],
+    spent_at_the_end: list[int],
+    in_a_transaction: bool,
     settings: Settings,
     other_session: CursorWrapper,
 ) -> None:
     """A node that does not answer may have made the link, so that quota stays spent.
 
-    Also `around` a repeated request, whose transaction is open until its answer is stored.
+    The transaction of a request with an Idempotency-Key is open until its answer is stored.
     """
     settings.DATABASE_CITUS = True
 
@@ -88,12 +87,13 @@ def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_l
         assert other_session.fetchall() == [(1,)]
         raise error
 
-    with pytest.raises(type(error)), around():
+    with pytest.raises(type(error)), transaction.atomic() if in_a_transaction else nullcontext():
         quotas.spend("account 1", fail)
-    assert spent() == left
+    assert spent() == spent_at_the_end
 
 
 def reuse(client: Client, target_url: str = TARGET, **kwargs: Any) -> int:
+    """Return the status: 201 for a new link, and 200 for one that exists."""
     body = {"target_url": target_url, "reuse": True}
     return int(create(client, body, **kwargs).status_code)
 
@@ -102,13 +102,13 @@ def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
     client: Client, settings: Settings
 ) -> None:
     settings.SHORTURL_LINKS_PER_DAY = 1
-    own = with_token(user=user())
-    assert [reuse(own) for _ in range(3)] == [201, 200, 200]
+    token = with_token(user=user())
+    assert [reuse(token) for _ in range(3)] == [201, 200, 200]
     assert spent() == [1]
-    assert reuse(own, OTHER) == 429
-    assert reuse(own, headers={"Idempotency-Key": "a"}) == 429
+    assert reuse(token, OTHER) == 429
+    assert reuse(token, headers={"Idempotency-Key": "a"}) == 429
     ShortUrl.objects.all().delete()
-    assert reuse(own) == 429
+    assert reuse(token) == 429
     assert ShortUrl.objects.count() == 1
     client.force_login(user())
     for target_url, status in [(TARGET, 303), (TARGET, 303), (OTHER, 429)]:
@@ -118,39 +118,36 @@ def test_a_spent_quota_refuses_only_a_reuse_that_would_make_a_link(
 
 def test_the_quota_bounds_the_answers_that_are_kept() -> None:
     """An answer that reuses a link costs one link, because it is kept. Repeating it is free."""
-    own = with_token(user=user())
-    keys = ["a", "b", "c", "c", "d", "e"]  # the second c gets the answer that was kept
-    statuses = [reuse(own, headers={"Idempotency-Key": key}) for key in keys]
-    assert statuses == [201, 200, 200, 200, 429, 429]
+    token = with_token(user=user())
+    # The quota is three. The second c gets the answer that was kept.
+    for key, status in [("a", 201), ("b", 200), ("c", 200), ("c", 200), ("d", 429), ("e", 429)]:
+        assert reuse(token, headers={"Idempotency-Key": key}) == status
     assert spent() == [3] == [IdempotencyRecord.objects.count()]
     assert ShortUrl.objects.count() == 1
 
 
 def test_a_bulk_spends_the_links_that_it_creates(api: Client) -> None:
-    def post(*keys: str | None) -> Any:
+    def create_links(keys: str) -> Any:
         return bulk(api, *({"target_url": TARGET, "key": key} for key in keys))
 
-    too_many = post("a", None, None, None)
+    too_many = create_links("abcd")
     assert (too_many.status_code, errors(too_many)) == (422, {"links": "over_quota"})
     assert "4 links are more than the quota of 3 links a day" in too_many.json()["detail"]
     assert not ShortUrl.objects.exists()
-    # The second one costs nothing, as `a` is taken.
-    for keys, status, used in [("a", 201, 1), ("ab", 409, 1), ("bc", 201, 3), ("d", 429, 3)]:
-        assert post(*keys).status_code == status
-        assert spent() == [used] == [ShortUrl.objects.count()]
+    # A string is a list of keys. The second one costs nothing, as `a` is taken.
+    for keys, status, links in [("a", 201, 1), ("ab", 409, 1), ("bc", 201, 3), ("d", 429, 3)]:
+        assert create_links(keys).status_code == status
+        assert spent() == [links] == [ShortUrl.objects.count()]
 
 
-def test_without_limits_nothing_is_counted(
-    client: Client, settings: Settings, django_assert_num_queries: Any
-) -> None:
+def test_without_limits_nothing_is_counted(client: Client, settings: Settings) -> None:
     settings.SHORTURL_PUBLIC_LINKS_PER_DAY = 0
-    with django_assert_num_queries(2):  # the banned domains, and the INSERT
-        assert create(client).status_code == 201
+    assert create(client).status_code == 201
     assert not QuotaUsage.objects.exists()
 
 
 @pytest.mark.parametrize(
-    ("address", "other", "same"),
+    ("address", "other", "is_same"),
     [
         ("192.0.2.1", "192.0.2.255", True),
         ("192.0.2.1", "192.0.3.1", False),
@@ -162,14 +159,14 @@ def test_without_limits_nothing_is_counted(
     ],
 )
 def test_addresses_of_one_network_spend_together(
-    address: str, other: str, same: bool, settings: Settings
+    address: str, other: str, is_same: bool, settings: Settings
 ) -> None:
-    def spender(remote: str) -> str:
+    def spender_of(remote: str) -> str:
         request = RequestFactory().post("/", REMOTE_ADDR=remote)
         return quotas.spender_of(AnonymousUser(), request)
 
-    name = spender(address)
-    assert (name == spender(other)) is same
-    assert len(name) <= 100
-    settings.SECRET_KEY = "another"  # the name is a hash with this key
-    assert spender(address) != name
+    spender = spender_of(address)
+    assert (spender == spender_of(other)) is is_same
+    assert len(spender) <= 100
+    settings.SECRET_KEY = "another"  # the spender is a hash with this key
+    assert spender_of(address) != spender
