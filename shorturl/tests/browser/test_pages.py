@@ -120,17 +120,18 @@ def test_an_untouched_expiry_in_an_hour_that_comes_twice_stays(
     create_link("a", owner=owner, expires_at=expiry)
     page = new_page(timezone_id="Europe/Berlin")
     log_in(owner, page)
-    later = datetime(2027, 11, 1, 1, 30, tzinfo=UTC)
-    for field, value, expected in [
-        ("title", "Changed", ("Changed", expiry)),
-        ("expires_at", "2027-11-01T02:30", ("Changed", later)),
+    # First the title is changed, and then the expiry.
+    for field, value, expected_expiry in [
+        ("title", "Changed", expiry),
+        ("expires_at", "2027-11-01T02:30", datetime(2027, 11, 1, 1, 30, tzinfo=UTC)),
     ]:
         page.goto("/links/a")
         expect(page.get_by_label("Time", exact=True)).to_have_value("2027-10-31T02:30")
         page.locator(f"#id_{field}").fill(value)
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_text("/a is changed.")).to_be_visible()
-        assert ShortUrl.objects.values_list("title", "expires_at").get() == expected
+        link = ShortUrl.objects.get()
+        assert (link.title, link.expires_at) == ("Changed", expected_expiry)
 
 
 def test_ten_links_fit_on_one_screen(page: Page, log_in: LogIn) -> None:
@@ -145,32 +146,13 @@ def test_ten_links_fit_on_one_screen(page: Page, log_in: LogIn) -> None:
     expect(page.get_by_role("listitem").nth(9)).to_be_in_viewport(ratio=1)
 
 
-def test_create_and_follow_without_javascript(
+def test_a_link_is_created_without_javascript(
     new_page: NewPage, live_server: LiveServer, target_url: str
 ) -> None:
     page = new_page(java_script_enabled=False)
     shorten(page, target_url, "spring")
     expect(page.get_by_label("Short URL")).to_have_value(f"{live_server.url}/spring")
     expect(page.get_by_text("Copy", exact=True)).to_be_hidden()
-    page.goto("/spring")
-    assert page.url == target_url
-    page.goto("/spring/stats")
-    expect(page.locator("dt:text-is('Hits') + dd")).to_have_text("1")
-
-
-def test_the_content_security_policy_blocks_inline_styles_and_scripts(
-    page: Page, problems: list[str]
-) -> None:
-    page.goto("/")
-    for inline in ("style", "script"):
-        with page.expect_console_message(lambda message: "Content Security Policy" in message.text):
-            page.evaluate(
-                "inline => document.body.append(Object.assign("
-                "document.createElement(inline), { textContent: '1' }))",
-                inline,
-            )
-        assert problems
-        problems.clear()
 
 
 def test_the_service_encodes_a_url_as_a_browser_does(page: Page, client: Client) -> None:
@@ -196,18 +178,6 @@ def test_selected_links_have_a_button_to_delete_them(page: Page, log_in: LogIn) 
     page.get_by_label("Select /one").check()
     delete.click()
     expect(page.get_by_role("heading", name="Delete /one?")).to_be_visible()
-
-
-def test_the_header_is_at_the_same_position_on_all_pages(page: Page, log_in: LogIn) -> None:
-    log_in(user())
-    page.set_viewport_size({"width": 1500, "height": 800})
-    boxes = set()
-    for path in ("/", "/links", "/account", "/no/such/page", "/api/docs", "/lab/museum/"):
-        page.goto(path)
-        box = page.get_by_role("banner").bounding_box()
-        assert box
-        boxes.add((box["x"], box["width"]))
-    assert len(boxes) == 1
 
 
 ADMIN_PAGES = (
