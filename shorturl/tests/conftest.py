@@ -16,7 +16,7 @@ from shorturl.tests.callers import with_token
 
 @pytest.fixture(autouse=True)
 def no_timer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Keep in_memory from starting a thread, which would outlive the test."""
+    """Keep the strategy in_memory from starting a thread, which would outlive the test."""
     monkeypatch.setattr(in_memory, "Timer", lambda *_: Thread())
     yield
     in_memory.HITS.waiting.clear()

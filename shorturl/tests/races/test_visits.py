@@ -122,6 +122,7 @@ def follow_together(*keys: str) -> None:
 
 
 def follow_50_times(seed: int) -> None:
+    """Follow links at random: 30 times one alone, and ten times two together."""
     random = Random(seed)
     for number in range(10):
         for visit in (NEWS, BOT, NEWS._replace(referrer=f"{number}.example")):

@@ -207,11 +207,11 @@ def test_an_optimistic_strategy_gives_up(
 def test_hits_in_memory_are_written_beside_another_hit(
     interleave: Interleave, hot: ShortUrl
 ) -> None:
-    def write() -> None:
+    def write_two_hits() -> None:
         in_memory.HITS.waiting[hot.pk] += 2
         in_memory.write()
 
-    interleave(write, lambda: update_returning.resolve("hot").key)
+    interleave(write_two_hits, lambda: update_returning.resolve("hot").key)
 
 
 @for_strategies(STRATEGIES["reusing"].values())
@@ -258,6 +258,7 @@ def spent(spender: str) -> int:
 
 
 def fail() -> NoReturn:
+    """Fail to create a link; a spend that is refused does not call this."""
     raise KeyTaken("mine")
 
 
@@ -299,9 +300,9 @@ def test_a_failure_is_given_back_and_the_callers_transaction_stays_usable(
 
 
 @pytest.mark.parametrize(
-    ("name", "left"), [("reservation", 0), ("row_lock", 0), ("conditional_update", 1)]
+    ("name", "stays_spent"), [("reservation", 0), ("row_lock", 0), ("conditional_update", 1)]
 )
-def test_a_session_that_is_killed_gives_back_what_it_has_reserved(name: str, left: int) -> None:
+def test_a_killed_session_gives_back_what_it_has_reserved(name: str, stays_spent: int) -> None:
     """With conditional_update it stays spent, as its docstring says."""
 
     def kill_session() -> NoReturn:
@@ -311,4 +312,4 @@ def test_a_session_that_is_killed_gives_back_what_it_has_reserved(name: str, lef
     with pytest.raises(SystemExit):
         SPENDING[name].function(name, kill_session, limit=1, period=PERIOD)
     connection.close()
-    assert spent(name) == left
+    assert spent(name) == stays_spent
