@@ -303,9 +303,8 @@ def test_the_page_adds_up_the_values_beyond_the_top(client: Client) -> None:
     assertContains(page, "<bdi data-country>DE</bdi>")  # the browser adds the name
 
 
-def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(
-    client: Client, link: ShortUrl
-) -> None:
+def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(client: Client) -> None:
+    add_recent(PERSON)
     page = client.get("/known/stats")
     for days in (2, 30, 90):
         assertContains(page, f'href="?from={TODAY - timedelta(days=days - 1)}&amp;to={TODAY}')
