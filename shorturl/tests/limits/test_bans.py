@@ -91,8 +91,8 @@ def test_a_banned_target_is_refused_everywhere(client: Client, api: Client, tmp_
 
     links = tmp_path / "links.csv"
     links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")
-    *_, messages = transfer("import_links", links)
-    assert messages.startswith(f"Line 2, old: {REFUSED}.\n")
+    imported = transfer("import_links", links)
+    assert imported.errors.startswith(f"Line 2, old: {REFUSED}.\n")
     targets = dict(ShortUrl.objects.values_list("key", "target_url"))
     assert targets == dict.fromkeys(("mine", "new"), TARGET)
 
