@@ -132,7 +132,8 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
         counts = [count._replace(bots=0) for count in counts]
     items = [Item(**count._asdict()) for count in counts if count.people or count.bots]
     items.sort(key=lambda item: (item.starts_at or days.begins, -item.people - item.bots))
-    if wants_csv(request, query):
+    wanted = query.format or request.get_preferred_type([JSON, CSV])
+    if wanted in ("csv", CSV):
         return csv_response(visits, items, query.of, key)
     return {
         **visits._asdict(),
@@ -152,12 +153,6 @@ def read_visits(key: str, days: Range, by: Bucket | None, of: Of | None) -> Stat
         return statistics.read(key, days, by=by, of=dimension)
     dimensions = [dimension] if dimension else []
     return statistics.read(key, days, values_of=dimensions, top=MAX_ITEMS + 1)
-
-
-def wants_csv(request: HttpRequest, query: VisitsQuery) -> bool:
-    if query.format:
-        return query.format == "csv"
-    return request.get_preferred_type([JSON, CSV]) == CSV
 
 
 def csv_response(visits: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:

@@ -178,11 +178,10 @@ class RangeForm(forms.Form):
         """Return the parameter of a field; `from` cannot be the name of a field in Python."""
         return {"first": "from", "last": "to"}.get(field_name, field_name)
 
-    def clean(self) -> dict[str, Any]:
+    def clean(self) -> None:
         values = self.cleaned_data
         if not self.errors:
             try:
                 values["range"] = range_of(values["first"], values["last"], values["by"])
             except ValidationError as error:
                 self.add_error("first" if "from" in error.error_dict else "by", error.messages[0])
-        return values

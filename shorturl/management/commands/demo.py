@@ -3,7 +3,6 @@
 import json
 import math
 from argparse import ArgumentParser
-from collections import defaultdict
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -61,9 +60,9 @@ def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
     """Create a link and its visits together, unless the key is taken."""
     random = Random(f"1 {key}")  # noqa: S311 - not for secrets
     visits = draw_visits(random, busiest_day, COURSES[course])
-    hits = sum(map(len, visits.values()))
-    created_at = timezone.now() - timedelta(days=DAYS)
-    if bulk.insert([{"key": key, "hits": hits, "created_at": created_at, **columns}]):
+    columns["hits"] = sum(map(len, visits.values()))
+    columns["created_at"] = timezone.now() - timedelta(days=DAYS)
+    if bulk.insert([{"key": key, **columns}]):
         rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
         # pginterleave: alone - the transaction has inserted the link
         RecentVisits.objects.bulk_create(rows)
@@ -74,7 +73,7 @@ def draw_visits(random: Random, busiest_day: int, course: Any) -> dict[datetime,
     now = timezone.now()
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     kinds = [draw_visit(random) for _ in range(50)]
-    visits = defaultdict[datetime, list[Visit]](list)
+    visits: dict[datetime, list[Visit]] = {}
     for age in reversed(range(DAYS)):
         midnight = today - timedelta(days=age)
         weekend = 0.55 if midnight.weekday() >= 5 else 1
@@ -84,7 +83,7 @@ def draw_visits(random: Random, busiest_day: int, course: Any) -> dict[datetime,
         for hour, visit in zip(hours, random.choices(kinds, k=number), strict=True):
             start = midnight + timedelta(hours=hour if age <= HOURLY_DAYS else 0)
             if start <= now:
-                visits[start].append(visit)
+                visits.setdefault(start, []).append(visit)
     return visits
 
 

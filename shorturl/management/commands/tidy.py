@@ -19,7 +19,6 @@ OLD_ROWS: dict[str, QuerySet[Any]] = {
     "answer": IdempotencyRecord.objects.filter(kept_at__lt=A_DAY_AGO),
     "counter": QuotaUsage.objects.filter(since__lt=A_DAY_AGO),  # with hashes of networks
 }
-COMMANDS = "clearsessions", "roll_up"  # the longest is the last
 
 
 class Command(BaseCommand):
@@ -32,23 +31,20 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Take each step, also after one that fails; raise CommandError at the end then."""
         failures = []
-        for name in (*OLD_ROWS, *COMMANDS):
+        for name in (*OLD_ROWS, "clearsessions", "roll_up"):  # the longest is the last
             try:
-                self.take_step(name)
+                if name in OLD_ROWS:
+                    removed = remove_in_batches(OLD_ROWS[name])
+                    self.stdout.write(f"{counted(removed, name)} removed.")
+                else:
+                    # pginterleave: alone - clearsessions is Django's; no expired session is used
+                    call_command(name, stdout=self.stdout, stderr=self.stderr)
             except CommandError as error:
                 failures.append(f"{name}: {error}")
             except DatabaseError as error:
                 failures.append(f"{name}: {database_error(error, 'Try again.')}")
         if failures:
             raise CommandError("\n".join(failures))
-
-    def take_step(self, name: str) -> None:
-        if name in OLD_ROWS:
-            removed = remove_in_batches(OLD_ROWS[name])
-            self.stdout.write(f"{counted(removed, name)} removed.")
-        else:
-            # pginterleave: alone - clearsessions is Django's; nobody uses an expired session
-            call_command(name, stdout=self.stdout, stderr=self.stderr)
 
 
 def remove_in_batches(rows: QuerySet[Any]) -> int:
