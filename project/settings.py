@@ -268,14 +268,14 @@ EMAIL_TIMEOUT = 10  # seconds; a thread waits that long for the mail server
 DEFAULT_FROM_EMAIL = EMAIL_HOST_USER if "@" in EMAIL_HOST_USER else f"shorturl@{_host}"
 
 STATIC_URL = "/static/"
-STATICFILES_FINDERS = ["project.static_files.Finder"]
 # A local run serves the files from the packages. In a production `collectstatic` copies them here,
 # each under a name with its hash, so that clients may cache it for ever.
 STATIC_ROOT = None if LOCAL else BASE_DIR / "staticfiles"
 WHITENOISE_USE_FINDERS = LOCAL
-_hashed = "project.static_files.Storage"
-_storage = "django.contrib.staticfiles.storage.StaticFilesStorage" if LOCAL else _hashed
-STORAGES = {"staticfiles": {"BACKEND": _storage}}
+if not LOCAL:
+    STORAGES = {
+        "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"}
+    }
 
 # Bytes of a body. Long files of links are imported by command.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_000_000
