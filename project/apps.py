@@ -32,8 +32,8 @@ class ProjectConfig(AppConfig):
 
 def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
     """Report missing static files: without them every page would be a 500."""
-    # Only the storage of a production has a manifest.
-    if getattr(staticfiles_storage, "hashed_files", True):
+    # Only the storage of a production has this manifest, which is empty before collectstatic.
+    if getattr(staticfiles_storage, "hashed_files", None) != {}:
         return []
     return [
         checks.Error(

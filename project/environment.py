@@ -32,6 +32,8 @@ EXAMPLES = {
     "SHORTURL_HOME_REDIRECT": "https://example.com/page",
 }
 ENCODED = "percent-encode all but letters and digits in the password"
+# A % that encodes no character; a / in the password, after which the host would be a name.
+NOT_ENCODED = re.compile(r"%(?![0-9a-fA-F]{2})|//[^/]*/[^?]*@")
 
 variables: set[str] = set()  # the names of all variables that are read
 
@@ -160,13 +162,9 @@ def read_local_secret_key(path: Path) -> str:
 
 
 def parse_database_url(name: str, url: str) -> dict[str, Any]:
-    """Return Django's configuration of the database at `url`; raise ImproperlyConfigured.
-
-    A password that is not percent-encoded may have a part that is taken for the name: user:1/2@host
-    """
+    """Return Django's configuration of the database at `url`; raise ImproperlyConfigured."""
     config: dict[str, Any] = {}
-    is_encoded = not re.search(r"%(?![0-9a-fA-F]{2})|//[^/]*/[^?]*@", url)
-    if url.startswith(("postgres://", "postgresql://")) and is_encoded:
+    if url.startswith(("postgres://", "postgresql://")) and not NOT_ENCODED.search(url):
         with suppress(ValueError):  # a bad port; the error's text may contain part of the password
             config = Env.db_url_config(url)
     options = config.setdefault("OPTIONS", {})

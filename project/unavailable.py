@@ -28,18 +28,18 @@ def limit_database_waits() -> Iterator[None]:
     """Limit how long this thread waits for the database in the block; close dead connections."""
     with deadlines.limit_waits(settings.DATABASE_REQUEST_TIMEOUT):
         # connections.all() does not connect. A connection in a transaction is that of a test.
-        used = [database for database in connections.all() if not database.in_atomic_block]
-        for connection in used:
+        databases = [database for database in connections.all() if not database.in_atomic_block]
+        for database in databases:
             # Otherwise the first request of each thread after a restart of PostgreSQL is a 503.
-            if deadlines.is_closed(connection.connection):
-                connection.close()
+            if deadlines.is_closed(database.connection):
+                database.close()
         try:
             yield
         finally:
-            for connection in used:
+            for database in databases:
                 # Django would check the connection after the request, without a time limit.
-                if connection.errors_occurred:
-                    connection.close_if_unusable_or_obsolete()
+                if database.errors_occurred:
+                    database.close_if_unusable_or_obsolete()
 
 
 class DatabaseUnavailableMiddleware:

@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -13,11 +12,7 @@ from django.utils.crypto import salted_hmac
 PREFIXES = {4: 24, 6: 64}
 
 
-def client_address(request: HttpRequest) -> str | None:
-    return address_of(request.META)
-
-
-def address_of(environ: Mapping[str, Any]) -> str | None:
+def client_address(environ: Mapping[str, Any]) -> str | None:
     """Return the client's address from the WSGI environ; None without one, as on a Unix socket.
 
     With BEHIND_PROXY this is the last address of X-Forwarded-For, the only address that a client
@@ -46,16 +41,14 @@ def network_of(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 def first_address(request: HttpRequest) -> str | None:
     """Return the first address of the client's network; django-axes counts failed logins by it."""
-    address = client_address(request)
+    address = client_address(request.META)
     return str(network_of(address).network_address) if address else None
 
 
-@lru_cache(maxsize=1024)
-def hashed_network(address: str | None, secret: str) -> str:
+def hashed_network(address: str | None) -> str:
     """Return a keyed hash of an address's network; without the key it could be guessed.
 
     All requests without an address share one network.
     """
     network = str(network_of(address)) if address else "unknown"
-    hashed = salted_hmac("shorturl.limits.client_address", network, secret, algorithm="sha256")
-    return hashed.hexdigest()
+    return salted_hmac("shorturl.limits.client_address", network, algorithm="sha256").hexdigest()

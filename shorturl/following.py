@@ -14,7 +14,6 @@ from shorturl.exceptions import Contended, Gone, NotForPrograms, RowLocked
 from shorturl.models import LinkState, ShortUrl, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error
 from shorturl.strategies.recording_visits import combined
-from shorturl.visits.classification import classify_visit
 
 COUNT_KEY, COUNT_KEYS = combined.COUNT_KEY, combined.COUNT_KEYS
 
@@ -27,11 +26,6 @@ def headers_of_visits() -> list[str]:
     if settings.SHORTURL_GEOIP:
         names.append("HTTP_X_FORWARDED_FOR")
     return names
-
-
-def classify(environ: Mapping[str, Any]) -> Visit:
-    """Return the visit of a request by its WSGI environ."""
-    return classify_visit(environ, with_country=bool(settings.SHORTURL_GEOIP))
 
 
 def count_key_params(key: str, visits: Sequence[Visit]) -> list[Any]:

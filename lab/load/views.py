@@ -14,7 +14,6 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
-from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
@@ -144,7 +143,7 @@ def resolve(function: Function, content: Content) -> HttpResponse:
 
 def record(function: Function, content: Content) -> HttpResponse:
     """Redirect to the target of {"key": …}, count the hit and record the visit."""
-    visit = classify_visit(content.request.META, with_country=bool(settings.SHORTURL_GEOIP))
+    visit = classify_visit(content.request.META)
     return HttpResponseRedirect(function(content.key, visit=visit).target_url)
 
 

@@ -23,7 +23,7 @@ class ResetForm(PasswordResetForm):
 
 
 def count_mail(account: User) -> bool:
-    """Count an e-mail to the account; return whether it may be sent."""
+    """Count an e-mail to the account as spent of a quota; return whether it may be sent."""
     try:
         quotas.spend(f"mail {account.pk}", lambda: None, limit=MAX_MAILS)
     except TooManyCreates:

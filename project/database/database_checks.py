@@ -54,7 +54,7 @@ def database_check(check: Check) -> Check:
 def check_unknown_migrations() -> Iterator[CheckMessage]:
     """Report migrations that this code does not have: another version has made the tables."""
     loader = MigrationLoader(connection)
-    applied = {key for key in loader.applied_migrations if key[0] in OWN_APPS}
+    applied = {(app, name) for app, name in loader.applied_migrations if app in OWN_APPS}
     unknown = sorted(applied - loader.disk_migrations.keys())
     if unknown:
         yield Error(

@@ -26,6 +26,7 @@ from shorturl.exceptions import RowLocked
 from shorturl.links.keys import key_of
 from shorturl.models import Visit
 from shorturl.pages.redirect import NO_TARGET, PREFETCH, redirect_headers
+from shorturl.visits.classification import classify_visit
 
 # Read once: looking up a setting takes time.
 HAS_METRICS = bool(settings.SHORTURL_METRICS_TOKEN)
@@ -90,7 +91,7 @@ class Redirects:
         if key is None or environ is None:
             return None
         try:
-            row = await self.counter.count(key, following.classify(environ))
+            row = await self.counter.count(key, classify_visit(environ))
             if row is None:
                 return None
             _, _, target_url, _, forward_query = row

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
 from datetime import timedelta
-from functools import partial
 from typing import TypeVar
 
 from django.conf import settings
@@ -36,7 +35,7 @@ def spender_of(caller: Caller, request: HttpRequest) -> str:
         return f"account {caller.user_id}" if caller.user_id else f"token {caller.pk}"
     if caller.is_authenticated:
         return f"account {caller.pk}"
-    return NETWORK + hashed_network(client_address(request), settings.SECRET_KEY)
+    return NETWORK + hashed_network(client_address(request.META))
 
 
 def limit_of(spender: str) -> int:
@@ -64,9 +63,10 @@ def spend(spender: str, create: Callable[[], T], *, links: int = 1, limit: int |
     quota = f"{counted(limit, 'link')} a day{origin}"
     if links > limit:
         raise MoreThanQuota(links, quota)
-    reserve = spend_before if settings.DATABASE_CITUS else reservation.spend
     try:
-        return reserve(spender, create, limit=limit, period=DAY, amount=links)
+        if settings.DATABASE_CITUS:
+            return spend_before(spender, create, links=links, limit=limit)
+        return reservation.spend(spender, create, limit=limit, period=DAY, amount=links)
     except QuotaExceeded as error:
         day = round(DAY.total_seconds())
         raise TooManyCreates(limit, quota, seconds=day - int(time.time()) % day) from error
@@ -92,30 +92,24 @@ def reuse(
     return spend(spender, create)
 
 
-def spend_before(
-    spender: str, create: Callable[[], T], *, limit: int, period: timedelta, amount: int
-) -> T:
+def spend_before(spender: str, create: Callable[[], T], *, links: int, limit: int) -> T:
     """Commit what is spent before `create`, and give it back if that fails.
 
     A cluster needs this: while a node does not answer, other creates of the spender go on. The
-    amount stays spent after an outage, because the link may have been created.
+    quota stays spent after an outage, because the links may have been created.
     """
-    take = partial(
-        reservation.spend,
-        spender,
-        lambda: usage_today(spender).get().since,
-        limit=limit,
-        period=period,
-        amount=amount,
+    usage = commit_separately(
+        lambda: reservation.spend(
+            spender, usage_today(spender).get, limit=limit, period=DAY, amount=links
+        )
     )
-    since = commit_separately(take)
     try:
         return create()
     except Exception as error:
         if not is_outage(error):
-            counter = QuotaUsage.objects.filter(spender=spender, period=period, since=since)
+            counter = QuotaUsage.objects.filter(pk=usage.pk)
             # pginterleave: alone - on a cluster only; what was spent here, and by nobody else
-            commit_separately(lambda: counter.update(spent=F("spent") - amount))
+            commit_separately(lambda: counter.update(spent=F("spent") - links))
         raise
 
 
@@ -128,5 +122,5 @@ def commit_separately(work: Callable[[], T]) -> T:
         with closing(connection):
             return work()
 
-    with ThreadPoolExecutor(1) as thread:  # it has a connection of its own
+    with ThreadPoolExecutor(1) as thread:  # it has its own connection, and the same time limit
         return thread.submit(copy_context().run, work_and_close).result()

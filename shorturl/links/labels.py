@@ -37,25 +37,25 @@ def clean_tags(tags: str | Iterable[str]) -> list[str] | None:
     """Return tags, or a text of tags, in lower case, each once; None for no tags."""
     if isinstance(tags, str):
         tags = SEPARATOR.split(tags)
-    known = dict.fromkeys(filter(None, (clean_line(tag, "A tag").lower() for tag in tags)))
-    for tag in known:
+    unique = dict.fromkeys(filter(None, (clean_line(tag, "A tag").lower() for tag in tags)))
+    for tag in unique:
         if len(tag) > TAG_MAX_LENGTH:
             length = f"{len(tag):,} characters: use at most {TAG_MAX_LENGTH}."
             raise ValidationError(f"The tag {shortened(tag)!r} has {length}", code="too_long")
         if separator := SEPARATOR.search(tag):
             message = f"contains {separator[0]!r}, which separates tags: leave it out."
             raise ValidationError(f"The tag {tag!r} {message}", code="forbidden_character")
-    if len(known) > TAGS_MAX:
-        message = f"The link has {len(known):,} tags: use at most {TAGS_MAX}."
+    if len(unique) > TAGS_MAX:
+        message = f"The link has {len(unique):,} tags: use at most {TAGS_MAX}."
         raise ValidationError(message, code="too_many")
-    return list(known) or None
+    return list(unique) or None
 
 
 def cut_tags(tags: str) -> list[str]:
     """Return the first tags of a text with separators, each cut to what is valid."""
     words = [in_one_line(FORBIDDEN.sub(" ", tag)) for tag in SEPARATOR.split(tags.lower())]
-    known = dict.fromkeys(word[:TAG_MAX_LENGTH].strip() for word in words if word)
-    return list(known)[:TAGS_MAX]
+    unique = dict.fromkeys(word[:TAG_MAX_LENGTH].strip() for word in words if word)
+    return list(unique)[:TAGS_MAX]
 
 
 def in_one_line(text: str) -> str:

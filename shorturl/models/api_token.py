@@ -67,8 +67,10 @@ class ApiToken(models.Model):
         return [scope for scope in self.SCOPES if getattr(self, f"can_{scope}")]
 
     def draw(self) -> None:
+        """Give the token a random text."""
         self.text = self.MARK + secrets.token_urlsafe(32)
-        self.prefix, self.digest = self.text[: self.PREFIX_LENGTH], self.digest_of(self.text)
+        self.prefix = self.text[: self.PREFIX_LENGTH]
+        self.digest = self.digest_of(self.text)
 
     @classmethod
     def valid(cls, text: str) -> "ApiToken | None":

@@ -21,6 +21,7 @@ from shorturl.error_response import error_response
 from shorturl.exceptions import Contended, Gone, NotForPrograms, RowLocked
 from shorturl.links import validators
 from shorturl.models import ShortUrl
+from shorturl.visits.classification import classify_visit
 
 # A browser sends one of these when it loads a page that the user has not asked for yet.
 PREFETCH = ("Sec-Purpose", "Purpose", "X-Moz")
@@ -105,7 +106,7 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
         short_url = following.look_up(key)
     else:
         try:
-            short_url = following.follow(key, following.classify(request.META))
+            short_url = following.follow(key, classify_visit(request.META))
         except NotForPrograms:
             return preview(request, key=key)
     headers = redirect_headers(

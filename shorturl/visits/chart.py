@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from typing import NamedTuple
 
 MAX_TICKS = 8  # labels below the chart; more of them would touch
@@ -27,11 +28,12 @@ def is_labelled(at: datetime, unit: str, step: int) -> bool:
     if unit == "hour":
         return at.hour % step == 0
     if unit == "day":
-        return at.hour == 0 and (at.weekday() if step == 7 else at.toordinal() % step) == 0
-    return (at.day, at.hour) == (1, 0) and (12 * at.year + at.month - 1) % step == 0
+        days_since_label = at.weekday() if step == 7 else at.toordinal() % step
+        return at.hour == 0 and days_since_label == 0
+    begins_month = (at.day, at.hour) == (1, 0)
+    return begins_month and (12 * at.year + at.month - 1) % step == 0
 
 
-# The first interval with few enough labels is used; the first time is labelled if none has any.
 LONG_INTERVALS = [("month", months) for months in (1, 3, 12, 24, 60, 120, 240, 600)]
 INTERVALS = [("hour", 3), ("hour", 6), ("hour", 12), ("day", 1), ("day", 2), ("day", 7)]
 INTERVALS += LONG_INTERVALS
@@ -46,7 +48,7 @@ class Chart:
         """The value of the highest line, at the upper edge."""
         highest = max(bar.people + bar.bots for bar in self.bars)
         step = line_step(highest)
-        return max(-(-highest // step) * step, 1)
+        return max(ceil(highest / step) * step, 1)
 
     @property
     def bar_width(self) -> float:
@@ -60,18 +62,23 @@ class Chart:
     @property
     def ticks(self) -> list[Tick]:
         times = [bar.at for bar in self.bars]
-        for unit, step in LONG_INTERVALS if are_months(times) else INTERVALS:
-            labelled = [x for x, at in enumerate(times) if is_labelled(at, unit, step)]
-            maximum = MAX_MONTHS if (unit, step) == ("month", 1) else MAX_TICKS
-            if 0 < len(labelled) <= maximum:
-                break
-        else:
-            labelled = [0]
-        every = 2 if len(labelled) <= MAX_TICKS else 3  # of these a narrow window shows one
-        return [
-            Tick(label(times[x], times), round(100 * (x + 0.5) / len(times), 2), number % every > 0)
-            for number, x in enumerate(labelled)
-        ]
+        labelled = choose_labelled(times)
+        major = 2 if len(labelled) <= MAX_TICKS else 3  # of these labels one is major
+        ticks = []
+        for number, index in enumerate(labelled):
+            position = round(100 * (index + 0.5) / len(times), 2)  # the middle of the bar
+            ticks.append(Tick(label(times[index], times), position, minor=number % major > 0))
+        return ticks
+
+
+def choose_labelled(times: Sequence[datetime]) -> list[int]:
+    """Return the indexes of times for labels, at the first interval that has few enough."""
+    for unit, step in LONG_INTERVALS if are_months(times) else INTERVALS:
+        labelled = [index for index, at in enumerate(times) if is_labelled(at, unit, step)]
+        maximum = MAX_MONTHS if (unit, step) == ("month", 1) else MAX_TICKS
+        if 0 < len(labelled) <= maximum:
+            return labelled
+    return [0]
 
 
 def line_step(highest: int) -> int:
@@ -93,6 +100,7 @@ def are_months(times: Sequence[datetime]) -> bool:
 
 
 def label(at: datetime, times: Sequence[datetime]) -> str:
+    """Return an hour as 15:00, a day as 3 May, and the day that begins a month as May or 2026."""
     if at.hour:
         return f"{at:%H:%M}"
     if not are_months(times) and (times[-1] - times[0]).days <= 120:

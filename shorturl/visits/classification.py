@@ -10,8 +10,9 @@ from typing import Any
 
 import ua_parser
 from crawleruseragents import is_crawler  # type: ignore[import-untyped]
+from django.conf import settings
 
-from shorturl.client_address import address_of
+from shorturl.client_address import client_address
 from shorturl.models import OTHER, Visit
 from shorturl.visits import geoip
 
@@ -70,15 +71,12 @@ ORIGIN = re.compile(r"(?:https?|android-app)://(?:[^/?#@]*@)?([^/?#:]+)", re.IGN
 MAX_ORIGIN = 512
 
 
-def classify_visit(environ: Mapping[str, Any], *, with_country: bool) -> Visit:
-    """Return the visit of a request by its WSGI environ, which is also Django's request.META.
-
-    `with_country` needs SHORTURL_GEOIP.
-    """
+def classify_visit(environ: Mapping[str, Any]) -> Visit:
+    """Return the visit of a request by its WSGI environ, which is also Django's request.META."""
     referrer = referrer_host(environ.get("HTTP_REFERER", ""))
     user_agent = environ.get("HTTP_USER_AGENT", "")[:MAX_USER_AGENT]
     browser, system, device, is_bot = classify_user_agent(user_agent)
-    country = geoip.country_of(address_of(environ)) if with_country else ""
+    country = geoip.country_of(client_address(environ)) if settings.SHORTURL_GEOIP else ""
     return Visit(referrer, browser, system, device, country, is_bot)
 
 

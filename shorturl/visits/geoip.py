@@ -11,7 +11,7 @@ from django.conf import settings
 WITH_COUNTRIES = ("Country", "City", "Enterprise")
 
 
-def problem() -> str:
+def find_problem() -> str:
     """Return why the database cannot be used; "" if it can, or if none is set."""
     if not settings.SHORTURL_GEOIP:
         return ""

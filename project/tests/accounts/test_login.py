@@ -117,7 +117,7 @@ def test_the_address_of_a_client_is_the_last_of_x_forwarded_for_behind_a_trusted
 ) -> None:
     settings.BEHIND_PROXY = trusted
     headers = {"X-Forwarded-For": header} if header else {}
-    assert client_address(RequestFactory().get("/login", headers=headers)) == address
+    assert client_address(RequestFactory().get("/login", headers=headers).META) == address
 
 
 @pytest.mark.parametrize("path", [LOGIN, ADMIN_LOGIN])

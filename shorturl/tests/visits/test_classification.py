@@ -88,7 +88,7 @@ LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
 def test_of_a_referrer_only_a_valid_host_is_kept(header: str, referrer: str) -> None:
     assert referrer_host(header) == referrer
     # Without a User-Agent it is a bot.
-    assert classify_visit({"HTTP_REFERER": header}, with_country=False) == Visit(referrer)
+    assert classify_visit({"HTTP_REFERER": header}) == Visit(referrer)
 
 
 # A database in MaxMind's format (https://maxmind.github.io/MaxMind-DB/) with a tree of one node:
@@ -112,7 +112,7 @@ def geoip_file(tmp_path: Path, settings: Settings) -> Path:
 
 def country_of(address: str, forwarded_for: str = "") -> str:
     environ = {"REMOTE_ADDR": address, "HTTP_X_FORWARDED_FOR": forwarded_for}
-    return classify_visit(environ, with_country=True).country
+    return classify_visit(environ).country
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def country_of(address: str, forwarded_for: str = "") -> str:
 )
 def test_a_file_without_countries_is_refused(kind: bytes, problem: str, geoip_file: Path) -> None:
     geoip_file.write_bytes(COUNTRIES.replace(b"GeoLite2-Country", kind))
-    assert geoip.problem() == problem
+    assert geoip.find_problem() == problem
 
 
 @pytest.mark.usefixtures("geoip_file")
