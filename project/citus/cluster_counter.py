@@ -43,7 +43,7 @@ class ClusterHitCounter:
             await self.read_map()
         row = await self.count_by_map(key, visit)
         if row is None and self.loop.time() > self.read_at + MAP_INTERVAL:
-            # The node may be one that has left the cluster.
+            # The node may be one that has left the cluster, whose tables are empty.
             await self.read_map()
             row = await self.count_by_map(key, visit)
         return row
@@ -64,9 +64,9 @@ class ClusterHitCounter:
 
     @property
     def needs_database(self) -> bool:
-        """Whether redirects fail while the coordinator is away: as long as no map was read.
+        """Whether redirects fail while the coordinator is away: only if no map was ever read.
 
-        A thread reads this, which waits for the first map.
+        A thread asks this, and waits here for the first map.
         """
         if not self.map.shards:
             with suppress(Exception):
@@ -75,12 +75,14 @@ class ClusterHitCounter:
 
     def get_counter(self, shard: int) -> HitCounter:
         """Return the counter of a shard. A statement goes to the node that has the shard then."""
+
+        def find_sessions() -> NodeSessions:
+            return self.get_sessions(self.map.find_node(shard))
+
         if shard not in self.counters:
             self.counters[shard] = HitCounter(
-                lambda visits: self.get_sessions(self.map.find_node(shard)).count_keys(visits),
-                lambda key, visits: self.get_sessions(self.map.find_node(shard)).count_key(
-                    key, visits
-                ),
+                lambda visits: find_sessions().count_keys(visits),
+                lambda key, visits: find_sessions().count_key(key, visits),
                 queue_timeout=settings.QUEUE_TIMEOUT,
             )
         return self.counters[shard]
@@ -110,19 +112,22 @@ class ClusterHitCounter:
 
     async def read_from_any_node(self) -> None:
         """Read the map from the coordinator, or from the first worker that answers."""
-        coordinator = Node()
-        workers = {*self.workers, *self.map.nodes.values()} - {coordinator}
-        readings = [self.loop.create_task(self.get_sessions(coordinator).read_map())]
+
+        def start_reading(node: Node) -> "asyncio.Task[ShardMap]":
+            return self.loop.create_task(self.get_sessions(node).read_map())
+
+        from_coordinator = start_reading(Node())
+        readings = [from_coordinator]
         _, pending = await asyncio.wait(readings, timeout=COORDINATOR_TIMEOUT)
-        if pending or readings[0].exception():
-            sessions = map(self.get_sessions, workers)
-            readings += [self.loop.create_task(session.read_map()) for session in sessions]
+        if pending or from_coordinator.exception():
+            workers = {*self.workers, *self.map.nodes.values()} - {Node()}
+            readings += map(start_reading, workers)
         for reading in asyncio.as_completed(readings):
             with suppress(Exception):
                 self.map = await reading
                 break
         else:
-            readings[0].result()  # raises the error of the coordinator
+            from_coordinator.result()  # raises its error
         self.read_at = self.loop.time()
         self.is_stale = False
         for reading in readings:

@@ -86,18 +86,19 @@ def is_distributed() -> bool:
 def list_statements(*, undo: bool) -> list[str]:
     """Return the statements to send in one transaction; none if there is nothing to do."""
     distributed = {name.removeprefix("public.") for (name,) in fetch_rows(DISTRIBUTED)}
-    models: list[type[Model]] = [*REFERENCE_MODELS, *BY_KEY]
-    models = [model for model in models if (model._meta.db_table in distributed) is undo]
-    if not models:
-        return []
+    models = [*REFERENCE_MODELS, *BY_KEY]
     if undo:
-        return [*SETTINGS, *yield_undistribute_statements(models)]
-    return [*SETTINGS, *yield_distribute_statements(models)]
+        models = [model for model in models if model._meta.db_table in distributed]
+        statements = yield_undistribute_statements(models)
+    else:
+        models = [model for model in models if model._meta.db_table not in distributed]
+        statements = yield_distribute_statements(models)
+    return [*SETTINGS, *statements] if models else []
 
 
 def yield_distribute_statements(models: Sequence[type[Model]]) -> Iterator[str]:
     """Yield the statements that distribute the tables of the models."""
-    # While all are plain tables: Citus supports fewer kinds of ALTER TABLE.
+    # Before any table is distributed, as Citus then supports fewer kinds of ALTER TABLE.
     for model in models:
         if field := model._meta.auto_field:
             for statement in TO_SEQUENCE:

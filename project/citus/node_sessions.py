@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db.backends.postgresql.psycopg_any import sql
 
 from project.citus.shard_map import LINKS, READ_MAP, Node, ShardMap
-from project.serving.connection import Session, connect
+from project.serving.connection import Session
 from project.serving.hit_counter import MAX_KEY_STATEMENTS, Row
 from shorturl.exceptions import RowLocked
 from shorturl.models import RecentVisits, Visit
@@ -32,10 +32,10 @@ NAMES: dict[str, Any] = {
 }
 COUNT_KEY = sql.SQL("""
     BEGIN;
-    UPDATE {links} SET hits = hits + %s
-    WHERE key = %s AND deleted_at IS NULL
+    UPDATE {links} SET hits = hits + %(hits)s
+    WHERE key = %(key)s AND deleted_at IS NULL
         AND (expires_at IS NULL OR expires_at > statement_timestamp())
-        AND (max_hits IS NULL OR hits <= max_hits - %s::bigint)
+        AND (max_hits IS NULL OR hits <= max_hits - %(uses)s::bigint)
     RETURNING {columns}
 """).format(**NAMES)
 # Both IN show that all keys are of one shard; its node then runs the whole statement.
@@ -53,8 +53,6 @@ COUNT_KEYS = sql.SQL("""
     RETURNING {columns}
 """).format(**NAMES)
 INSERT_VISITS = sql.SQL("INSERT INTO {recent} (key, starts_at, kinds) VALUES {rows}; COMMIT")
-COMMIT = sql.SQL("COMMIT")
-COMMA = sql.SQL(", ")
 VISITS_OF_KEY = sql.SQL("(%s, date_trunc('hour', statement_timestamp(), 'UTC'), %s)")
 
 
@@ -67,12 +65,7 @@ class NodeSessions:
         threads = ThreadPoolExecutor(MAX_SESSIONS, f"connect to {node}")
         self.free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
         for _ in range(MAX_SESSIONS):
-            session = Session(
-                timeout=settings.DATABASE_REQUEST_TIMEOUT,
-                connect=lambda seconds: connect(seconds, node.open_database()),
-                threads=threads,
-            )
-            self.free.put_nowait(session)
+            self.free.put_nowait(Session(node.open_database, threads))
 
     @asynccontextmanager
     async def take_session(self) -> AsyncIterator[Session]:
@@ -97,7 +90,7 @@ class NodeSessions:
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
         """Count the visits to a key, as CountingSessions.count_key() does without a cluster."""
-        values = [len(visits), key, combined.count_uses(visits)]
+        values = {"hits": len(visits), "key": key, "uses": combined.count_uses(visits)}
         try:
             rows = await self.count(COUNT_KEY, values, {key: visits})
         except psycopg2.Error as error:
@@ -112,22 +105,26 @@ class NodeSessions:
         uses = {key: combined.count_uses(visits[key]) for key in visits}
         values = {"keys": tuple(hits), "hits": json.dumps(hits), "uses": json.dumps(uses)}
         try:
-            return {row[1]: row for row in await self.count(COUNT_KEYS, values, visits)}
+            return {row.key: row for row in await self.count(COUNT_KEYS, values, visits)}
         except psycopg2.NotSupportedError:
-            return {}  # the shard was split since the map was read: each key has its statement
+            # The shard was split since the map was read. Without a row, each key is counted alone.
+            return {}
 
     async def count(
         self, update: Any, values: Any, visits: Mapping[str, Sequence[Visit]]
     ) -> list[Row]:
-        """Count hits and record their visits in one transaction; return the rows of the links."""
+        """Count hits by `update`, which begins a transaction, record their visits, and commit.
+
+        Returns the rows of the links.
+        """
         async with self.take_session() as session:
             rows: list[Row] = await session.fetch(update, values)
-            if rows and settings.SHORTURL_VISITS:
-                columns = COMMA.join([VISITS_OF_KEY] * len(rows))
-                recorded = []
-                for key in sorted(row[1] for row in rows):
-                    recorded += [key, json.dumps(visits[key])]
-                await session.fetch(INSERT_VISITS.format(**NAMES, rows=columns), recorded)
-            else:
-                await session.fetch(COMMIT, [])
+            if not rows or not settings.SHORTURL_VISITS:
+                await session.fetch(sql.SQL("COMMIT"), [])
+                return rows
+            placeholders = sql.SQL(", ").join([VISITS_OF_KEY] * len(rows))
+            recorded = []
+            for key in sorted(row.key for row in rows):
+                recorded += [key, json.dumps(visits[key])]
+            await session.fetch(INSERT_VISITS.format(**NAMES, rows=placeholders), recorded)
             return rows

@@ -58,18 +58,19 @@ class Node(NamedTuple):
 
 
 class ShardMap:
-    """The shards of a table in the order of their hashes, and the node of each shard.
+    """The ids of a table's shards in the order of their hashes, and the node of each shard.
 
     `rows` are the rows of READ_MAP.
     """
 
     def __init__(self, rows: Sequence[tuple[int, int, int, str, int]]) -> None:
-        self.least_hashes = [least for least, *_ in rows]
-        self.shards = [shard for _, shard, *_ in rows]
-        # Group 0 is the coordinator.
-        self.nodes = {
-            shard: Node(host, port) if group else Node() for _, shard, group, host, port in rows
-        }
+        self.least_hashes: list[int] = []
+        self.shards: list[int] = []
+        self.nodes: dict[int, Node] = {}
+        for least_hash, shard, group, host, port in rows:
+            self.least_hashes.append(least_hash)
+            self.shards.append(shard)
+            self.nodes[shard] = Node(host, port) if group else Node()  # 0 is the coordinator's
 
     def find_shard(self, key: str) -> int:
         """Return the id of a key's shard."""

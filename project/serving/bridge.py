@@ -93,7 +93,7 @@ class Bridge:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise TimeoutError
+                        raise TimeoutError  # the client has left, and no answer reaches it
                     part = message.get("body", b"")
                     more = message.get("more_body", False)
                     if len(body) + len(part) > MAX_BODY_BYTES:
@@ -159,5 +159,5 @@ async def send_response(response: Response, send: Send) -> None:
         part = response.body[begin : begin + PART_BYTES]
         async with asyncio.timeout(SEND_TIMEOUT):
             await send({"type": "http.response.body", "body": part, "more_body": True})
-    # This waits only for a client that reads nothing, whose connection the kernel ends.
+    # A client that reads nothing does not keep this waiting: the kernel ends its connection.
     await send({"type": "http.response.body"})

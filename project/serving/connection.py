@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg2 import extensions
+from psycopg2.extras import NamedTupleCursor
 
 from project.database import deadlines
 
@@ -21,56 +22,52 @@ from project.database import deadlines
 # statements have one good plan for all values: by a unique key.
 PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
 
-Row = tuple[Any, ...]
 observe_statement: Any = nullcontext
 if settings.SHORTURL_METRICS_TOKEN:
     from project.observability.metrics import observe_statement
 logger = logging.getLogger(__name__)
 
 
-def connect(seconds: float, database: BaseDatabaseWrapper | None = None) -> Any:
-    """Connect in the asynchronous mode to a database of Django, by default the default one.
-
-    Raises OperationalError after `seconds`. Blocks the thread, as libpq does to look up a host.
-    """
-    database = database or connections[DEFAULT_DB_ALIAS]
-    parameters = {**database.get_connection_params(), "async_": 1}
-    with deadlines.limit_waits(seconds):
-        connection = database.get_new_connection(parameters)
-        deadlines.wait_for_answer(connection)
-    return connection
-
-
 class Session:
-    """A session that runs one statement at a time. After an error the next statement connects."""
+    """A session that runs one statement at a time. After an error the next statement connects.
+
+    It connects in one of `threads`, by default those of the event loop, to the database of Django
+    that `open_database` returns.
+    """
 
     def __init__(
         self,
-        *,
-        timeout: float,
-        connect: Callable[[float], Any] = connect,
+        open_database: Callable[[], BaseDatabaseWrapper] = lambda: connections[DEFAULT_DB_ALIAS],
         threads: Executor | None = None,
     ) -> None:
-        """Set the limit of a statement and of connecting in seconds; 0 is no limit.
-
-        `connect` is called in one of `threads`, by default those of the event loop.
-        """
-        self.timeout = timeout
-        self.connect = connect
+        self.open_database = open_database
         self.threads = threads
         self.connection: Any = None
         self.cursor: Any = None
         self.prepared: set[str] = set()
 
-    async def fetch(self, sql: Any, values: Sequence[Any], *, name: str = "") -> list[Row]:
-        """Return the rows of a statement of psycopg2.sql; raise psycopg2.Error or TimeoutError.
+    def connect(self) -> Any:
+        """Connect in the asynchronous mode; raise OperationalError at the time limit.
 
-        A statement with a `name` is prepared, unless a pooler is in between. An error is logged and
-        closes the session: the next statement could take a late answer for its own.
+        Blocks the thread, as libpq does to look up a host.
+        """
+        database = self.open_database()
+        parameters = {**database.get_connection_params(), "async_": 1}
+        with deadlines.limit_waits(settings.DATABASE_REQUEST_TIMEOUT):
+            connection = database.get_new_connection(parameters)
+            deadlines.wait_for_answer(connection)
+        return connection
+
+    async def fetch(self, sql: Any, values: Sequence[Any], *, name: str = "") -> list[Any]:
+        """Return the rows of a statement of psycopg2.sql, as named tuples of its columns.
+
+        A statement with a `name` is prepared, unless a pooler is in between. Raises psycopg2.Error
+        or TimeoutError. Any error closes the session: the next statement could take a late answer
+        for its own.
         """
         try:
             with observe_statement():
-                async with asyncio.timeout(self.timeout or None):
+                async with asyncio.timeout(settings.DATABASE_REQUEST_TIMEOUT or None):
                     return await self.fetch_unlimited(sql, values, name)
         except BaseException as error:
             self.close()
@@ -79,30 +76,27 @@ class Session:
                 logger.error("A statement of redirects failed: %s", reason)
             raise
 
-    async def fetch_unlimited(self, sql: Any, values: Sequence[Any], name: str) -> list[Row]:
+    async def fetch_unlimited(self, sql: Any, values: Sequence[Any], name: str) -> list[Any]:
         """Return the rows of a statement, without a time limit; connect before if necessary."""
         if deadlines.is_closed(self.connection):
             self.close()
         if self.connection is None:
-            await self.open()
+            loop = asyncio.get_running_loop()
+            self.connection = await loop.run_in_executor(self.threads, self.connect)
+            self.cursor = self.connection.cursor(cursor_factory=NamedTupleCursor)
         if name and settings.DATABASE_POOLER == "none":
             sql = await self.prepare(name, sql, len(values))
         await self.run(sql, values)
         has_rows = self.cursor.description is not None
-        rows: list[Row] = self.cursor.fetchall() if has_rows else []
-        return rows
-
-    async def open(self) -> None:
-        loop = asyncio.get_running_loop()
-        self.connection = await loop.run_in_executor(self.threads, self.connect, self.timeout)
-        self.cursor = self.connection.cursor()
+        return list(self.cursor.fetchall()) if has_rows else []
 
     async def prepare(self, name: str, sql: Any, number: int) -> str:
-        """Prepare a statement with this number of values, unless it is, and return its EXECUTE."""
+        """Prepare a statement with `number` values once in a session; return its EXECUTE."""
         if name not in self.prepared:
             parameters = tuple(f"${index}" for index in range(1, number + 1))
+            text = sql.as_string(self.connection) % parameters  # $1, $2 … in place of each %s
             await self.run(PLAN_ONCE)
-            await self.run(f"PREPARE {name} AS {sql.as_string(self.connection) % parameters}")
+            await self.run(f"PREPARE {name} AS {text}")
             self.prepared.add(name)
         return f"EXECUTE {name} ({', '.join(['%s'] * number)})"
 
@@ -122,14 +116,15 @@ class Session:
 
 
 async def wait_for_socket(socket: int, state: int) -> None:
-    """Wait until a socket can be written, or for another `state` of psycopg2's poll(), read."""
+    """Wait until a socket can be written or read: `state` is the answer of psycopg2's poll()."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
-    is_write = state == extensions.POLL_WRITE
-    watch = loop.add_writer if is_write else loop.add_reader
-    unwatch = loop.remove_writer if is_write else loop.remove_reader
-    watch(socket, ready.set)
+    if state == extensions.POLL_WRITE:
+        loop.add_writer(socket, ready.set)
+    else:
+        loop.add_reader(socket, ready.set)
     try:
         await ready.wait()
     finally:
-        unwatch(socket)
+        loop.remove_writer(socket)
+        loop.remove_reader(socket)

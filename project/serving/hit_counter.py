@@ -66,15 +66,16 @@ class HitCounter:
         self.queue_timeout = queue_timeout
         self.failures = 0  # statements that failed in a row
         self.failed_at = 0.0
-        self.waiting: dict[str, list[Hit]] = {}  # by key
-        self.single: dict[str, list[Hit]] = {}  # by key, of those with statements of their own
+        self.waiting: dict[str, list[Hit]] = {}  # by key, for a statement for several keys
+        self.waiting_task: asyncio.Task[None] | None = None  # sends these statements
+        self.waiting_alone: dict[str, list[Hit]] = {}  # by key, for a statement for this key
+        self.key_tasks: dict[str, asyncio.Task[None]] = {}  # by key, send these statements
         self.free_statements = asyncio.Semaphore(MAX_KEY_STATEMENTS)
-        self.tasks: dict[str, asyncio.Task[None]] = {}  # by key as `single`; "" is for `waiting`
-        self.missing = 0  # hits that the next statement waits for
-        self.gathered = asyncio.Event()  # set when none is missing
+        self.missing = 0  # hits that have to come before `gathered` is set
+        self.gathered = asyncio.Event()
 
     def is_failing(self) -> bool:
-        """Return whether the last redirects failed, as with a full disk, where probes succeed."""
+        """Return whether the last redirects failed: with a full disk, reading still succeeds."""
         recently = time.monotonic() < self.failed_at + FAILURE_SECONDS
         return self.failures >= MAX_FAILURES and recently
 
@@ -89,8 +90,8 @@ class HitCounter:
         self.missing -= 1
         if self.missing == 0:
             self.gathered.set()
-        if "" not in self.tasks:
-            self.tasks[""] = asyncio.create_task(self.count_waiting())
+        if self.waiting_task is None:
+            self.waiting_task = asyncio.create_task(self.count_waiting())
         try:
             return await hit.result
         finally:
@@ -103,18 +104,23 @@ class HitCounter:
             for key in list(self.waiting)[:MAX_KEYS]:
                 if hits := take_unanswered(self.waiting.pop(key)):
                     batch[key] = hits
-            counted = 0
+            if not batch:
+                continue
             if len(batch) == 1 and not self.free_statements.locked():
                 counted = await self.count_lone_key(*batch.popitem())
-            elif batch:
+            else:
                 counted = await self.count_batch(batch)
-            self.missing = counted - sum(map(len, self.waiting.values()))
-            if self.missing > 0:
-                self.gathered.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(GATHER_SECONDS):
-                        await self.gathered.wait()
-        del self.tasks[""]
+            await self.gather_hits(counted)
+        self.waiting_task = None
+
+    async def gather_hits(self, number: int) -> None:
+        """Wait until `number` hits wait, for at most GATHER_SECONDS."""
+        self.missing = number - sum(map(len, self.waiting.values()))
+        if self.missing > 0:
+            self.gathered.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GATHER_SECONDS):
+                    await self.gathered.wait()
 
     async def count_batch(self, batch: Mapping[str, list[Hit]]) -> int:
         """Count the hits of several keys by one statement; return how many it has counted."""
@@ -131,18 +137,17 @@ class HitCounter:
                 self.failures = 0
                 set_results(hits, rows[key])
             else:  # its row may be locked
-                for hit in hits:
-                    hit.start_timer()
                 self.start_key_task(key, hits)
         return counted
 
     async def count_lone_key(self, key: str, hits: list[Hit]) -> int:
-        """Count the hits of the only key that waits, whose statement is cheaper."""
-        is_under_way = key in self.single
+        """Count the hits of the only key that waits, by a statement for one key, which is cheaper.
+
+        Returns how many hits it counts: none if they wait for an earlier statement of the key.
+        """
+        is_under_way = key in self.key_tasks
         task = self.start_key_task(key, hits)
         if is_under_way:
-            for hit in hits:
-                hit.start_timer()
             return 0
         await asyncio.wait([task], timeout=KEY_STATEMENT_SECONDS)
         return len(hits)
@@ -152,28 +157,29 @@ class HitCounter:
 
         A task that is under way for the key takes these hits, too.
         """
-        if key not in self.single:
-            self.single[key] = []
-            self.tasks[key] = asyncio.create_task(self.run_key_task(key))
-        self.single[key] += hits
-        return self.tasks[key]
+        for hit in hits:
+            hit.start_timer()
+        self.waiting_alone.setdefault(key, []).extend(hits)
+        if key not in self.key_tasks:
+            self.key_tasks[key] = asyncio.create_task(self.run_key_task(key))
+        return self.key_tasks[key]
 
     async def run_key_task(self, key: str) -> None:
         """Count the hits of a key by statements of its own, until no further hit has come."""
         async with self.free_statements:
-            while hits := take_unanswered(self.single[key]):
-                self.single[key] = []
+            while hits := take_unanswered(self.waiting_alone.pop(key, [])):
                 await self.count_key_hits(key, hits)
-        del self.single[key], self.tasks[key]
+        del self.key_tasks[key]
 
     async def count_key_hits(self, key: str, hits: Sequence[Hit]) -> None:
         """Count the hits of a key together, or one after another if too few uses are left."""
         try:
             if not await self.count_together(key, hits) and len(hits) > 1:
-                for hit in hits:
-                    if not hit.visit.is_bot and not await self.count_together(key, [hit]):
+                people = [hit for hit in hits if not hit.visit.is_bot]
+                for hit in people:
+                    if not await self.count_together(key, [hit]):
                         break  # no use is left
-            set_results(hits, None)
+            set_results(hits, None)  # of the hits that are not counted
         except Exception as error:
             self.set_errors(hits, error)
 

@@ -94,10 +94,9 @@ class Redirects:
             row = await self.counter.count(key, classify_visit(environ))
             if row is None:
                 return None
-            _, _, target_url, _, forward_query = row
             headers = redirect_headers(
-                target_url,
-                forward_query=forward_query,
+                row.target_url,
+                forward_query=row.forward_query,
                 query=scope["query_string"].decode("latin-1"),
                 secure=is_secure(scope, environ),
             )
@@ -149,14 +148,13 @@ class CountingSessions:
     """The sessions of a HitCounter: as many as it may have statements under way."""
 
     def __init__(self) -> None:
-        timeout = settings.DATABASE_REQUEST_TIMEOUT
-        self.free = [Session(timeout=timeout) for _ in range(MAX_KEY_STATEMENTS + 1)]
+        self.free = [Session() for _ in range(MAX_KEY_STATEMENTS + 1)]
 
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
         """Count the visits to several keys; return the rows of the counted links, by key."""
         params = following.count_keys_params(visits)
         rows = await self.fetch(following.COUNT_KEYS, params, name="count_keys")
-        return {row[1]: row for row in rows}
+        return {row.key: row for row in rows}
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
         """Count the visits to a key; return the row of the link, or None if it is not counted."""

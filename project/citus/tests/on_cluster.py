@@ -179,7 +179,7 @@ def test_a_process_begins_without_the_coordinator_if_it_knows_the_workers(
 
     outcomes = run_with_counter(follow, workers if workers_are_known else ())
     if workers_are_known:
-        assert [key for _, key, *_ in outcomes] == keys
+        assert [row.key for row in outcomes] == keys
     else:
         assert {type(error) for error in outcomes} == {psycopg2.OperationalError}
         assert len({id(error) for error in outcomes}) == 1

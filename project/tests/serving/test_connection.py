@@ -29,7 +29,7 @@ def run(request: pytest.FixtureRequest) -> Any:
 
     def run(test: Test) -> None:
         async def run_with_session() -> None:
-            with closing(Session(timeout=LONG)) as session:
+            with closing(Session()) as session:
                 await asyncio.wait_for(test(session), LONG)
 
         request.param(run_with_session())
@@ -61,7 +61,7 @@ def test_statements_are_planned_once_in_a_session_and_not_prepared_behind_a_pool
 def test_sessions_wait_at_the_same_time(run: Any) -> None:
     async def test(session: Session) -> None:
         slow = asyncio.create_task(session.fetch(SLEEP, [LONG]))
-        with closing(Session(timeout=LONG)) as other:
+        with closing(Session()) as other:
             assert await other.fetch(SLEEP, [0])
         assert not slow.done()
         slow.cancel()
@@ -80,15 +80,17 @@ def test_long_statements_and_answers_arrive(run: Any) -> None:
     run(test)
 
 
-def test_a_statement_ends_at_its_time_limit_and_with_it_the_session(run: Any) -> None:
+def test_a_statement_ends_at_its_time_limit_and_with_it_the_session(
+    run: Any, settings: Settings
+) -> None:
     """Otherwise the next answer could be that of the statement before."""
 
     async def test(session: Session) -> None:
         ((first, _),) = await session.fetch(SLEEP, [0])
-        session.timeout = 0.05
+        settings.DATABASE_REQUEST_TIMEOUT = 0.05
         with pytest.raises(TimeoutError):
             await session.fetch(SLEEP, [LONG])
-        session.timeout = LONG
+        settings.DATABASE_REQUEST_TIMEOUT = LONG
         ((second, _),) = await session.fetch(SLEEP, [0])
         assert second != first
 

@@ -68,7 +68,7 @@ class Statements:
         await self.run_event_loop()
 
     async def end_all(self) -> None:
-        while self.counter.tasks:
+        while self.counter.waiting_task or self.counter.key_tasks:
             await self.end(len(self.under_way))
 
     async def run_event_loop(self) -> None:
@@ -92,11 +92,11 @@ def run(
         statements = Statements(queue_timeout)
         await test(statements)
         counter = statements.counter
-        while counter.tasks:  # until the run's time limit
+        while counter.waiting_task or counter.key_tasks:  # until the run's time limit
             counter.gathered.set()
             await asyncio.sleep(0)
         assert not statements.under_way
-        assert not counter.waiting | counter.single
+        assert not counter.waiting | counter.waiting_alone
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hit_counter, "KEY_STATEMENT_SECONDS", key_statement)

@@ -4,10 +4,9 @@ Citus takes a WITH that inserts apart. So the statement of `batches` runs on the
 themselves.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from django.conf import settings
@@ -45,17 +44,19 @@ class Command(roll_up.Command):
         if not settings.DATABASE_CITUS:
             super().handle(*args, **options)
             return
+        shards_of_nodes = defaultdict(list)
         with connection.cursor() as cursor:
             cursor.execute(LIST_SHARDS, [[RECENT, HOURS, DAYS]])
-            rows = cursor.fetchall()
+            for host, port, is_coordinator, shard_ids in cursor:
+                node = Node() if is_coordinator else Node(host, port)
+                shards_of_nodes[node].append(shard_ids)
         failures: list[str] = []
         total = 0
-        for (host, port, is_coordinator), shards in groupby(rows, key=itemgetter(0, 1, 2)):
-            node = Node() if is_coordinator else Node(host, port)
+        for node, shards in shards_of_nodes.items():
             try:
                 with closing(node.open_database()) as database:
-                    for *_, ids in shards:
-                        total += roll_up_shard(database, ids)
+                    for shard_ids in shards:
+                        total += roll_up_shard(database, shard_ids)
             except DatabaseError as error:
                 failures.append(f"{node}: {str(error).splitlines()[0]}")
         self.stdout.write(f"{total:,} rows of visits rolled up.")
@@ -63,9 +64,10 @@ class Command(roll_up.Command):
             raise CommandError(f"The next run does the rest: {'; '.join(failures)}.")
 
 
-def roll_up_shard(database: BaseDatabaseWrapper, ids: Mapping[str, int]) -> int:
+def roll_up_shard(database: BaseDatabaseWrapper, shard_ids: Mapping[str, int]) -> int:
     """Roll up a shard, given by its id in each table; return how many rows of visits it took."""
-    tables = {table: sql.Identifier(f"{table}_{shard}") for table, shard in ids.items()}
+    tables = {table: sql.Identifier(f"{table}_{shard}") for table, shard in shard_ids.items()}
+    # The statement of a plain database, with the tables of the shard in place of its tables.
     move = sql.Composed(
         tables[part.string] if isinstance(part, sql.Identifier) else part for part in batches.MOVE
     )
@@ -73,12 +75,12 @@ def roll_up_shard(database: BaseDatabaseWrapper, ids: Mapping[str, int]) -> int:
     with database.cursor() as cursor:
         cursor.execute(FIND_KEY.format(tables[RECENT], tables[DAYS]))
         key = cursor.fetchone()
-        taken = batches.BATCH if key else 0
+        taken = batches.BATCH if key else 0  # without a key there is nothing to take
         while taken >= batches.BATCH:
             # pginterleave: alone - the tests on a cluster roll up in several processes
             cursor.execute("BEGIN")
             cursor.execute(HOLD_SHARD, key)
-            cursor.execute(TRY_LOCK, [ids[RECENT]])
+            cursor.execute(TRY_LOCK, [shard_ids[RECENT]])
             (is_free,) = cursor.fetchone()
             taken = 0
             if is_free:
