@@ -62,6 +62,7 @@ def grant_access(account: Account, data: Path, programs: Path) -> None:
     """
 
     def may(path: Path, as_owner: int, as_other: int) -> bool:
+        """Return whether the account has a permission: `as_owner` for its own path."""
         status = path.stat()
         return bool(status.st_mode & (as_owner if status.st_uid == account.uid else as_other))
 

@@ -13,7 +13,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -100,20 +99,18 @@ def ready(data: Path) -> Running | None:
     return running
 
 
-def start(
-    data: Path, *, log: IO[bytes], lock: int, settings: Mapping[str, object] | None = None
-) -> None:
+def start(data: Path, *, log: IO[bytes], lock: int) -> None:
     """Start a server on `data`, after initdb if it is missing; return before the server is ready.
 
     Every process of PostgreSQL inherits the descriptor `lock`, so the file stays locked while any
-    of them is alive. `log` gets their output. `settings` override or extend those of PostgreSQL.
-    Raises OSError or TimeoutExpired when the start failed; the log may have the reason.
+    of them is alive. `log` gets their output. Raises OSError or TimeoutExpired when the start
+    failed; the log may have the reason.
     """
     account = account_for(data)
     if account is not None:
         grant_access(account, data, programs())
     if not data.exists():
-        _make(data, account, log=log, lock=lock)
+        _make_data_directory(data, account, log=log, lock=lock)
     remove_leftovers(data)
     socket_directory = _socket_directory(data, account)
     options = {
@@ -124,7 +121,6 @@ def start(
         "unix_socket_permissions": "0700",
         "max_connections": MAX_CONNECTIONS,
         "timezone": "UTC",
-        **(settings or {}),
     }
     arguments = [f"--{name}={value}" for name, value in options.items()]
     # pg_ctl passes both to a shell, the path of the server within double quotes.
@@ -170,7 +166,7 @@ def create_database(name: str, *, running: Running) -> None:
                 cursor.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
 
 
-def _make(data: Path, account: Account | None, *, log: IO[bytes], lock: int) -> None:
+def _make_data_directory(data: Path, account: Account | None, *, log: IO[bytes], lock: int) -> None:
     # It gets its name when it is complete, so kill -9 leaves no incomplete data directory.
     draft = data.with_name(f"{data.name}.new")
     if draft.exists():
@@ -187,6 +183,7 @@ def _make(data: Path, account: Account | None, *, log: IO[bytes], lock: int) -> 
 
 
 def _socket_directory(data: Path, account: Account | None) -> Path:
+    """Return the data directory, or a new one if the path of a socket there would be invalid."""
     path = os.fsencode(data / f".s.PGSQL.{PORT}.lock")
     # libpq and PostgreSQL read a comma as a separator of directories.
     if len(path) <= LONGEST_SOCKET_PATH and not {",", '"'} & set(str(data)):

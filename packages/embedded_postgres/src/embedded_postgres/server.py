@@ -37,7 +37,7 @@ class Server:
         self.directory = directory
         self.data = directory / "data"
         self.log = directory / "server.log"
-        self._hold: int | None = None
+        self._users_lock: int | None = None  # descriptor, while this process uses the server
         self._databases: set[str] = set()
         self._running: postgres.Running | None = None
 
@@ -50,18 +50,19 @@ class Server:
         Raises ImproperlyConfigured when the package with PostgreSQL is not installed, and
         OperationalError, with the directory and the end of the log, when the server does not start.
         """
-        with _this_process:
-            if self._running is None or again or database not in {*self._databases, None}:
+        with _thread_lock:
+            is_known = database is None or database in self._databases
+            if self._running is None or again or not is_known:
                 postgres.programs()
                 try:
                     self.directory.mkdir(parents=True, exist_ok=True)
                     with locks.exclusive(self.directory / "start.lock", timeout=TIMEOUT):
-                        self._take_hold()
+                        self._share_users_lock()
                         try:
-                            self._prepare(database)
+                            self._ensure_database(database)
                         except DatabaseWrapper.Database.OperationalError:
                             # The server was killed between check and connection.
-                            self._prepare(database)
+                            self._ensure_database(database)
                 except OSError as error:
                     raise OperationalError(self._failure(error)) from error
             assert self._running is not None
@@ -69,14 +70,14 @@ class Server:
 
     def leave(self) -> None:
         """End this process's use of the server; stop it if no other process uses it."""
-        with _this_process:
-            if self._hold is None:
+        with _thread_lock:
+            if self._users_lock is None:
                 return
             try:
                 with locks.exclusive(self.directory / "start.lock", timeout=TIMEOUT):
-                    # Open it again: the directory may have been removed and created again.
-                    self._take_hold()
-                    if locks.take(self._hold):
+                    # Open users.lock again: the directory may have been removed and created again.
+                    self._share_users_lock()
+                    if locks.take(self._users_lock):
                         self._stop()
             except FileNotFoundError:
                 pass  # the directory was removed, so PostgreSQL ends by itself
@@ -94,19 +95,22 @@ class Server:
 
     def forget(self) -> None:
         """End this process's use without stopping the server."""
-        if self._hold is not None:
-            os.close(self._hold)
-        self._hold = self._running = None
+        if self._users_lock is not None:
+            os.close(self._users_lock)
+        self._users_lock = None
+        self._running = None
         self._databases.clear()
 
-    def _take_hold(self) -> None:
-        hold = locks.open_lock(self.directory / "users.lock")
-        locks.share(hold)
-        if self._hold is not None:
-            os.close(self._hold)
-        self._hold = hold
+    def _share_users_lock(self) -> None:
+        """Take users.lock in shared mode by a new descriptor, and close an earlier one."""
+        descriptor = locks.open_lock(self.directory / "users.lock")
+        locks.share(descriptor)
+        if self._users_lock is not None:
+            os.close(self._users_lock)
+        self._users_lock = descriptor
 
-    def _prepare(self, database: str | None) -> None:
+    def _ensure_database(self, database: str | None) -> None:
+        """Start the server if it is not running, and create the database if it is missing."""
         self._running = self._ensure_running()
         # Only once, so that a dropped test database is not created again.
         if database is not None and database not in self._databases:
@@ -114,57 +118,59 @@ class Server:
             self._databases.add(database)
 
     def _ensure_running(self) -> postgres.Running:
+        """Return the server when it is ready, after starting it if needed."""
         started = False
         deadline = time.monotonic() + TIMEOUT
         while (running := postgres.ready(self.data)) is None:
-            alive = locks.open_lock(self.directory / "alive.lock")
+            alive_lock = locks.open_lock(self.directory / "alive.lock")
             try:
                 # If it is taken, a server is starting, stopping or ending without its postmaster.
-                if locks.take(alive):
+                if locks.take(alive_lock):
                     if started:
                         raise OperationalError(self._failure("it ended at once", log=True))
-                    self._start(alive)
+                    self._start(alive_lock)
                     started = True
             finally:
-                os.close(alive)  # a started server has inherited it, and keeps the lock
+                os.close(alive_lock)  # a started server has inherited it, and keeps the lock
             if time.monotonic() > deadline:
                 reason = f"it was not ready, or an old one not gone, within {TIMEOUT} s"
                 raise OperationalError(self._failure(reason, log=True))
             time.sleep(locks.POLL_INTERVAL)
         return running
 
-    def _start(self, alive: int) -> None:
+    def _start(self, alive_lock: int) -> None:
         self._databases.clear()
         with suppress(FileNotFoundError):
             self.log.replace(self.log.with_suffix(".log.1"))
         try:
             with self.log.open("wb") as log:
-                postgres.start(self.data, log=log, lock=alive)
+                postgres.start(self.data, log=log, lock=alive_lock)
             start_watching(self.directory)
         except (ChildProcessError, subprocess.SubprocessError) as error:
             raise OperationalError(self._failure(error, log=True)) from error
 
     def _stop(self) -> None:
+        """Stop the server, and wait until all of its processes have ended."""
         # A second Ctrl-C must not interrupt the stop.
         in_main_thread = threading.current_thread() is threading.main_thread()
         handler = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
-        told: postgres.Running | None = None
+        signalled: postgres.Running | None = None
         deadline = time.monotonic() + TIMEOUT
         try:
             while locks.is_taken(self.directory / "alive.lock"):
                 running = postgres.read_pid_file(self.data)
-                if running is not None and (told is None or told.pid != running.pid):
+                if running is not None and (signalled is None or signalled.pid != running.pid):
                     with suppress(ProcessLookupError):
                         os.kill(running.pid, signal.SIGINT)  # "fast": ends all sessions
-                    told = running
+                    signalled = running
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"it did not stop within {TIMEOUT} s")
                 time.sleep(locks.POLL_INTERVAL)
         finally:
             if in_main_thread:
                 signal.signal(signal.SIGINT, handler)
-        if told is not None:
-            postgres.remove_socket_directory(told.socket_directory)
+        if signalled is not None:
+            postgres.remove_socket_directory(signalled.socket_directory)
 
     def _failure(self, reason: object, *, log: bool = False) -> str:
         message = f"The embedded PostgreSQL in {self.directory} did not start: {reason}"
@@ -176,13 +182,13 @@ class Server:
 
 
 _servers: dict[Path, Server] = {}
-_this_process = threading.RLock()
+_thread_lock = threading.RLock()  # held by one thread of this process at a time
 
 
 def server_in(directory: str | os.PathLike[str]) -> Server:
     """Return the Server of a directory, the same object at every call; do not start it."""
     path = Path(directory).resolve()
-    with _this_process:
+    with _thread_lock:
         return _servers.setdefault(path, Server(path))
 
 
@@ -197,12 +203,12 @@ def _after_fork_in_child() -> None:
     # the server running until the child ends.
     for server in _servers.values():
         server.forget()
-    _this_process.release()
+    _thread_lock.release()
 
 
 # A fork waits until no thread holds the lock, so that the child has a consistent state.
 os.register_at_fork(
-    before=_this_process.acquire,
-    after_in_parent=_this_process.release,
+    before=_thread_lock.acquire,
+    after_in_parent=_thread_lock.release,
     after_in_child=_after_fork_in_child,
 )
