@@ -114,6 +114,6 @@ def post_worker_init(worker: Any) -> None:
     if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi
         patches.accept_bursts(worker, backlog)
     if settings.SHORTURL_DELIVER:  # in each worker: when one ends, the others deliver
-        from shorturl.events.delivering import Deliverer, deliver_next
+        from shorturl.events.delivering import Deliverer
 
-        Thread(target=Deliverer(deliver_next).run, name="deliver", daemon=True).start()
+        Thread(target=Deliverer().run, name="deliver", daemon=True).start()

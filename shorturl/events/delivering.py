@@ -12,10 +12,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
+from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
@@ -34,18 +34,11 @@ MAX_EXPIRIES = 1_000  # links of one statement
 WAIT_TIMEOUT = 5  # seconds: of each wait for the receiver
 REQUEST_TIMEOUT = 20  # seconds: of a request, once the receiver is connected
 
-# A strategy: it has the receiver's next event sent, and returns whether one was due.
-Deliver = Callable[[int, Callable[[LinkEvent], object]], bool]
-
 
 class Deliverer:
-    """Delivers to each receiver in a thread, so a slow receiver delays no other.
+    """Delivers to each receiver in a thread, so a slow receiver delays no other."""
 
-    `deliver_next` is the function below, or one with another strategy.
-    """
-
-    def __init__(self, deliver_next: Callable[[Subscription], bool]) -> None:
-        self.deliver_next = deliver_next
+    def __init__(self) -> None:
         self.stopping = threading.Event()
         self.deliveries: dict[int, Future[None]] = {}  # by the receiver's id
 
@@ -63,7 +56,7 @@ class Deliverer:
         """Start a thread for each receiver with due events that has none."""
         close_old_connections()
         while Subscription.objects.exists() and write_expired_events() == MAX_EXPIRIES:
-            pass
+            pass  # there may be more
         due = LinkEvent.objects.due(OuterRef("pk"))  # type: ignore[arg-type]
         for receiver in Subscription.objects.filter(Exists(due)):
             if receiver.pk not in self.deliveries or self.deliveries[receiver.pk].done():
@@ -73,7 +66,7 @@ class Deliverer:
         """Deliver the receiver's events one after another until none is due."""
         try:
             close_old_connections()
-            while not self.stopping.is_set() and self.deliver_next(receiver):
+            while not self.stopping.is_set() and deliver_next(receiver):
                 pass
         except Error as error:
             log_outage(error)
@@ -87,19 +80,13 @@ def log_outage(error: Error) -> None:
     connection.close()
 
 
-def deliver_next(receiver: Subscription, deliver: Deliver = update_skip_locked.deliver) -> bool:
+def deliver_next(receiver: Subscription) -> bool:
     """Deliver the receiver's next event, or postpone it; return whether one was due."""
-    events: list[LinkEvent] = []
-
-    def send(event: LinkEvent) -> None:
-        events.append(event)
-        send_event(receiver, event)
-
     try:
-        return deliver(receiver.pk, send)
-    except (NotDelivered, OSError, HTTPException) as error:
-        postpone(events[-1])
-        logger.warning("%s is not delivered to %s: %s", events[-1], receiver, error)
+        return update_skip_locked.deliver(receiver.pk, partial(send_event, receiver))
+    except NotDelivered as error:
+        postpone(error.event)
+        logger.warning("%s is not delivered to %s: %s", error.event, receiver, error)
         return True
 
 
@@ -123,20 +110,27 @@ def write_expired_events() -> int:
 
 
 class NotDelivered(Exception):
-    """The receiver has answered with another status than 2xx."""
+    """The event may not have arrived: there was no answer, or another status than 2xx."""
+
+    def __init__(self, event: LinkEvent, reason: object) -> None:
+        super().__init__(reason)
+        self.event = event
 
 
 def send_event(receiver: Subscription, event: LinkEvent) -> None:
-    """Send the event; raise NotDelivered, OSError or HTTPException if it may not have arrived."""
+    """Send the event; raise NotDelivered."""
     content = {"type": event.type, "timestamp": event.at.isoformat(), "data": event.data}
     body = json.dumps(content).encode()
     headers = {
         "Content-Type": "application/json",
         **signature_headers(receiver.secret, event.pk, body),
     }
-    status = post(receiver.url, body, headers)
+    try:
+        status = post(receiver.url, body, headers)
+    except (OSError, HTTPException) as error:
+        raise NotDelivered(event, error) from error
     if not 200 <= status < 300:
-        raise NotDelivered(f"it answered {status}")
+        raise NotDelivered(event, f"it answered {status}")
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from shorturl.events.delivering import Deliverer, deliver_next
+from shorturl.events.delivering import Deliverer
 
 
 class Command(BaseCommand):
@@ -15,7 +15,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deliverer = Deliverer(deliver_next)
+        deliverer = Deliverer()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: deliverer.stopping.set())
         self.stderr.write("Delivering events; Ctrl-C stops it.")

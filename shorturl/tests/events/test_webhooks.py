@@ -205,7 +205,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
     for url in (down, receiver.url):
         subscribe(url)
     create_link("a")
-    deliverer = Deliverer(deliver_next)
+    deliverer = Deliverer()
     with ThreadPoolExecutor(2) as pool:
         deliverer.start_deliveries(pool)
         for delivery in deliverer.deliveries.values():

@@ -27,7 +27,7 @@ is_down: ContextVar[bool] = ContextVar("is_down")  # each process has a context 
 def send_event(receiver: Subscription, event: LinkEvent) -> None:
     """Replace the request: note the event, or fail as with a receiver that is down."""
     if is_down.get():
-        raise delivering.NotDelivered
+        raise delivering.NotDelivered(event, "it is down")
     sent.append(event.pk)
 
 
