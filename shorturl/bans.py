@@ -27,7 +27,7 @@ FIND = sql.SQL("SELECT domain FROM {} WHERE domain = ANY (%s) FOR KEY SHARE").fo
 LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(TABLE)
 
 
-def domain_of(name: str) -> str:
+def parse_domain(name: str) -> str:
     """Return a domain, as people write it, in ASCII; raise ValidationError if it is none."""
     url = f"https://{name}/"
     try:
@@ -59,18 +59,16 @@ def expire_links(domains: frozenset[str]) -> int:
     """Make the links to the domains expire that have not expired; return their number."""
     # Used-up ones, too: their limit can be raised.
     links = ShortUrl.objects.filter(Q(expires_at=None) | Q(expires_at__gt=CLOCK), deleted_at=None)
-    expired, last = 0, 0
-    while True:
-        rows = links.filter(id__gt=last).order_by("id").values_list("id", "target_url")
-        batch = list(rows[:BATCH_SIZE])
-        if not batch:
-            return expired
-        last, _ = batch[-1]
-        targets = {target for _, target in batch if not domains.isdisjoint(domains_of(target))}
-        if targets:
-            # By target, too: a link may have another one by now.
-            banned = links.filter(id__in=[row[0] for row in batch], target_url__in=targets)
-            expired += banned.update(expires_at=CLOCK - BEFORE_HITS_UNDER_WAY)
+    in_order = links.order_by("id").values_list("id", "target_url")
+    expired = 0
+    last_id = 0
+    while targets := dict(in_order.filter(id__gt=last_id)[:BATCH_SIZE]):  # by the id of the link
+        last_id = max(targets)
+        banned = {url for url in targets.values() if not domains.isdisjoint(domains_of(url))}
+        # By target, too: a link may have another one by now.
+        to_expire = links.filter(id__in=[*targets], target_url__in=banned)
+        expired += to_expire.update(expires_at=CLOCK - BEFORE_HITS_UNDER_WAY)
+    return expired
 
 
 def refuse_banned(target_urls: Collection[str]) -> None:
@@ -84,11 +82,11 @@ def banned_targets(target_urls: Collection[str]) -> dict[str, str]:
 
     Call it before the transaction writes the targets.
     """
-    domains = {target_url: domains_of(target_url) for target_url in target_urls}
+    domains = {url: domains_of(url) for url in target_urls}
     with connection.cursor() as cursor:
         cursor.execute(FIND, [[*set().union(*domains.values())]])
         banned = {domain for (domain,) in cursor.fetchall()}
-    return {url: min(of_url & banned) for url, of_url in domains.items() if of_url & banned}
+    return {url: min(domains[url] & banned) for url in domains if domains[url] & banned}
 
 
 def domains_of(target_url: str) -> set[str]:

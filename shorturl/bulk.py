@@ -1,7 +1,7 @@
 """Many links by one statement, which locks the new links in the order of their keys."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -39,18 +39,26 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
     If a drawn key is taken, all rows are rolled back and inserted again: two statements in one
     transaction could deadlock. Raises LinksRefused for custom keys, and KeySpaceExhausted.
     """
-    custom = [row["key"] for row in rows]
-    candidates = [iter([key] if key else keys.candidates()) for key in custom]
+    candidates = [iter([row["key"]] if row["key"] else keys.candidates()) for row in rows]
     chosen = [next(keys_of_row) for keys_of_row in candidates]
-    while True:  # ends, because each round uses up finitely many candidates
+    while "" not in chosen:  # ends, because each round uses up finitely many candidates
         with transaction.atomic():
             new = insert([{**row, "key": key} for row, key in zip(rows, chosen, strict=True)])
             if len(new) == len(rows):
                 return [new[key] for key in chosen]
             transaction.set_rollback(True)
-        for index in sorted(range(len(rows)), key=lambda index: bool(custom[index])):
+        # Rows without a key first: a random key gives way to an equal custom one.
+        for index in sorted(range(len(rows)), key=lambda index: bool(rows[index]["key"])):
             if chosen[index] not in new or chosen.count(chosen[index]) > 1:
                 chosen[index] = next(candidates[index], "")
-        if "" in chosen:
-            errors = {n: KeyTaken(key) for n, key in enumerate(custom) if key and not chosen[n]}
-            raise LinksRefused(errors) if errors else KeySpaceExhausted(keys.candidates())
+    taken = {n: row["key"] for n, row in enumerate(rows) if row["key"] and not chosen[n]}
+    if not taken:
+        raise KeySpaceExhausted(keys.candidates())
+    deleted = find_deleted(taken.values())
+    raise LinksRefused({n: KeyTaken(key, deleted=key in deleted) for n, key in taken.items()})
+
+
+def find_deleted(taken: Iterable[str]) -> set[str]:
+    """Return the keys of deleted links among keys that are taken."""
+    links = ShortUrl.objects.filter(key__in=list(taken), deleted_at__isnull=False)
+    return set(links.values_list("key", flat=True))

@@ -50,8 +50,7 @@ class KeySpaceExhausted(ShortUrlError):
     advice = "Choose a custom key, or try again."
 
     def __init__(self, keys: Iterable[str]) -> None:
-        planned = getattr(keys, "plan", None)  # iterating keys.candidates() would draw new keys
-        self.attempts = planned or dict(Counter(len(key) for key in keys))
+        self.attempts = Counter(map(len, keys))
         numbers = [f"{count} of length {length}" for length, count in self.attempts.items()]
         super().__init__(f"; tried {', '.join(numbers)}" if numbers else "")
 
@@ -60,15 +59,12 @@ class KeyTaken(InputError):
     """A custom key belongs to an existing link, or, if `deleted`, to a deleted one."""
 
     status, field, code = 409, "key", "taken"
+    text = "The key {!r} is taken{}."
     advice = "Choose another key, or none."
 
     def __init__(self, key: str, *, deleted: bool = False) -> None:
-        super().__init__()
-        self.key, self.deleted = key, deleted
-
-    def __str__(self) -> str:
-        why = ": it was deleted, and a deleted key is never reused" if self.deleted else ""
-        return f"The key {self.key!r} is taken{why}."
+        why = ": it was deleted, and a deleted key is never reused" if deleted else ""
+        super().__init__(key, why)
 
 
 class Gone(ShortUrlError):
@@ -78,7 +74,7 @@ class Gone(ShortUrlError):
 
     def __init__(self, key: str, state: str) -> None:
         super().__init__(key, "has" if state == "expired" else "is", state)
-        self.key, self.state = key, state
+        self.state = state
 
 
 class NotForPrograms(ShortUrlError):

@@ -131,4 +131,4 @@ class BanForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("domain",)
 
     def clean_domain(self) -> str:
-        return bans.domain_of(self.cleaned_data["domain"])
+        return bans.parse_domain(self.cleaned_data["domain"])

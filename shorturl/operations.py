@@ -3,7 +3,7 @@
 A hit is counted in following.py, and a quota spent in limits/quotas.py.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
@@ -68,7 +68,7 @@ def create(
         try:
             return on_conflict.create(target_url, keys=[key], **values)
         except KeySpaceExhausted as error:
-            raise KeyTaken(key, deleted=bool(deleted_keys([key]))) from error
+            raise KeyTaken(key, deleted=bool(bulk.find_deleted([key]))) from error
 
 
 def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> list[ShortUrl]:
@@ -80,23 +80,16 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
         validate_target_url(row["target_url"])
         if row["key"] is not None:
             keys.validate_custom_key(row["key"])
-    try:
-        with in_transaction():
-            banned = bans.banned_targets({row["target_url"] for row in rows})
-            errors = {
-                index: TargetBanned(shortened(row["target_url"]), banned[row["target_url"]])
-                for index, row in enumerate(rows)
-                if row["target_url"] in banned
-            }
-            if errors:
-                raise LinksRefused(errors)
-            return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
-    except LinksRefused as refused:
-        taken = [error for error in refused.errors.values() if isinstance(error, KeyTaken)]
-        deleted = deleted_keys(error.key for error in taken)
-        for error in taken:
-            error.deleted = error.key in deleted
-        raise
+    with in_transaction():
+        banned = bans.banned_targets({row["target_url"] for row in rows})
+        errors = {
+            index: TargetBanned(shortened(row["target_url"]), banned[row["target_url"]])
+            for index, row in enumerate(rows)
+            if row["target_url"] in banned
+        }
+        if errors:
+            raise LinksRefused(errors)
+        return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
 
 
 def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
@@ -114,11 +107,6 @@ def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
 def in_transaction() -> AbstractContextManager[None]:
     """Open a transaction, unless there is one: its COMMIT does, and a savepoint takes time."""
     return nullcontext() if connection.in_atomic_block else transaction.atomic()
-
-
-def deleted_keys(keys_in_use: Iterable[str]) -> set[str]:
-    links = ShortUrl.objects.filter(key__in=list(keys_in_use), deleted_at__isnull=False)
-    return set(links.values_list("key", flat=True))
 
 
 def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:

@@ -51,7 +51,8 @@ def remove(account: User, *, links_to: User | None = None) -> int:
 
     Django would update all links in one statement, and redirects would wait for its COMMIT.
     """
-    links, owner = ShortUrl.objects.filter(owner_id=account.pk), links_to.pk if links_to else None
+    links = ShortUrl.objects.filter(owner_id=account.pk)
+    owner = links_to.pk if links_to else None
     count = hand_over(links, owner)
     with transaction.atomic():
         # A create, whose INSERT locks the account, is committed before, or refused.
@@ -67,15 +68,16 @@ def hand_over(links: ShortUrlQuerySet, owner_id: int | None) -> int:
     Each batch is a transaction, which locks the links in order, so no two deadlock, and changes
     those that are still among `links`. Citus refuses to lock links of many keys.
     """
+    in_order = links.order_by("pk").values_list("pk", flat=True)
     if not settings.DATABASE_CITUS:
-        links = links.select_for_update(no_key=True)
-    last, changed = 0, 0
+        in_order = in_order.select_for_update(no_key=True)
+    changed = 0
+    last_id = 0
     while True:
         with transaction.atomic(durable=True):
-            batch = links.filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)
-            ids = list(batch[:BATCH])
+            ids = list(in_order.filter(pk__gt=last_id)[:BATCH])
             to_change = links.filter(pk__in=ids).exclude(owner_id=owner_id)
             changed += to_change.update(owner_id=owner_id)
         if len(ids) < BATCH:
             return changed
-        last = ids[-1]
+        last_id = ids[-1]

@@ -4,6 +4,7 @@ import re
 import secrets
 import string
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
@@ -36,22 +37,23 @@ RESERVED = frozenset(
 )
 
 
+@dataclass
 class Candidates:
-    """Random keys: `plan` maps each length to their number. Each iteration draws new ones."""
+    """Random keys, ATTEMPTS_PER_LENGTH of each length. Each iteration draws new ones."""
 
-    def __init__(self, shortest: int, longest: int) -> None:
-        self.plan = dict.fromkeys(range(shortest, longest + 1), ATTEMPTS_PER_LENGTH)
+    lengths: range
 
     def __iter__(self) -> Iterator[str]:
-        for length, attempts in self.plan.items():
-            for _ in range(attempts):
+        for length in self.lengths:
+            for _ in range(ATTEMPTS_PER_LENGTH):
                 yield draw(length)
 
 
 def candidates(length: int | None = None) -> Candidates:
     """Return the candidate keys of one create; the first have `length`, or SHORTURL_KEY_LENGTH."""
     shortest = length or settings.SHORTURL_KEY_LENGTH
-    return Candidates(shortest, min(shortest + LONGER_LENGTHS, MAX_LENGTH))
+    longest = min(shortest + LONGER_LENGTHS, MAX_LENGTH)
+    return Candidates(range(shortest, longest + 1))
 
 
 def draw(length: int) -> str:

@@ -33,7 +33,7 @@ class Command(DatabaseCommand):
                 self.stdout.write(f"{ban.domain}  banned {ban.banned_at:%Y-%m-%d %H:%M} UTC")
             return
         try:
-            names = sorted({bans.domain_of(domain) for domain in domains})
+            names = sorted({bans.parse_domain(domain) for domain in domains})
         except ValidationError as error:
             raise CommandError(error.message) from error
         if not lift:

@@ -106,10 +106,10 @@ def test_a_taken_custom_key_is_a_conflict(client: Client) -> None:
 
 
 def test_a_full_key_space_is_a_503(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    create_link("full")
-    monkeypatch.setattr(keys, "draw", lambda length: "full")
+    for length in range(7, 11):  # of which ten keys each are tried
+        create_link("k" * length)
+    monkeypatch.setattr(keys, "draw", lambda length: "k" * length)
     response = client.post("/", {"target_url": TARGET})
-    # Ten keys of each length from 7 to 10 were tried.
     assertContains(response, "10 of length 10. Choose a custom key", status_code=503)
     assertContains(response, f'value="{TARGET}"', status_code=503)
 
