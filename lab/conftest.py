@@ -17,8 +17,8 @@ from lab.recordings.recording import RecordedSchedule, Recording, read_recording
 from pginterleave import Outcome
 
 TIMEOUT = 60  # seconds that one thread waits for the others, far more than they take
-NAIVE = "/lab/races/lost_update/naive/2/"
-RIGHT = "/lab/races/lost_update/update_returning/2/"
+NAIVE_PATH = "/lab/races/lost_update/naive/2/"
+RIGHT_PATH = "/lab/races/lost_update/update_returning/2/"
 
 
 def run_in_threads(

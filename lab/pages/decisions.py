@@ -4,7 +4,7 @@ import re
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from lab.pages.schedules import Chosen, begins_with, draw_pictures, make_picture
+from lab.pages.schedules import ChosenSchedule, begins_with, draw_pictures, make_picture
 from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.history import Wait, cut_steps, find_waits
 
@@ -31,7 +31,7 @@ def split_steps(order: str) -> list[str]:
     return re.findall(r"\d[a-z]?", order)
 
 
-def find_choices(chosen: Chosen, taken: str) -> list[Choice]:
+def find_choices(chosen: ChosenSchedule, taken: str) -> list[Choice]:
     """Return the choices after the steps `taken`, in the order of the processes."""
     number = len(split_steps(taken))
     steps = cut_steps(chosen.schedule.steps, number)
@@ -43,7 +43,7 @@ def find_choices(chosen: Chosen, taken: str) -> list[Choice]:
 
 
 def find_choices_of_process(
-    chosen: Chosen, taken: str, process: int, waiting: list[Wait]
+    chosen: ChosenSchedule, taken: str, process: int, waiting: list[Wait]
 ) -> list[Choice]:
     """Return a choice for each recorded step of a process, or one that says why it cannot go.
 
@@ -63,7 +63,7 @@ def find_choices_of_process(
     return choices
 
 
-def explain_halt(chosen: Chosen, taken: str, process: int, waiting: list[Wait]) -> str:
+def explain_halt(chosen: ChosenSchedule, taken: str, process: int, waiting: list[Wait]) -> str:
     """Return why a process cannot go after the steps `taken`."""
     for wait in waiting:
         if wait.process == process:
@@ -72,7 +72,7 @@ def explain_halt(chosen: Chosen, taken: str, process: int, waiting: list[Wait]) 
     return "was not recorded from here" if has_steps else "has ended"
 
 
-def make_choice_context(chosen: Chosen, taken: str) -> dict[str, Any]:
+def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
     """Return the context of a page after the steps `taken`; after the last one with the verdict."""
     schedule = chosen.schedule
     steps = split_steps(taken)

@@ -18,7 +18,7 @@ FRAME_WIDTH = 3  # around a schedule
 MORE_WIDTH = 10  # of the button for more schedules
 
 
-class Chosen(NamedTuple):
+class ChosenSchedule(NamedTuple):
     """A recording, and the schedule to show with its number from 0."""
 
     recording: Recording
@@ -26,7 +26,7 @@ class Chosen(NamedTuple):
     schedule: RecordedSchedule
 
 
-def choose_schedule(recording: Recording, order: str) -> Chosen:
+def choose_schedule(recording: Recording, order: str) -> ChosenSchedule:
     """Return the schedule with this order; raise NotFound if it is not recorded.
 
     Without an order, return the counterexample or, if that is not recorded, the first schedule.
@@ -36,14 +36,14 @@ def choose_schedule(recording: Recording, order: str) -> Chosen:
         raise NotFound(f"There is no recorded schedule {order[:50]!r}.")
     wanted = order or recording.counterexample
     number = orders.index(wanted) if wanted in orders else 0
-    return Chosen(recording, number, recording.schedule(number))
+    return ChosenSchedule(recording, number, recording.schedule(number))
 
 
-def choose_beginning(recording: Recording, taken: str) -> Chosen:
+def choose_beginning(recording: Recording, taken: str) -> ChosenSchedule:
     """Return the first schedule that begins with the steps `taken`; raise NotFound."""
     for number, end in enumerate(recording.ends):
         if begins_with(end.order, taken):
-            return Chosen(recording, number, recording.schedule(number))
+            return ChosenSchedule(recording, number, recording.schedule(number))
     raise NotFound(f"There is no recorded schedule {taken[:50]!r}.")
 
 
@@ -52,7 +52,7 @@ def begins_with(order: str, taken: str) -> bool:
     return order.startswith(taken) and not order.removeprefix(taken)[:1].isalpha()
 
 
-def make_neighbour_context(chosen: Chosen) -> dict[str, Any]:
+def make_neighbour_context(chosen: ChosenSchedule) -> dict[str, Any]:
     """Return the orders to which the page of a schedule links: the previous and the next ones."""
     ends = chosen.recording.ends
     number = chosen.number
@@ -107,7 +107,7 @@ def count_fitting(orders: list[str], lines: int) -> int:
     return max(1, fitting)
 
 
-def make_schedule_context(chosen: Chosen, hidden_after: int | None) -> dict[str, Any]:
+def make_schedule_context(chosen: ChosenSchedule, hidden_after: int | None) -> dict[str, Any]:
     """Return the pictures and the table of a schedule, up to step `hidden_after` if it is set."""
     schedule = chosen.schedule
     taken = len(schedule.steps) if hidden_after is None else hidden_after

@@ -136,7 +136,7 @@ def read_counts(race: Race) -> dict[str, Count]:
 def read_recording(cell: Cell) -> Recording:
     """Return the recording of a cell; raise NotRecorded, which names the command to record it."""
     lines = _lines(cell.race)
-    counts = json.loads(next(lines, "{}"))
+    counts = json.loads(next(lines, "{}"))  # the first line; then a line for each of the counts
     for key, line in zip(counts, lines, strict=False):
         if key == cell.key:
             return Recording(cell=cell, count=Count(**counts[key]), **json.loads(line))

@@ -51,7 +51,7 @@ def read_source(strategy: Strategy) -> Source:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in REVEALING:
             shown -= {node.lineno - 1, *_numbers_of(node)}  # with the empty line before
         if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
-            if path.stem != strategy.name:
+            if path.stem != strategy.name:  # the file has other strategies
                 shown = {*_numbers_of(node)}
             if ast.get_docstring(node):
                 docstring = _numbers_of(node.body[0])

@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 
 from lab.conftest import (
-    NAIVE,
-    RIGHT,
+    NAIVE_PATH,
+    RIGHT_PATH,
     find_first_schedule,
     find_schedule,
     get_page,
@@ -25,7 +25,7 @@ def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
     client: Client,
 ) -> None:
     recording = read_recorded("lost_update/naive")
-    page = get_page(client, NAIVE)
+    page = get_page(client, NAIVE_PATH)
     shown = find_schedule(recording, recording.counterexample)
     assert '<p class="verdict-box wrong" id="verdict">' in page
     assert "</span> Violated: hits = 1, not 2</b>" in page
@@ -48,7 +48,7 @@ def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
 
 def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
     recording = read_recorded("lost_update/naive")
-    page = get_page(client, NAIVE).split('aria-label="Schedules"')[1].split("<nav")[0]
+    page = get_page(client, NAIVE_PATH).split('aria-label="Schedules"')[1].split("<nav")[0]
     violating, holding = page.split("</div>")[:2]
     assert f"<b>{recording.count.violating} <span" in violating
     assert "hits = 1, not 2</b>" in violating
@@ -73,7 +73,7 @@ def test_many_schedules_are_listed_in_part() -> None:
 
 
 def test_a_right_strategy_shows_no_violation(client: Client) -> None:
-    page = get_page(client, RIGHT)
+    page = get_page(client, RIGHT_PATH)
     assert "0 of" in page
     assert "</span> The invariant holds</b>" in page
     assert "A green frame is a transaction. A purple bar is a lock that it holds" in page
@@ -84,10 +84,10 @@ def test_a_right_strategy_shows_no_violation(client: Client) -> None:
 def test_the_address_chooses_the_schedule_and_links_lead_to_others(client: Client) -> None:
     schedules = list_schedules(read_recorded("lost_update/naive"))
     orders = [schedule.order for schedule in schedules]
-    page = get_page(client, f"{NAIVE}?schedule={orders[0]}")
+    page = get_page(client, f"{NAIVE_PATH}?schedule={orders[0]}")
     assert f"Schedule <b>{orders[0]}</b>, 1 of {len(orders)}" in page
     assert "</span> The invariant holds</b>" in page
-    page = get_page(client, f"{NAIVE}?schedule={orders[-1]}")
+    page = get_page(client, f"{NAIVE_PATH}?schedule={orders[-1]}")
     assert f'<a href="?schedule={orders[-2]}">previous</a>' in page
     assert ">next</a>" not in page
     first = next(schedule for schedule in schedules if schedule.violation)  # from the start again
@@ -115,19 +115,19 @@ def test_an_exception_is_shown_with_its_process(client: Client) -> None:
 
 def test_links_and_the_form_keep_the_isolation_level(client: Client) -> None:
     recording = read_recorded("lost_update/naive/2/serializable")
-    page = get_page(client, f"{NAIVE}?level=serializable")
+    page = get_page(client, f"{NAIVE_PATH}?level=serializable")
     assert "2 processes, serializable, recorded by" in page
     for schedule in list_schedules(recording):
         assert f'<a href="?level=serializable&amp;schedule={schedule.order}"' in page
     order = recording.counterexample
-    predict = get_page(client, f"{NAIVE}?level=serializable&schedule={order}&predict=2")
+    predict = get_page(client, f"{NAIVE_PATH}?level=serializable&schedule={order}&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
 
 
 def test_predict_hides_what_follows(client: Client) -> None:
     shown = find_first_schedule(read_recorded("lost_update/naive"), "1S 2S 1U 2U")
-    whole = get_page(client, f"{NAIVE}?schedule={shown.order}")
-    page = get_page(client, f"{NAIVE}?schedule={shown.order}&predict=2")
+    whole = get_page(client, f"{NAIVE_PATH}?schedule={shown.order}")
+    page = get_page(client, f"{NAIVE_PATH}?schedule={shown.order}&predict=2")
     # Among them the list of schedules, and the docstring, which also reveals the result.
     secrets = ["UPDATE", "→ 1 row", "hits = 1", "box wrong", 'class="mark"', "stale read"]
     secrets += ["two hits, counted once", 'class="schedules"', 'id="verdict"', 'id="step-3"']
@@ -142,23 +142,23 @@ def test_predict_hides_what_follows(client: Client) -> None:
     assert '<details class="as-table">' in page  # closed: its SQL gives the answer away
     assert "short_url.save()" in page
     assert f'<input type="hidden" name="schedule" value="{shown.order}">' in page
-    page = get_page(client, f"{NAIVE}?schedule={shown.order}&predict=0")
+    page = get_page(client, f"{NAIVE_PATH}?schedule={shown.order}&predict=0")
     assert "SELECT" not in page
     assert page.count("takes its next step: ?") == len(shown.steps)
 
 
 def test_a_prediction_reveals_the_result_and_is_cut_to_100_characters(client: Client) -> None:
     order = find_first_schedule(read_recorded("lost_update/naive"), "1S 2S 1U 2U").order
-    page = get_page(client, f"{NAIVE}?schedule={order}&guess=hits+%3D+2%3Cb%3E")
+    page = get_page(client, f"{NAIVE_PATH}?schedule={order}&guess=hits+%3D+2%3Cb%3E")
     assert "You predicted: hits = 2&lt;b&gt;. The rows contain: hits = 1." in page
     assert "Violated: hits = 1, not 2" in page
-    assert "You predicted" not in get_page(client, f"{NAIVE}?schedule={order}")
-    assert f"You predicted: {'x' * 100}." in get_page(client, f"{NAIVE}?guess={'x' * 101}")
+    assert "You predicted" not in get_page(client, f"{NAIVE_PATH}?schedule={order}")
+    assert f"You predicted: {'x' * 100}." in get_page(client, f"{NAIVE_PATH}?guess={'x' * 101}")
 
 
 def test_the_legend_explains_what_the_picture_has(client: Client) -> None:
     """A read has no transaction and no lock; the lock of an insert has no mode to explain."""
-    page = get_page(client, f"{NAIVE}scheduler/?taken=1")
+    page = get_page(client, f"{NAIVE_PATH}scheduler/?taken=1")
     assert "green frame" not in page
     assert "purple bar" not in page
     page = get_page(client, "/lab/races/toctou/check_first/2/")
@@ -169,7 +169,7 @@ def test_a_strategy_that_has_changed_since_is_named_with_the_command(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notice = "<code>shorturl/strategies/resolving/naive.py</code> has changed since this was record"
-    paths = ("/lab/", NAIVE, f"{NAIVE}scheduler/")
+    paths = ("/lab/", NAIVE_PATH, f"{NAIVE_PATH}scheduler/")
     for path in paths:
         assert notice not in get_page(client, path)
     monkeypatch.setattr(exploration_views, "hash_source", lambda _: "of another source")

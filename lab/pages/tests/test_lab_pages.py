@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains
 
-from lab.conftest import NAIVE, RIGHT, get_page
+from lab.conftest import NAIVE_PATH, RIGHT_PATH, get_page
 from lab.pages import load_runs
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
@@ -33,9 +33,9 @@ def test_the_index_shows_a_count_for_each_strategy_of_each_race(client: Client) 
         assert f'<a href="/lab/races/{race.name}/">{race.name}</a>' in page
     assert page.count('class="count') == sum(len(race.strategies) for race in RACES.values())
     count = '<a class="count {}" href="{}"><span aria-hidden="true">{}</span> {}'
-    assert count.format("wrong", NAIVE, "✗", "12 / 14") in page
+    assert count.format("wrong", NAIVE_PATH, "✗", "12 / 14") in page
     assert count.format("refused", "/lab/races/toctou/check_first/2/", "⊘", "12 / 14") in page
-    assert f'href="{RIGHT}"><span aria-hidden="true">✓</span> 0 / 4' in page
+    assert f'href="{RIGHT_PATH}"><span aria-hidden="true">✓</span> 0 / 4' in page
     assert "</span> 252 / 6,992<span" in page
     path = "/lab/races/lost_update/f_expression_full_save/2/"  # wrong in another race
     cell = page.split(f'href="{path}"')[1].split("</td>")[0]
@@ -97,7 +97,7 @@ def test_a_race_shows_two_strategies_as_a_diff(client: Client) -> None:
     assert re.search(r'<tr class=""><td>\d+</td><td>\d+</td><td> </td><td><code>def resolve', page)
     assert re.findall(r"<option selected>(\w+)<", page) == ["naive", "f_expression"]
     assert "2 processes</th><th" in page
-    assert f'href="{NAIVE}"' in page
+    assert f'href="{NAIVE_PATH}"' in page
     assert 'naive/3/"><span aria-hidden="true">✗</span> 630 / 636' in page
 
 
@@ -142,9 +142,9 @@ def test_isolation_has_a_column_for_each_level(client: Client) -> None:
     page = get_page(client, "/lab/isolation/")
     for level in ("read committed", "repeatable read", "serializable"):
         assert page.count(f'<th scope="col">{level}</th>') == len(ISOLATED)
-    assert f'<a class="count wrong" href="{NAIVE}">' in page
-    assert f'<a class="count wrong" href="{NAIVE}?level=serializable">' in page
-    assert f'<a class="count wrong" href="{NAIVE}?level=repeatable+read">' in page
+    assert f'<a class="count wrong" href="{NAIVE_PATH}">' in page
+    assert f'<a class="count wrong" href="{NAIVE_PATH}?level=serializable">' in page
+    assert f'<a class="count wrong" href="{NAIVE_PATH}?level=repeatable+read">' in page
 
 
 def test_the_museum_shows_each_exhibit_with_its_count(client: Client) -> None:

@@ -4,9 +4,9 @@ import re
 
 from django.test import Client
 
-from lab.conftest import NAIVE, find_first_schedule, get_page, list_schedules, read_recorded
+from lab.conftest import NAIVE_PATH, find_first_schedule, get_page, list_schedules, read_recorded
 
-SCHEDULER = f"{NAIVE}scheduler/"
+SCHEDULER = f"{NAIVE_PATH}scheduler/"
 DEADLOCK = "crossed_locks/update_returning"
 CHOICE = re.compile(r'data-key="\w" href="\?taken=(\w+)"')
 
@@ -43,7 +43,7 @@ def test_the_last_step_shows_the_verdict_and_the_step_before_does_not(client: Cl
     assert f"Violated: {schedule.violation}" in page
     assert f"{recording.count.violating} of all {recording.count.schedules} orders violate" in page
     assert page.count('class="conflict lost"') == 2
-    assert f'href="{NAIVE}?schedule={schedule.order}"' in page
+    assert f'href="{NAIVE_PATH}?schedule={schedule.order}"' in page
     before = get_page(client, f"{SCHEDULER}?taken={schedule.order[:-1]}")
     assert "hits = 1, not 2" not in before
     assert "two hits, counted once" not in before  # the docstring, which reveals the result

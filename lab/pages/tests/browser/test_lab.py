@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from lab.conftest import NAIVE, find_first_schedule, find_schedule, read_recorded
+from lab.conftest import NAIVE_PATH, find_first_schedule, find_schedule, read_recorded
 from lab.recordings.recording import RecordedSchedule
 from shorturl.tests.browser.conftest import NewPage
 
@@ -48,7 +48,7 @@ def expect_steps(page: Page, schedule: RecordedSchedule, number: int) -> None:
 
 def open_naive(page: Page) -> RecordedSchedule:
     """Open the page of the strategy `naive` with the table; return the schedule that it shows."""
-    page.goto(NAIVE)
+    page.goto(NAIVE_PATH)
     page.get_by_text("as a table").click()
     return read_counterexample("naive")
 
@@ -109,7 +109,7 @@ def test_the_address_keys_and_a_click_lead_to_a_step(page: Page) -> None:
 def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
     """A laptop shows all of it, with the verdict and the line of code that loses the hit."""
     page.set_viewport_size({"width": 1280, "height": 800})
-    page.goto(NAIVE)
+    page.goto(NAIVE_PATH)
     for shown_at_once in (
         page.locator("#verdict"),
         page.locator(".picture.wide"),
@@ -133,7 +133,7 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
 def test_stepping_source_and_prediction_work_without_javascript(new_page: NewPage) -> None:
     page = new_page(java_script_enabled=False)
     page.goto("/lab/")
-    page.locator(f"a[href='{NAIVE}']").first.click()
+    page.locator(f"a[href='{NAIVE_PATH}']").first.click()
     schedule = read_counterexample("naive")
     expect(find_steps(page)).to_have_count(len(schedule.steps))
     expect(page.locator(".picture:visible .conflict")).to_have_count(2)
@@ -151,7 +151,7 @@ def test_stepping_source_and_prediction_work_without_javascript(new_page: NewPag
 def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
     """By keys, and without JavaScript by links; a waiting process cannot be chosen."""
     page = new_page()
-    page.goto(NAIVE)
+    page.goto(NAIVE_PATH)
     page.get_by_role("link", name="you are the scheduler").click()
     schedule = find_first_schedule(read_recorded("lost_update/naive"), "1S 2S 1U 2U")
     taken = ""
@@ -187,9 +187,9 @@ def tab_to(stop: Locator) -> None:
 
 def test_the_keyboard_alone_reaches_a_cell_and_all_its_parts(page: Page) -> None:
     page.goto("/lab/")
-    tab_to(page.locator(f"a[href='{NAIVE}']").first)
+    tab_to(page.locator(f"a[href='{NAIVE_PATH}']").first)
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(NAIVE))
+    expect(page).to_have_url(re.compile(NAIVE_PATH))
     tab_to(page.get_by_role("group", name="Schedules").get_by_role("link").first)
     tab_to(page.get_by_role("button", name="Forward"))
     page.keyboard.press("Enter")
@@ -204,7 +204,7 @@ def test_the_keyboard_alone_reaches_a_cell_and_all_its_parts(page: Page) -> None
 
 def test_the_keyboard_alone_predicts_and_reveals(page: Page) -> None:
     schedule = read_counterexample("naive")
-    page.goto(NAIVE)
+    page.goto(NAIVE_PATH)
     tab_to(page.get_by_role("link", name="predict"))
     page.keyboard.press("Enter")
     hidden = len(schedule.steps) - len(schedule.steps) // 2
