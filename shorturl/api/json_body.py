@@ -15,7 +15,7 @@ from shorturl.links.validators import shortened
 
 class JsonParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
-        if request.content_type != "application/json":  # a form of another site could send it
+        if request.content_type != "application/json":  # another site's form can send other types
             raise not_json()
         try:
             # json.loads() of bytes would also accept UTF-16. Some editors write a BOM.

@@ -34,7 +34,7 @@ TARGET = "https://example.com/a/long/page"
 
 
 def pydantic_error(code: str, message: str) -> PydanticCustomError:
-    # The message is a value, because braces in a template would be placeholders.
+    # A value, as braces in a template would be placeholders; without full stop, as Pydantic's own.
     return PydanticCustomError(code, "{message}", {"message": message.removesuffix(".")})
 
 

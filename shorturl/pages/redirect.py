@@ -37,7 +37,7 @@ def redirect_headers(
 
     With `forward_query` the target gets the short URL's `query`, as in the WSGI environ. `secure`
     is whether the request came by HTTPS. Raises ValidationError for a target that is no web
-    address, which no form and no API call can have written.
+    address: only SQL can have stored it.
     """
     if forward_query and query:
         target_url = validators.with_query(target_url, query)
@@ -97,8 +97,8 @@ def answer_errors(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespon
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the target of `key` and count the hit, but not for HEAD.
 
-    Neither HEAD nor a bot gets the target of a link with a limit: who has the target has used the
-    link.
+    Neither HEAD nor a bot gets the target of a link with a limit: a client that has the target has
+    used the link.
     """
     if any("prefetch" in request.headers.get(name, "").lower() for name in PREFETCH):
         return refuse_prefetch(request)
@@ -134,7 +134,7 @@ def refuse_prefetch(request: HttpRequest) -> HttpResponse:
 @answer_errors
 def drop_punctuation(request: HttpRequest, key: str, punctuation: str) -> HttpResponse:
     """Redirect to the short URL: chat programs make the punctuation after a link a part of it."""
-    following.look_up(key)
+    following.look_up(key)  # raises DoesNotExist or Gone
     query = request.META.get("QUERY_STRING", "")
     location = reverse("resolve", args=[key]) + (query and f"?{query}")
     return HttpResponse(status=HTTPStatus.FOUND, headers={"Location": location})

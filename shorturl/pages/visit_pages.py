@@ -109,7 +109,7 @@ def value_lines(counts: dict[str | None, int], total: int, unknown: str) -> list
 
 def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
     """Yield the common ranges that end today."""
-    next_month = today.replace(day=1) + timedelta(days=31)
+    next_month = today.replace(day=1) + timedelta(days=31)  # a year ago, "A year" begins with it
     created = min(short_url.created_at.date(), today)
     for name, first, by in [
         ("2 days", today - timedelta(days=1), Bucket.HOUR),

@@ -26,7 +26,7 @@ class Command(DatabaseCommand):
         action.add_argument("--list", action="store_true", help="list the banned domains")
 
     def handle(self, *args: Any, domains: list[str], lift: bool, **options: Any) -> None:
-        if bool(domains) == options["list"]:
+        if bool(domains) == options["list"]:  # both, or neither
             raise CommandError("Name domains, such as example.com, or use --list alone.")
         if options["list"]:
             for ban in BannedDomain.objects.order_by("domain"):
