@@ -29,25 +29,25 @@ def test_healthz_does_not_ask_the_database(client: Client) -> None:
 
 
 @pytest.mark.django_db
-def test_readyz_says_that_the_database_is_read_only(client: Client) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute("SET TRANSACTION READ ONLY")
-    response = client.get("/readyz")
-    assert (response.status_code, response.json()["reason"]) == (503, "the database is read-only")
-
-
-@pytest.mark.django_db
-def test_readyz_names_missing_migrations(client: Client) -> None:
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("SET TRANSACTION READ ONLY", "the database is read-only"),
+        (
+            "DELETE FROM django_migrations WHERE app = 'sessions' AND name = '0001_initial'",
+            "migrations are not applied: sessions.0001_initial",
+        ),
+    ],
+    ids=["read-only", "migrations"],
+)
+def test_readyz_says_why_the_service_is_not_ready(
+    client: Client, statement: str, reason: str
+) -> None:
     assert client.get("/readyz").json() == {"status": "ready"}
     with connection.cursor() as cursor:
-        cursor.execute(
-            "DELETE FROM django_migrations WHERE app = 'sessions' AND name = '0001_initial'"
-        )
+        cursor.execute(statement)
     response = client.get("/readyz")
     assert response.status_code == 503
     assert int(response["Retry-After"]) > 0
     assert response["Cache-Control"] == "no-store"
-    assert response.json() == {
-        "status": "not ready",
-        "reason": "migrations are not applied: sessions.0001_initial",
-    }
+    assert response.json() == {"status": "not ready", "reason": reason}
