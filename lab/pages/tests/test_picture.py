@@ -156,7 +156,7 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
     assert picture.last_value == "a: 2, b: 2"
     first_steps = make_picture(recording, schedule, 5)
     assert not first_steps.is_whole
-    assert len(first_steps.rows) == 6  # with that of the open transaction
+    assert len(first_steps.rows) == 7  # with the initial row and that of the open transaction
 
 
 def test_the_pivot_of_a_write_skew_tries_again() -> None:
@@ -192,7 +192,7 @@ def test_all_is_within_the_picture_and_each_text_begins_in_a_box(size: Size) -> 
             boxes = [box for box in drawing.above if not box.style.startswith("lock")]
             for text in drawing.texts:
                 is_in_a_box = any(begins_in(text, box) for box in boxes)
-                assert is_in_a_box or text.style in ("number", "version"), text
+                assert is_in_a_box or text.style in ("number", "head"), text
             tops = [box.y for box in drawing.above if box.style.startswith("step")]
             assert tops == sorted(tops)
             assert len(drawing.ends) == len(schedule.all_steps) + 1

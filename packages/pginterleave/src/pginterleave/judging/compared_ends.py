@@ -26,7 +26,7 @@ Item = tuple[str, int]  # a row, by its table and number; or, with "", the value
 Contents = dict[Item, object]  # what is compared of each item, besides its references
 Edges = dict[Item, list[tuple[str, Item]]]  # to the rows that an item refers to, with the columns
 NewIds = dict[tuple[Column, str], Item]  # the row of each new id, by its column and value
-Labels = tuple[tuple[object, ...], ...]  # the sorted labels of each table's rows, and of the values
+Labels = tuple[tuple[str, str | None], ...]  # of an end's rows, each with its table, and values
 
 
 class Criteria(NamedTuple):
@@ -96,16 +96,15 @@ class Comparison:
             parts = []
             edges["", number] = []
             for path, leaf in list_leaves(value):
-                rows = self._find_named_rows(leaf, criteria.number_column, new_ids)
+                rows = self._find_named_rows(leaf, criteria, new_ids)
                 edges["", number] += [(repr(path), row) for row in rows]
                 parts.append((path, NEW if rows else self._write_leaf(end, name, path, leaf)))
             contents["", number] = parts
-        labels: dict[str, list[str]] = {table: [] for table in ("", *criteria.tables)}
-        for (table, _), label in _label_items(contents, edges).items():
-            labels[table].append(label)
-        tables_with_labels = sorted((table, *sorted(labels[table])) for table in criteria.tables)
+        labels = _label_items(contents, edges)
+        of_rows = sorted((table, label) for (table, _), label in labels.items() if table)
+        of_values = [("", label) for (table, _), label in labels.items() if not table]
         last_values = [(name, end.sequences.get(name)) for name in sorted(self.sequences)]
-        return (*tables_with_labels, tuple(labels[""]), *last_values)
+        return (*of_rows, *of_values, *last_values)
 
     def _list_references(self, row: Row, new_ids: NewIds) -> list[tuple[str, Item]]:
         """Return the new rows that a row refers to, each with the name of the referring column."""
@@ -138,25 +137,21 @@ class Comparison:
     def _list_old_rows(self, end: EndState, table: str) -> list[Row]:
         """Return the rows of a table that are certainly from before the processes."""
         rows = end.rows[table]
-        ids = [column for column in self.states.structure.generated if column.table == table]
-        if not ids and len(rows) > len(self.states.initial_states[0].rows.get(table, [])):
+        generated = self.states.structure.generated
+        has_ids = any(column.table == table for column in generated)
+        if not has_ids and len(rows) > len(self.states.initial_states[0].rows.get(table, [])):
             return []  # any of them may be new
-        old_rows = []
-        for row in rows:
-            own_ids = [self._write_id(end, column, row[column] or "") for column in ids]
-            if NEW not in own_ids:
-                old_rows.append(row)
-        return old_rows
+        new_ids = self._find_new_ids(end, [table])
+        new_items = {item for (column, _), item in new_ids.items() if column in generated}
+        return [row for number, row in enumerate(rows) if (table, number) not in new_items]
 
-    def _find_named_rows(
-        self, leaf: Leaf | str, number_column: Column | None, new_ids: NewIds
-    ) -> list[Item]:
+    def _find_named_rows(self, leaf: Leaf | str, criteria: Criteria, new_ids: NewIds) -> list[Item]:
         """Return the rows whose new ids a part of a value may be."""
         if isinstance(leaf, str):
             return []
         columns: list[Column | None] = [*self.varying_columns]  # for a text, such as a UUID
         if leaf.is_number:
-            columns = [number_column]
+            columns = [criteria.number_column]
         elif leaf.column:
             column = self._find_column(leaf)
             columns = [column, self.states.structure.references.get(column)]
@@ -210,8 +205,8 @@ class Comparison:
 
     def _get_rows(self, end: EndState, table: str) -> list[Row]:
         """Return the rows of a table at the end; those from before if it was not written."""
-        initial_rows = self.states.initial_states[0].rows
-        return end.rows[table] if table in end.rows else initial_rows.get(table, [])
+        state = end if table in end.rows else self.states.initial_states[0]
+        return state.rows.get(table, [])
 
     def _find_id_columns(self) -> set[Column]:
         return find_id_columns(self.states.structure, self.varying_columns)
@@ -246,9 +241,8 @@ class Comparison:
             column = structure.references[column]  # from which the id comes
         if column in self.varying_columns:
             return value if value in self.states.find_constant_values(column) else NEW
-        was_written = column.table in end.rows
-        old_ids = end.old_ids if was_written else self.states.initial_states[0].old_ids
-        number = old_ids.get(column, {}).get(value)
+        state = end if column.table in end.rows else self.states.initial_states[0]
+        number = state.old_ids.get(column, {}).get(value)
         if number is None:
             return NEW
         return f"#{number + 1}" if column in self.states.drifting else value

@@ -32,12 +32,9 @@ def describe_unexpected_exceptions(outcomes: list[Outcome], expected: Expected) 
     for number, outcome in enumerate(outcomes, start=1):
         error = outcome.raised
         if error is not None and not isinstance(error, expected):
-            # The timeline shows the message of a database error at its step.
-            name = type(error).__name__
-            shown = (
-                name if formatting.is_database_error(error) else formatting.format_exception(error)
-            )
-            texts[number] = f"process {number} raises {shown}"
+            has_step = formatting.is_database_error(error)  # where the timeline shows the message
+            name = type(error).__name__ if has_step else formatting.format_exception(error)
+            texts[number] = f"process {number} raises {name}"
     return texts
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pginterleave.picture import conflicts, history
 from pginterleave.picture.conflicts import Conflict
-from pginterleave.picture.history import History, Lock, Wait
+from pginterleave.picture.history import History, Transaction, Wait
 from pginterleave.picture.sentences import write_sentences
 from pginterleave.picture.wording import Step, shorten, word_steps
 
@@ -100,11 +100,11 @@ class Picture:
         self.is_whole = len(self.steps) == len(self.whole)
         self.conflicts = self._find_conflicts()
         self.words = word_steps(self.steps, self.whole)
-        steps = History(self.steps, self.snapshots)
-        self.sentences = write_sentences(steps, self.words, self.conflicts)
+        history_of_steps = History(self.steps, self.snapshots)
+        self.sentences = write_sentences(history_of_steps, self.words, self.conflicts)
         self.transactions = history.find_transactions(self.steps)
-        self.locks: list[Lock] = history.find_locks(self.steps)
-        self.waits: list[Wait] = history.find_waits(self.steps)
+        self.locks = history.find_locks(self.steps)
+        self.waits = history.find_waits(self.steps)
         self.rows = self._make_rows()
 
     @property
@@ -120,8 +120,6 @@ class Picture:
         """
         # A process that tries again alone has no conflicts.
         first_tries = list(takewhile(lambda step: not step.get("alone"), self.steps))
-        if not first_tries:
-            return []
         cycles = conflicts.find_cycles(first_tries, snapshots=self.snapshots)
         if self.is_whole and self.verdict.kind != HOLDS:
             explained = {conflict.target for conflict in cycles if conflict.kind == conflicts.SKEW}
@@ -132,26 +130,27 @@ class Picture:
         return [conflict for conflict in cycles if conflict.kind == conflicts.DEADLOCK]
 
     def _make_rows(self) -> list[Row]:
-        rows = [Row(step["process"]) for step in self.steps]
+        """Return a row for the initial value, for each step, and below them what they need."""
+        rows = [Row(0, value=shorten_urls(self.initial))]
+        rows += [Row(step["process"]) for step in self.steps]
         hidden = map(int, self.hidden)
         rows += [Row(process, {process: [CellLine("?", OPEN)]}) for process in hidden]
         # A wait or a transaction may go on below the last row.
-        last_rows = [wait.last for wait in self.waits]
-        last_rows += [transaction.last for transaction in self.transactions]
-        if max(last_rows, default=0) > len(rows):
+        spans: list[Wait | Transaction] = [*self.waits, *self.transactions]
+        if any(span.last >= len(rows) for span in spans):
             rows.append(Row(0))
         self._add_steps(rows)
         for lock in self.locks:
             if lock.mode != history.NEW_ROW:
-                rows[lock.first - 1].add(lock.process, lock.mode, LOCK)
+                rows[lock.first].add(lock.process, lock.mode, LOCK)
         for number in history.find_retries(self.steps):
             step = self.steps[number - 1]
             alone = ", after all have ended" if step.get("alone") else ""
-            lines = rows[number - 1].lines[step["process"]]
+            lines = rows[number].lines[step["process"]]
             lines.insert(0, CellLine(f"tries again{alone}", AGAIN))
         short_conflicts = map(self._shorten_texts, self.conflicts)
         for number, texts in conflicts.find_marks(short_conflicts).items():
-            rows[number - 1].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
+            rows[number].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
         raised = Row(0)
         for process, outcome in enumerate(self.outcomes if self.is_whole else (), start=1):
             exception, _, _ = outcome.partition(":")
@@ -161,7 +160,7 @@ class Picture:
     def _add_steps(self, rows: list[Row]) -> None:
         """Add what each step sends and returns to the rows, and the table's new value."""
         before = self.initial
-        shown = zip(rows, self.steps, self.words, self.sentences, strict=False)
+        shown = zip(rows[1:], self.steps, self.words, self.sentences, strict=False)
         for row, step, words, sentence in shown:
             process = step["process"]
             error = _write_error(words.error, is_pivot=step["pivot"])
@@ -171,7 +170,7 @@ class Picture:
                 blockers = " and ".join(map(str, step["waited_for"]))
                 row.add(process, f"waits for process {blockers}", WAIT)
                 if step["until"] <= len(self.steps):
-                    end_row = rows[step["until"] - 1]
+                    end_row = rows[step["until"]]
                     end_row.add(process, words.returned or ("" if error else "goes on"))
                     end_row.add(process, error, ERROR)
             else:

@@ -3,13 +3,12 @@
 Call find_conflicts() for schedules that violate the invariant: in others, a conflict did no harm.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 
 from pginterleave.picture.history import (
-    ENDS,
     NEVER,
     History,
     may_have_read,
@@ -203,9 +202,11 @@ def _find_missing_writes(history: History) -> Iterator[Conflict]:
 
 def _find_partial_writes(history: History) -> Iterator[Conflict]:
     """Yield the writes whose process has not written all tables that another has with the same."""
+    written = defaultdict[int, set[str]](set)  # the tables, by process
+    for write in history.committed_writes():
+        written[write["process"]].update(write["writes"])
     for step, other in product(history.committed_writes(), history.steps):
-        tables = history.find_written_tables(step["process"])
-        missing = sorted(history.find_written_tables(other["process"]) - tables)
+        missing = sorted(written[other["process"]] - written[step["process"]])
         if missing and write_same_columns(step, other):
             text = f"no write to {' and '.join(missing)} follows"
             yield Conflict(UNWRITTEN, None, step["number"], text)
@@ -249,7 +250,7 @@ def _find_cycle_of_waits(waiting: dict[int, Step], path: list[Step]) -> list[Ste
 
 def _find_skews(history: History) -> Iterator[Conflict]:
     """Yield the reads of two transactions with the writes of the other that they do not see."""
-    for first, second in combinations(_split_into_transactions(history), 2):
+    for first, second in combinations(history.split_into_transactions(), 2):
         if first[0]["process"] == second[0]["process"]:
             continue
         unseen_by_first = list(_find_unseen_writes(history, first, second))
@@ -262,19 +263,6 @@ def _find_skews(history: History) -> Iterator[Conflict]:
             for read, write in sorted(numbers):
                 text = f"changes what step {read} has read"
                 yield Conflict(SKEW, read, write, text, f"does not see step {write}")
-
-
-def _split_into_transactions(history: History) -> list[list[Step]]:
-    """Return the steps of each transaction without its end."""
-    transactions: dict[tuple[int, int], list[Step]] = defaultdict(list)
-    ended = Counter[int]()  # how many transactions of each process have ended
-    for step in history.steps:
-        process = step["process"]
-        if step["kind"] in ENDS:
-            ended[process] += 1
-        else:
-            transactions[process, ended[process]].append(step)
-    return list(transactions.values())
 
 
 def _find_unseen_writes(

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pginterleave.picture.cells import LOCK, SAID, CellLine, Picture, Row, shorten_urls
+from pginterleave.picture.cells import LOCK, SAID, CellLine, Picture
 
 CHARACTER_WIDTH = 0.605  # the width of a monospaced character, as a share of the font size
 
@@ -48,7 +48,7 @@ class PlacedLine(NamedTuple):
 
 
 class Grid:
-    """Where the lanes and rows of a picture are; row 0 shows the initial value of the table."""
+    """Where the lanes and rows of a picture are."""
 
     def __init__(self, picture: Picture, size: Size) -> None:
         self.picture = picture
@@ -83,7 +83,7 @@ class Grid:
         size = self.size
         top = size.font * 2.1
         yield top
-        for row in (Row(0, value=shorten_urls(self.picture.initial)), *self.picture.rows):
+        for row in self.picture.rows:
             cells = [self.place_lines(process, lines) for process, lines in row.lines.items()]
             heights = [sum_heights(lines) for lines in (*cells, self.wrap_value(row.value))]
             top += max(size.font * 1.3, *heights) + size.pad * 2

@@ -1,5 +1,7 @@
 """The steps of a schedule as a history: when each took effect, and on which rows."""
 
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -30,19 +32,34 @@ class History:
         """Return when other processes see what a step has written, or NEVER."""
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
-        savepoints = 0  # that were set after the step, and are not released yet
-        for later in self.after(step):
-            kind = later["kind"]
-            if kind == "SAVEPOINT":
-                savepoints += 1
-            elif kind == "RELEASE":
-                savepoints = max(savepoints - 1, 0)
-            elif kind == "COMMIT":
+        for later, has_savepoint in self._follow(step):
+            if later["kind"] == "COMMIT":
                 return self.done_at(later)
-            elif kind == "ROLLBACK" or (kind == "ROLLBACK TO" and not savepoints):
+            if later["kind"] == "ROLLBACK" or (
+                later["kind"] == "ROLLBACK TO" and not has_savepoint
+            ):
                 return NEVER
         is_open = step["process"] in self.steps[-1]["in_transaction"]
         return NEVER if is_open else self.done_at(step)  # which was committed at once
+
+    def find_release(self, step: Step) -> int:
+        """Return the step that releases the locks of a step: the transaction's end, or an error."""
+        for later, has_savepoint in self._follow(step):
+            if later["kind"] in ENDS:
+                return int(later["number"])
+            if later["error"] and not has_savepoint:
+                return int(later["until"])
+        return len(self.steps) + 1
+
+    def _follow(self, step: Step) -> Iterator[tuple[Step, bool]]:
+        """Yield the later steps of a process, and whether a savepoint after `step` is open."""
+        savepoints = 0
+        for later in self.after(step):
+            if later["kind"] == "SAVEPOINT":
+                savepoints += 1
+            elif later["kind"] == "RELEASE":  # Django sends one after a ROLLBACK TO, too
+                savepoints = max(savepoints - 1, 0)
+            yield later, savepoints > 0
 
     def read_at(self, step: Step) -> Moment:
         """Return the moment whose committed rows a step reads."""
@@ -64,6 +81,16 @@ class History:
         later = self.steps[step["number"] :]
         return [other for other in later if other["process"] == step["process"]]
 
+    def split_into_transactions(self) -> list[list[Step]]:
+        """Return the steps of each transaction; in autocommit, those up to a COMMIT."""
+        transactions: dict[tuple[int, int], list[Step]] = defaultdict(list)
+        ended = Counter[int]()  # how many transactions of each process have ended
+        for step in self.steps:
+            process = step["process"]
+            transactions[process, ended[process]].append(step)
+            ended[process] += step["kind"] in ENDS
+        return list(transactions.values())
+
     def committed_writes(self) -> list[Step]:
         return [step for step in self.steps if self.visible_at(step) < NEVER]
 
@@ -77,9 +104,6 @@ class History:
         """Return the writes of other processes that took effect before a step."""
         others = self.committed_writes_of_others(step["process"])
         return [other for other in others if self.done_at(other) < self.done_at(step)]
-
-    def find_written_tables(self, process: int) -> set[str]:
-        return {table for write in self.committed_writes_of(process) for table in write["writes"]}
 
     def find_last_read(self, write: Step) -> Step | None:
         """Return the last read of the same rows by the process that writes."""
@@ -221,30 +245,24 @@ def find_waits(steps: list[Step]) -> list[Wait]:
 
 def find_retries(steps: list[Step]) -> set[int]:
     """Return the steps that begin a retry: after an error, or with `alone`."""
-    retries = set[int]()
-    first_steps = dict[int, Step]()  # of the open transactions, by process
-    failed = dict[int, Step]()  # the first steps of transactions that failed
-    for number, step in enumerate(steps, start=1):
-        process = step["process"]
-        if process in failed and process not in first_steps and step["kind"] not in ENDS:
-            before = failed.pop(process)
-            if (step["kind"], step["table"]) == (before["kind"], before["table"]):
-                retries.add(number)
-        if step.get("alone"):
-            retries.add(number)
-        first = first_steps.setdefault(process, step)
-        if step["error"]:
-            failed[process] = first
-        if step["kind"] in ENDS:
-            del first_steps[process]
+    history = History(steps)
+    retries = {step["number"] for step in history.steps if step.get("alone")}
+    failed = dict[int, Step]()  # the first step of a transaction that has failed, by process
+    for first, *others in history.split_into_transactions():
+        before = failed.pop(first["process"], None)
+        if before and (first["kind"], first["table"]) == (before["kind"], before["table"]):
+            retries.add(first["number"])
+        if any(step["error"] for step in (first, *others)):
+            failed[first["process"]] = first
     return retries
 
 
 def find_locks(steps: list[Step]) -> list[Lock]:
     """Return the locks that outlive their statement, one for each process and object."""
+    history = History(steps)
     names = Names(steps)
     locks = dict[tuple[int, str], Lock]()
-    for number, step in enumerate(steps, start=1):
+    for step in history.steps:
         mode = step["lock"] or (NEW_ROW if step["kind"] == "INSERT" else "")
         first = step["until"]
         is_kept = first <= len(steps) and step["process"] in steps[first - 1]["in_transaction"]
@@ -256,29 +274,8 @@ def find_locks(steps: list[Step]) -> list[Lock]:
             locked = step["lock_name"]
         elif step["kind"] == "LOCK":
             locked = step["table"]
-        lock = Lock(step["process"], first, find_release(steps, number), mode, locked)
+        lock = Lock(step["process"], first, history.find_release(step), mode, locked)
         earlier = locks.get((lock.process, locked))
         if earlier is None or earlier.last < lock.first:
             locks[lock.process, locked] = lock
     return list(locks.values())
-
-
-def find_release(steps: list[Step], locking: int) -> int:
-    """Return the step that releases the locks of the step `locking`: an end, or an error."""
-    process = steps[locking - 1]["process"]
-    savepoints = list[int]()
-    for number, step in enumerate(steps, start=1):
-        if step["process"] != process:
-            continue
-        if step["kind"] == "SAVEPOINT":
-            savepoints.append(number)
-        elif step["kind"] == "RELEASE" and savepoints:  # Django sends one after a ROLLBACK TO, too
-            savepoints.pop()
-        if number <= locking:
-            continue
-        if step["kind"] in ENDS:
-            return number
-        last_savepoint = savepoints[-1] if savepoints else 0
-        if step["error"] and locking > last_savepoint:
-            return int(step["until"])
-    return len(steps) + 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 from pginterleave.picture import grid
-from pginterleave.picture.cells import LOCK, SAID, Picture, shorten_urls
+from pginterleave.picture.cells import LOCK, SAID, Picture
 from pginterleave.picture.grid import Grid, PlacedLine, Size, sum_heights
 
 
@@ -48,7 +48,6 @@ class Drawing:
     size: Size
     kind: str  # of the verdict; "" if the picture does not show it
     height: float = 0
-    heads: list[Text] = field(default_factory=list)
     below: list[Rect | Path] = field(default_factory=list)
     above: list[Rect] = field(default_factory=list)
     texts: list[Text] = field(default_factory=list)
@@ -89,7 +88,7 @@ class _Layout(Grid):
         titles = [(f"{name}{process}", lane) for process, lane in self.lanes.items()]
         for title, lane in [*titles, ("rows", self.row_lane)]:
             middle = (lane.left + lane.right) / 2
-            drawing.heads.append(Text(middle, size.font * 1.2, title, "head", "middle"))
+            drawing.texts.append(Text(middle, size.font * 1.2, title, "head", "middle"))
         for row in range(1, len(self.picture.steps) + len(self.picture.hidden) + 1):
             y = self.find_middle(row) + size.small * 0.36
             drawing.texts.append(Text(size.gutter - 3, y, str(row), "number", "end"))
@@ -103,7 +102,7 @@ class _Layout(Grid):
         size = self.size
         for transaction in self.picture.transactions:
             lane = self.lanes[transaction.process]
-            last = min(transaction.last, len(self.picture.rows))
+            last = min(transaction.last, len(self.picture.rows) - 1)
             left = lane.left + (size.margin - 3 if lane.inner > 0 else 3)
             right = lane.right - (3 if lane.inner > 0 else size.margin - 3)
             top = self.tops[transaction.first] + 1
@@ -117,7 +116,7 @@ class _Layout(Grid):
     def _draw_waits(self) -> None:
         for wait in self.picture.waits:
             left, right = self.find_sides(wait.process)
-            last = min(wait.last, len(self.picture.rows))
+            last = min(wait.last, len(self.picture.rows) - 1)
             top = self.bottoms[wait.first]
             if self.tops[last] > top:
                 gap = Rect(left, top, right - left, self.tops[last] - top, "waiting", wait.first)
@@ -127,7 +126,7 @@ class _Layout(Grid):
             for other in wait.waited_for:
                 end = self.find_inner_edge(other)
                 self._draw_line(start, end, y, "for-whom", wait.first, "wait")
-            releaser = self.picture.rows[last - 1].process
+            releaser = self.picture.rows[last].process
             if wait.first < wait.last <= len(self.picture.steps) and releaser != wait.process:
                 y = self.find_middle(last)
                 self._draw_line(self.find_inner_edge(releaser), start, y, "release", last, "wait")
@@ -141,19 +140,17 @@ class _Layout(Grid):
         """Draw the table's value whenever it changes, with an arrow for each read and write."""
         size = self.size
         lane = self.row_lane
-        rows = self.picture.rows
         left = lane.left + size.pad
         right = lane.right - size.pad
         center = (left + right) / 2
-        values = {0: shorten_urls(self.picture.initial)}
-        values |= {number: row.value for number, row in enumerate(rows, 1) if row.value}
-        for number, value in values.items():
-            lines = self.wrap_value(value)
+        values = {number: row for number, row in enumerate(self.picture.rows) if row.value}
+        for number, row in values.items():
+            lines = self.wrap_value(row.value)
             y = self.find_middle(number)
             if number:
-                process = rows[number - 1].process
-                edge = right if self.lanes[process].inner < 0 else left
-                self._draw_line(self.find_inner_edge(process), edge, y, "flow", number, "flow")
+                edge = right if self.lanes[row.process].inner < 0 else left
+                start = self.find_inner_edge(row.process)
+                self._draw_line(start, edge, y, "flow", number, "flow")
             top = self.tops[number] + size.pad / 2
             height = sum_heights(lines) + size.pad
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
@@ -168,7 +165,7 @@ class _Layout(Grid):
 
     def _draw_cells(self) -> None:
         size = self.size
-        for number, row in enumerate(self.picture.rows, start=1):
+        for number, row in enumerate(self.picture.rows):
             for process, lines in row.lines.items():
                 left, right = self.find_sides(process)
                 placed = self.place_lines(process, lines)
@@ -200,7 +197,7 @@ class _Layout(Grid):
             column = self.list_locked(lock.process).index(lock.on)
             offset = self.size.pad + column * (grid.LOCK_WIDTH + 2)
             left = lane.right - offset - grid.LOCK_WIDTH if lane.inner > 0 else lane.left + offset
-            last = min(lock.last, len(self.picture.rows))
+            last = min(lock.last, len(self.picture.rows) - 1)
             top = self.tops[lock.first] + 4
             bottom = self.bottoms[last] - 4
             title = f"process {lock.process} holds {lock.mode} on {lock.on}"
