@@ -49,7 +49,9 @@ class Process:
         self.sent_lines = race_coverage.Sent()
         self.outcome = Outcome()
         self.failure: BaseException | None = None
-        self.sending = self.cancelled = self.leaving = False
+        self.sending = False  # whether it sends its step
+        self.cancelled = False  # whether it has to end
+        self.leaving = False  # whether it ends
         self.thread = threading.Thread(target=self._run_all, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops

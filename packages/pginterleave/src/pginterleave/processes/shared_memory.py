@@ -113,7 +113,7 @@ class SharedMemory:
 
 
 def _list_attributes(owner: object) -> list[tuple[str, Any]]:
-    attributes = getattr(owner, "__dict__", {}).items()
+    attributes = [*getattr(owner, "__dict__", {}).items()]  # another thread may add one
     return [(name, value) for name, value in attributes if not name.startswith("__")]
 
 

@@ -110,9 +110,8 @@ class Catalogue:
             self.note_unchecked(f"the statements in {kind} are one step{commits}")
         kinds = map(statements.find_kind, statements.split_statements(sql))
         if len([kind for kind in kinds if kind not in statements.CONTROL]) > 1:
-            self.note_unchecked(
-                f"several statements in one execute() are one step: {_shorten(sql)}"
-            )
+            what = f"several statements in one execute() are one step: {_shorten(sql)}"
+            self.note_unchecked(what)
 
     def _note_hidden_calls(self, sql: str, unordered: bool) -> None:
         """Note the calls that a statement does not name: by an operator, a view, a trigger, …"""
@@ -123,16 +122,12 @@ class Catalogue:
                 continue
             if call.kind == "clock":
                 has_clock = True
-            elif call.kind.startswith("trigger"):
-                # Only TRUNCATE … CASCADE also truncates the tables that refer to these.
-                cascades = {"truncate", "cascade"} <= statements.find_words(sql)
-                if cascades or call.kind == "trigger":
-                    self.note_unchecked(
-                        f"the trigger {call.called} is part of the step that fires it"
-                    )
-            else:
+            elif not call.kind.startswith("trigger"):
                 what = f"the {call.kind} {call.called} is part of the step that uses {call.name}"
                 self.note_unchecked(what)
+            # Only TRUNCATE … CASCADE also truncates the tables that refer to these.
+            elif call.kind == "trigger" or {"truncate", "cascade"} <= statements.find_words(sql):
+                self.note_unchecked(f"the trigger {call.called} is part of the step that fires it")
         if unordered and has_clock:
             self.note_unchecked(CLOCK_LIMIT)
 

@@ -109,14 +109,12 @@ def _parse(tokens: Tokens) -> SimpleStatement:
     if not words or "select" in words[1:] or not _JOINS.isdisjoint(words):
         raise _NotSimple
     if words[0] == "update":
-        table, rest = _split_table(tokens[1:])
-        alias, rest = _split_before({"set"}, rest)
+        table, alias, rest = _split_table(tokens[1:], {"set"})
         changes, rest = _split_before({"where", "returning", "from"}, rest[1:])
         equalities, is_only = _find_equalities(table, alias, rest)
         return SimpleStatement("UPDATE", table, equalities, is_only, _find_assigned(changes))
     if words[:2] == ["delete", "from"]:
-        table, rest = _split_table(tokens[2:])
-        alias, rest = _split_before({"where", "returning"}, rest)
+        table, alias, rest = _split_table(tokens[2:], {"where", "returning"})
         equalities, is_only = _find_equalities(table, alias, rest)
         return SimpleStatement("DELETE", table, equalities, is_only)
     if words[0] == "select":
@@ -126,8 +124,7 @@ def _parse(tokens: Tokens) -> SimpleStatement:
 
 def _parse_select(tokens: Tokens, words: list[str]) -> SimpleStatement:
     _, rest = _split_before({"from"}, tokens[1:])
-    table, rest = _split_table(rest[1:])
-    alias, rest = _split_before({"where", *_AFTER_CONDITIONS}, rest)
+    table, alias, rest = _split_table(rest[1:], {"where", *_AFTER_CONDITIONS})
     equalities, is_only = _find_equalities(table, alias, rest)
     _, limit = _split_before({"limit"}, rest)
     if limit:  # a literal LIMIT greater than zero is no further condition
@@ -161,13 +158,14 @@ def _split_before(words: set[str], tokens: Tokens) -> tuple[Tokens, Tokens]:
     return tokens, ()
 
 
-def _split_table(tokens: Tokens) -> tuple[str, Tokens]:
-    """Return the name of a table without its schema, and the tokens after the name."""
+def _split_table(tokens: Tokens, next_words: set[str]) -> tuple[str, Tokens, Tokens]:
+    """Return the name of a table without its schema, its alias, and the tokens after that."""
     has_schema = len(tokens) > 1 and tokens[1].text == "."
     end = 3 if has_schema else 1
     if len(tokens) < end or not tokens[end - 1].is_name():
         raise _NotSimple
-    return tokens[end - 1].text, tokens[end:]
+    alias, rest = _split_before(next_words, tokens[end:])
+    return tokens[end - 1].text, alias, rest
 
 
 def _find_equalities(table: str, alias: Tokens, clauses: Tokens) -> tuple[Equalities, bool]:
