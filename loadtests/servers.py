@@ -111,10 +111,8 @@ def run_wrk(url: str, clients: int, seconds: int, *options: str) -> tuple[int, i
     answered = count(r"(\d+) requests in")
     refused = count(r"Non-2xx or 3xx responses: (\d+)")
     failed = count(r"(?:connect|read|write|timeout) (\d+)")
-    return (
-        answered - refused,
-        answered + failed + clients,
-    )  # each has a request under way at the end
+    sent = answered + failed + clients  # each client may have a request under way at the end
+    return answered - refused, sent
 
 
 class OwnPostgres:

@@ -3,7 +3,12 @@
 from functools import partial
 
 from lab.races.race import Race
-from lab.races.visits import VISIT, check_equal, make_links_without_visits, read_hits_and_visits
+from lab.races.visits import (
+    VISIT,
+    describe_difference,
+    make_links_without_visits,
+    read_hits_and_visits,
+)
 from pginterleave import Outcome
 from shorturl.models import HourlyVisits, RecentVisits, ShortUrl
 from shorturl.strategies.recording_visits import combined
@@ -25,7 +30,7 @@ def roll_up(strategy: Strategy, process: int) -> object:
 
 def check_sums(outcomes: list[Outcome]) -> str:
     """Check that there are as many visits as hits; no roll-up changes the hits."""
-    return check_equal(read_hits_and_visits())
+    return describe_difference(read_hits_and_visits())
 
 
 def describe_visits() -> str:

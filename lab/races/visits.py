@@ -87,28 +87,29 @@ def follow_both(strategy: Strategy, process: int) -> None:
             strategy.function(key, VISIT)
 
 
-def check_equal(counts: HitsAndVisits) -> str:
+def describe_difference(counts: HitsAndVisits) -> str:
+    """Return the counts in words if they differ, else ""."""
     return "" if counts.hits == counts.visits else describe_counts(counts)
 
 
 def check_no_lost_visit(outcomes: list[Outcome]) -> str:
     expected = len(outcomes)
     counts = read_hits_and_visits()
-    if violation := check_redirects(outcomes) or check_equal(counts):
+    if violation := check_redirects(outcomes) or describe_difference(counts):
         return violation
     return "" if counts.hits == expected else f"hits = {counts.hits}, not {expected}"
 
 
 def check_hits_are_visits(outcomes: list[Outcome]) -> str:
     """Check that all but process 1 are redirected, and that there are as many visits as hits."""
-    return check_redirects(outcomes[1:]) or check_equal(read_hits_and_visits())
+    return check_redirects(outcomes[1:]) or describe_difference(read_hits_and_visits())
 
 
 def check_no_torn_read(outcomes: list[Outcome]) -> str:
     """Check that the last process has read as many visits as hits, and that none is lost."""
     *follows, reader = outcomes
     assert isinstance(reader.returned, HitsAndVisits)
-    if violation := check_equal(reader.returned):
+    if violation := describe_difference(reader.returned):
         return f"the reader sees {violation}"
     return check_no_lost_visit(follows)
 

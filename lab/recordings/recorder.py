@@ -142,7 +142,7 @@ class _Recorder:
         steps = list(self._list_steps(schedule))
         for second_try in self.second_tries:
             again = list(self._list_steps(second_try, steps_before=len(steps)))
-            again[0]["alone"] = True
+            again[0]["alone"] = True  # begins a second try
             steps += again
         texts = [json.dumps(_sort_names(step), ensure_ascii=False) for step in steps]
         self.schedules.append(
