@@ -3,12 +3,7 @@
 from functools import partial
 
 from lab.races.race import Race
-from lab.races.visits import (
-    VISIT,
-    describe_difference,
-    make_links_without_visits,
-    read_hits_and_visits,
-)
+from lab.races.visits import VISIT, describe_difference, make_unvisited_links, read_hits_and_visits
 from pginterleave import Outcome
 from shorturl.models import HourlyVisits, RecentVisits, ShortUrl
 from shorturl.strategies.recording_visits import combined
@@ -20,7 +15,7 @@ def record_visit() -> ShortUrl:
 
 
 def make_recent_visit(strategy: Strategy) -> None:
-    make_links_without_visits(strategy)
+    make_unvisited_links(strategy)
     record_visit()
 
 

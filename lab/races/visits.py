@@ -31,7 +31,7 @@ def read_hits_and_visits() -> HitsAndVisits:
     return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
 
 
-def make_links_without_visits(strategy: Strategy) -> None:
+def make_unvisited_links(strategy: Strategy) -> None:
     make_links(strategy)
     for model in (HourlyVisits, DailyVisits, RecentVisits):
         model._base_manager.all().delete()
@@ -39,7 +39,7 @@ def make_links_without_visits(strategy: Strategy) -> None:
 
 
 def make_links_with_one_use(strategy: Strategy) -> None:
-    make_links_without_visits(strategy)
+    make_unvisited_links(strategy)
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
 
@@ -152,7 +152,7 @@ _race = partial(
     Race,
     operation="recording_visits",
     strategies=STRATEGIES["recording_visits"],
-    setup=make_links_without_visits,
+    setup=make_unvisited_links,
     process=follow,
     rows=describe_hits_and_visits,
 )

@@ -71,10 +71,12 @@ def send(netloc: str, method: str, path: str, client: str = "127.0.0.1", **heade
 
 
 def test_each_network_has_its_quota_despite_forged_addresses(proxied: str) -> None:
-    """All at once, most with a forged X-Forwarded-For."""
+    """All creates are sent at once, most of them with a forged X-Forwarded-For."""
 
     def create(number: int) -> tuple[str, int]:
-        client, forged = CLIENTS[number % len(CLIENTS)], FORGED[number % len(FORGED)]
+        """Create a link; return the client's network and the status."""
+        client = CLIENTS[number % len(CLIENTS)]
+        forged = FORGED[number % len(FORGED)]
         headers = {} if forged is None else {"X-Forwarded-For": forged}
         status, _ = send(proxied, "POST", "/api/links", client, **headers)
         return client.rpartition(".")[0], status
