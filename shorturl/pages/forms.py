@@ -146,10 +146,7 @@ class FilterForm(forms.Form):
         required=False,
         widget=forms.TextInput(attrs={"type": "search", **AS_TYPED}),
     )
-    tags = TagsField(
-        required=False,
-        widget=forms.TextInput(attrs={"list": "used-tags", **AS_TYPED}),
-    )
+    tags = TagsField(required=False, widget=forms.TextInput({"list": "used-tags", **AS_TYPED}))
     state = forms.ChoiceField(
         required=False,
         choices=[("", "Any"), ("live", "Live"), ("expired", "Expired"), ("used up", "Used up")],

@@ -132,7 +132,7 @@ def refuse_prefetch(request: HttpRequest) -> HttpResponse:
 @csrf_exempt
 @require_safe
 @answer_errors
-def drop_punctuation(request: HttpRequest, key: str, punctuation: str) -> HttpResponse:
+def drop_punctuation(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the short URL: chat programs make the punctuation after a link a part of it."""
     following.look_up(key)  # raises DoesNotExist or Gone
     query = request.META.get("QUERY_STRING", "")

@@ -1,6 +1,6 @@
 """The paths of the pages. Each first segment must be in keys.RESERVED: a test compares them."""
 
-from django.urls import path, register_converter
+from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
 
 from shorturl.links import keys
@@ -13,14 +13,9 @@ class KeyConverter(StringConverter):
     regex = keys.CUSTOM_KEY.pattern
 
 
-class PunctuationConverter(StringConverter):
-    """The end of a sentence behind a key; "+" is the preview's."""
-
-    regex = r"[^\w\x00-\x1f/+-]{1,3}"
-
-
 register_converter(KeyConverter, "key")
-register_converter(PunctuationConverter, "punctuation")
+# The end of a sentence behind a key; "+" is the preview's.
+KEY_AND_PUNCTUATION = rf"^(?P<key>{KeyConverter.regex})[^\w\x00-\x1f/+-]{{1,3}}\Z"
 
 urlpatterns = [
     path("", views.index, name="index"),
@@ -31,7 +26,7 @@ urlpatterns = [
     path("links/<key:key>/delete", my_links.delete, name="delete_link"),
     path("<key:key>", redirect.resolve, name="resolve"),
     path("<key:key>+", redirect.preview, name="preview"),
-    path("<key:key><punctuation:punctuation>", redirect.drop_punctuation),
+    re_path(KEY_AND_PUNCTUATION, redirect.drop_punctuation),
     path("<key:key>/stats", views.stats, name="stats"),
     path("<key:key>/qr.svg", views.qr_code, name="qr_code"),
 ]
