@@ -70,6 +70,7 @@ class Monitor:
         self.control = control
         self.stops = stops
         self.attempt = Attempt()
+        self.runner: Process | None = None  # the process that was last told to go on
         self.waited_before: dict[Process, tuple[int, ...]] = {}  # the blockers before the step
         self.durations: dict[str, float] = {}  # seconds by statement, with the Python after it
         self.have_waited: set[str] = set()  # statements
@@ -78,13 +79,14 @@ class Monitor:
         self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
 
     def wait_until_settled(self, runner: Process | None = None) -> bool:
-        """Wait until each process is at a step, done or blocked; `runner` was just told to go on.
+        """Wait until each process is at a step, done or blocked; `runner` was told to go on.
 
         Returns whether a process that waited before no longer waits, or waits for others.
         """
+        self.runner = runner
         waited = {process: process.blockers for process in self.processes if process.blockers}
         self.waited_before = waited
-        self._wait(runner)
+        self._wait()
         unblocked = [
             process
             for process, blockers in waited.items()
@@ -94,7 +96,7 @@ class Monitor:
             self._check_overtaking(unblocked)
         while returned := self._list_in_state(RETURNED):  # Python runs in one process at a time
             returned[0].resume()
-            self._wait(runner)
+            self._wait()
         blocked_since = [process.blocked_since for process in self.processes if process.blockers]
         seconds = max(blocked_since, default=0.0) + self.check_time - time.monotonic()
         if seconds > 0:  # a sleep of 0 seconds takes time, too
@@ -140,23 +142,23 @@ class Monitor:
             if overtook and attempt.fair:
                 attempt.discard_reason = f"Process {second.number} overtook process {first.number}."
 
-    def _wait(self, runner: Process | None) -> None:
+    def _wait(self) -> None:
         """Wait until each process has stopped, or waits for others while some can go on."""
         began = time.monotonic()
-        sql = runner.sent.sql if runner and runner.sent else ""
+        sql = self.runner.sent.sql if self.runner and self.runner.sent else ""
         # A statement that has never waited gets four times the duration of its last runs.
         interval = MIN_POLL_INTERVAL
-        if sql not in self.have_waited and self._list_in_state(RUNNING) == [runner]:
+        if sql not in self.have_waited and self._list_in_state(RUNNING) == [self.runner]:
             interval = min(MAX_FIRST_POLL, max(interval, 4 * self.durations.get(sql, 0.0)))
         while running := self._list_in_state(RUNNING):
-            if self._receive_stop(interval, runner):
-                if running == [runner] and runner and not runner.sqlstate:
+            if self._receive_stop(interval):
+                if running == [self.runner] and self.runner and not self.runner.sqlstate:
                     seconds = time.monotonic() - began
                     self.durations[sql] = max(seconds, 0.8 * self.durations.get(sql, seconds))
                 interval = 0.0  # a process that it unblocked may already have gone on: ask at once
                 continue
             blocked = self._find_blocked(running)
-            if len(blocked) == len(running) and self._can_others_go_on(blocked, runner):
+            if len(blocked) == len(running) and self._can_others_go_on(blocked):
                 return
             step_timeout = self.control.options.step_timeout
             if time.monotonic() > began + step_timeout:
@@ -167,18 +169,18 @@ class Monitor:
                 )
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
 
-    def _can_others_go_on(self, blocked: Blocked, runner: Process | None) -> bool:
+    def _can_others_go_on(self, blocked: Blocked) -> bool:
         """Record the waits of all running processes; return whether another process can go on."""
         for process in blocked:
             if process.sent:  # it is None outside a step, as when a session is reset
                 vars(process.sent).setdefault("waited_for", process.blockers)
         is_deadlock = _has_cycle(blocked)
         if is_deadlock and self.attempt.victim():
-            self._end_missed_deadlock(runner)
+            self._end_missed_deadlock()
         self.stalled = is_deadlock or not self._list_in_state(AT_STEP, RETURNED)
         return not self.stalled
 
-    def _receive_stop(self, timeout: float, runner: Process | None) -> bool:
+    def _receive_stop(self, timeout: float) -> bool:
         """Handle the next stop of a process; return False if there is none in `timeout` seconds."""
         try:
             process, state = self.stops.get(timeout=timeout)
@@ -197,15 +199,17 @@ class Monitor:
             process.ended = step
             step.until = len(self.attempt.steps)
             if process.sqlstate == DEADLOCK_DETECTED:
-                self._check_deadlock(process, runner)
+                self._check_deadlock(process)
             elif process.sqlstate in (LOCK_NOT_AVAILABLE, QUERY_CANCELED):
                 self._check_timeout(process, step, was_blocked=was_blocked)
         self.stalled = False
         return True
 
-    def _check_deadlock(self, victim: Process, runner: Process | None) -> None:
+    def _check_deadlock(self, victim: Process) -> None:
         """Discard the attempt if a deadlock may end another process the next time than `victim`."""
         attempt = self.attempt
+        runner = self.runner
+        another_victim = "The victim of a deadlock was not"
         planned = attempt.victim()
         deadlocked = self._read_deadlock(victim.detail)
         if victim == runner and victim.session.checks_deadlocks_at_once and not planned:
@@ -227,9 +231,7 @@ class Monitor:
             attempt.undetermined = True
             longest = min(deadlocked, key=lambda other: other.blocked_since, default=victim)
             if attempt.fair and victim != longest:
-                attempt.discard_reason = (
-                    "The victim of a deadlock was not the one that waited longest."
-                )
+                attempt.discard_reason = f"{another_victim} the one that waited longest."
         elif runner and runner != victim:
             # The victim already waited when another process closed the cycle: the runner, or one
             # that the runner let go on. With MAX_CHECK_TIME for each step, any victim is accepted.
@@ -237,9 +239,7 @@ class Monitor:
             may_check_longer = self.check_time < MAX_CHECK_TIME
             if runner in deadlocked or (may_check_longer and not waited_for_runner):
                 self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
-                attempt.discard_reason = (
-                    "The victim of a deadlock was not the process that closed it."
-                )
+                attempt.discard_reason = f"{another_victim} the process that closed it."
 
     def _read_deadlock(self, detail: str) -> list[Process]:
         """Return the processes in the detail of a deadlock's error, and record unseen waits."""
@@ -266,13 +266,14 @@ class Monitor:
             return NO_CHECK_SECONDS
         return self.late_check if len(self.attempt.steps) in self.attempt.victim_waits else 0.0
 
-    def _end_missed_deadlock(self, runner: Process | None) -> None:
+    def _end_missed_deadlock(self) -> None:
         """End a deadlock whose planned victim looked before the deadlock was closed."""
         closed_at = max(process.blocked_since for process in self.processes if process.blockers)
-        if runner and runner.blockers and time.monotonic() - closed_at > 2 * self.late_check:
+        is_missed = time.monotonic() - closed_at > 2 * self.late_check
+        if is_missed and self.runner and self.runner.blockers:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
             self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
-            self.control.ask(queries.CANCEL, pid=runner.step_session.pid)
+            self.control.ask(queries.CANCEL, pid=self.runner.step_session.pid)
 
     def _check_timeout(self, process: Process, step: SimpleNamespace, *, was_blocked: bool) -> None:
         """Discard the attempt if a timeout has ended a wait while another process could go on."""
