@@ -47,7 +47,8 @@ class EditForm(LinkForm):
 
     def clean(self) -> None:
         """Make the chosen days the expiry."""
-        choice, expires_at = self.cleaned_data.get("expires"), self.cleaned_data.get("expires_at")
+        choice = self.cleaned_data.get("expires")
+        expires_at = self.cleaned_data.get("expires_at")
         if choice == AT_A_TIME:
             if not expires_at and "expires_at" not in self.errors:
                 self.add_error("expires_at", "Enter a date and a time.")
@@ -63,8 +64,8 @@ class EditForm(LinkForm):
         return {name: self.cleaned_data[name] for name in names}
 
     def focus_first_error(self) -> None:
-        wrong = [name for name in self.fields if name in self.errors]
-        self.fields[wrong[0] if wrong else "target_url"].widget.attrs["autofocus"] = True
+        name = next((name for name in self.fields if name in self.errors), "target_url")
+        self.fields[name].widget.attrs["autofocus"] = True
 
 
 class CreateForm(EditForm):
