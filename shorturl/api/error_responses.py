@@ -65,8 +65,7 @@ def not_json() -> ApiError:
 
 def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
     if isinstance(error, AuthenticationError):
-        detail = "Send a token, as 'Authorization: Bearer <token>', or log in."
-        return unauthorized(detail).response
+        return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.").response
     # ninja wraps the errors of json_body.JsonParser.
     api_error = error if isinstance(error, ApiError) else error.__cause__
     assert isinstance(api_error, ApiError)
@@ -88,8 +87,7 @@ def answer_invalid_input(request: HttpRequest, error: ValidationError) -> HttpRe
             faults.setdefault(".".join(path[:2]), fault)
         else:
             faults.setdefault(fault.field, fault)
-    first_faults = list(faults.values())[:limit]
-    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, faults=first_faults).response
+    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, faults=list(faults.values())[:limit]).response
 
 
 def answer_refusal(request: HttpRequest, error: ShortUrlError) -> HttpResponse:

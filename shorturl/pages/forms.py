@@ -130,8 +130,7 @@ class CreateForm(EditForm):
         return quotas.spend(spender, create), True
 
 
-# By the value of `order` in the address: its title, and the column to order by. No index has the
-# hits: each hit would update the index.
+# By `order` in the address: title and column. No index has the hits: each hit would update it.
 ORDERS = {
     "": ("Newest first", "-id"),
     "oldest": ("Oldest first", "id"),

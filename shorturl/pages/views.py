@@ -31,8 +31,7 @@ from shorturl.pages.forms import CreateForm
 def form_page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
     """Decorate the view of a form: GET shows it, and POST sends it.
 
-    The check for CSRF is not the middleware's, whose 403 would come before the 405 for other
-    methods.
+    The check for CSRF is not the middleware's: its 403 would come before the 405 for PUT.
     """
 
     @wraps(view)

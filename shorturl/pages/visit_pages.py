@@ -98,13 +98,10 @@ def value_tables(visits: Statistics) -> dict[str, list[ValueLine]]:
 def value_lines(counts: dict[str | None, int], total: int, unknown: str) -> list[ValueLine]:
     """Return a line for each of the most frequent values; `unknown` names the empty value."""
     values = sorted(counts, key=lambda value: (-counts[value], value or ""))[:MAX_VALUES]
-    visits_by_name = {value or unknown: counts[value] for value in values}
-    if all_others := total - sum(visits_by_name.values()):
-        visits_by_name["all others"] = all_others
-    return [
-        ValueLine(name, visits, round(100 * visits / total, 1))
-        for name, visits in visits_by_name.items()
-    ]
+    named = {value or unknown: counts[value] for value in values}
+    if all_others := total - sum(named.values()):
+        named["all others"] = all_others
+    return [ValueLine(name, count, round(100 * count / total, 1)) for name, count in named.items()]
 
 
 def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
