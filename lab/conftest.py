@@ -55,22 +55,6 @@ def find_schedule(recording: Recording, order: str) -> RecordedSchedule:
     return next(schedule for schedule in list_schedules(recording) if schedule.order == order)
 
 
-def find_first_schedule(
-    recording: Recording, statements: str, *, violating: bool = True
-) -> RecordedSchedule:
-    """Return the first schedule with these statements, as in `1S 2S 1U 2U`.
-
-    A statement is its process and the first letter of its kind. COMMIT and ROLLBACK are left out,
-    so it does not matter whether a single statement's COMMIT is a step.
-    """
-    for schedule in list_schedules(recording):
-        steps = [step for step in schedule.steps if step["kind"] not in ("COMMIT", "ROLLBACK")]
-        sent = " ".join(f"{step['process']}{step['kind'][0]}" for step in steps)
-        if sent == statements and bool(schedule.violation) is violating:
-            return schedule
-    raise LookupError(statements)
-
-
 def get_page(client: Client, path: str) -> str:
     response = client.get(path)
     assert response.status_code == 200, path

@@ -5,7 +5,7 @@ A picture has the facts, without measures; a drawing has the shapes, with their 
 
 import pytest
 
-from lab.conftest import find_first_schedule, find_schedule, list_schedules, read_recorded
+from lab.conftest import find_schedule, list_schedules, read_recorded
 from lab.pages.schedules import make_picture
 from lab.recordings.recording import RecordedSchedule
 from pginterleave.picture.conflicts import find_conflicts
@@ -31,22 +31,22 @@ def find_step_number(schedule: RecordedSchedule, process: int, kind: str) -> int
     return 1 + [(step["process"], step["kind"]) for step in schedule.steps].index((process, kind))
 
 
-UPDATE_RETURNING = "write hits = hits + 1 → hits"
-# The recording, a schedule by its statements (2U is the UPDATE of process 2), the conflicts that
-# explain a violation (kind, statement of the source and of the target), and the steps in words.
+RETURNING = "write hits = hits + 1 → hits"
+# A recording, the order of a schedule, the conflicts that explain its violation (kind, statement
+# of the source and of the target: 2U is the UPDATE of process 2), and the steps in words.
 EXPLAINED = [
     # Both read 0, one writes 1, and the other, whose read is stale, writes 1 too.
     (
         "lost_update/naive",
-        "1S 2S 1U 2U",
+        "121122",
         "stale 2S 2U, lost 1U 2U",
         "1 read hits = 0; 2 read hits = 0; 1 write hits = 1; 2 write hits = 1",
     ),
     # Process 2 reads before process 1 commits.
-    ("lost_update/atomic_only", "1S 1U 2S 2U", "stale 2S 2U, lost 1U 2U", ""),
+    ("lost_update/atomic_only", "112122", "stale 2S 2U, lost 1U 2U", ""),
     (
         "row_lock_on_no_row/as_found",
-        "1S 2S 1I 2I",
+        "121122",
         "stale 2S 2I, missed 1I 2I",
         "1 lock 2022-04-29, no row; 2 lock 2022-04-29, no row; "
         "1 insert hour = 2022-04-29; 2 insert hour = 2022-04-29",
@@ -54,7 +54,7 @@ EXPLAINED = [
     # Process 1 reads the old target, process 2 edits it, and process 1 saves every column.
     (
         "clobbered_edit/f_expression_full_save",
-        "1S 2U 1U",
+        "12121",
         "stale 1S 1U, lost 2U 1U",
         "1 read hits = 0, target_url = old.example; 2 write target_url = new.example; "
         "1 write target_url = old.example, hits = hits + 1",
@@ -62,26 +62,21 @@ EXPLAINED = [
     # Both find that the key is free, process 1 takes it, and process 2 cannot.
     (
         "toctou/check_first",
-        "1S 2S 1I 2I",
+        "12112",
         "stale 2S 2I, refused 1I 2I",
         "1 read same: no row; 2 read same: no row; "
         "1 insert key = same; 2 insert key = same UniqueViolation",
     ),
-    ("toctou/get_or_create", "1S 1I 2S", "foreign 1I 2S", ""),
-    (
-        "lost_update/update_returning",
-        "1U 2U",
-        "",
-        f"1 {UPDATE_RETURNING} = 1; 2 {UPDATE_RETURNING} = 2",
-    ),
+    ("toctou/get_or_create", "1112", "foreign 1I 2S", ""),
+    ("lost_update/update_returning", "1122", "", f"1 {RETURNING} = 1; 2 {RETURNING} = 2"),
 ]
 
 
-@pytest.mark.parametrize(("what", "statements", "explained", "in_words"), EXPLAINED)
+@pytest.mark.parametrize(("what", "order", "explained", "in_words"), EXPLAINED)
 def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
-    what: str, statements: str, explained: str, in_words: str
+    what: str, order: str, explained: str, in_words: str
 ) -> None:
-    steps = find_first_schedule(read_recorded(what), statements, violating=bool(explained)).steps
+    steps = find_schedule(read_recorded(what), order).steps
     words = zip(steps, word_steps(steps), strict=True)
     texts = [f"{step['process']} {text}" for step, text in words if str(text) not in ENDS]
     if in_words:
@@ -95,7 +90,7 @@ def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
 
 def test_the_first_steps_do_not_reveal_what_follows() -> None:
     recording = read_recorded("lost_update/select_for_update")
-    schedule = find_first_schedule(recording, "1S 2S 1U 2U", violating=False)
+    schedule = find_schedule(recording, "121122")
     shown = find_step_number(schedule, 2, "SELECT")  # which begins to wait
     picture = make_picture(recording, schedule, shown, hidden=schedule.order[shown:])
     assert [(wait.first, wait.last) for wait in picture.waits] == [(shown, shown + 1)]
@@ -108,7 +103,7 @@ def test_the_first_steps_do_not_reveal_what_follows() -> None:
 
 def test_each_step_has_a_sentence_and_the_last_box_says_what_was_due() -> None:
     recording = read_recorded("lost_update/atomic_only")
-    schedule = find_first_schedule(recording, "1S 1U 2S 2U")
+    schedule = find_schedule(recording, "112122")
     picture = make_picture(recording, schedule, len(schedule.steps))
     assert picture.sentences[1:3] == [
         "Process 1 writes hits = 1.",
@@ -123,7 +118,7 @@ def test_each_step_has_a_sentence_and_the_last_box_says_what_was_due() -> None:
 
 def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> None:
     recording = read_recorded("toctou/check_first")
-    schedule = find_first_schedule(recording, "1S 2S 1I 2I")
+    schedule = find_schedule(recording, "12112")
     drawing = draw(make_picture(recording, schedule, len(schedule.steps)), WIDE)
     assert drawing.kind == "refused"
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
@@ -161,7 +156,7 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
 
 def test_the_pivot_of_a_write_skew_tries_again() -> None:
     recording = read_recorded("write_skew/with_a_retry/2/serializable")
-    schedule = find_first_schedule(recording, "1S 2S 1U 2U 2S", violating=False)
+    schedule = find_schedule(recording, "12112222")
     picture = make_picture(recording, schedule, len(schedule.steps))
     write = find_step_number(schedule, 2, "UPDATE")
     assert picture.sentences[write - 1].endswith(

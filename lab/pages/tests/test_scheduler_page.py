@@ -4,7 +4,7 @@ import re
 
 from django.test import Client
 
-from lab.conftest import NAIVE_PATH, find_first_schedule, get_page, list_schedules, read_recorded
+from lab.conftest import NAIVE_PATH, find_schedule, get_page, list_schedules, read_recorded
 
 SCHEDULER = f"{NAIVE_PATH}scheduler/"
 DEADLOCK = "crossed_locks/update_returning"
@@ -38,7 +38,7 @@ def test_the_links_lead_to_every_schedule_and_to_no_other(client: Client) -> Non
 
 def test_the_last_step_shows_the_verdict_and_the_step_before_does_not(client: Client) -> None:
     recording = read_recorded("lost_update/naive")
-    schedule = find_first_schedule(recording, "1S 2S 1U 2U")
+    schedule = find_schedule(recording, "121122")
     page = get_page(client, f"{SCHEDULER}?taken={schedule.order}")
     assert f"Violated: {schedule.violation}" in page
     assert f"{recording.count.violating} of all {recording.count.schedules} orders violate" in page

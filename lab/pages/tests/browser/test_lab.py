@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from lab.conftest import NAIVE_PATH, find_first_schedule, find_schedule, read_recorded
+from lab.conftest import NAIVE_PATH, find_schedule, read_recorded
 from lab.recordings.recording import RecordedSchedule
 from shorturl.tests.browser.conftest import NewPage
 
@@ -153,9 +153,8 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
     page = new_page()
     page.goto(NAIVE_PATH)
     page.get_by_role("link", name="you are the scheduler").click()
-    schedule = find_first_schedule(read_recorded("lost_update/naive"), "1S 2S 1U 2U")
     taken = ""
-    for key in ("1", "ArrowLeft", *schedule.order):
+    for key in ("1", "ArrowLeft", *"121122"):
         expect(page.locator(".keys")).to_be_visible()  # then the script listens
         page.keyboard.press(key)
         taken = taken[:-1] if key == "ArrowLeft" else taken + key
