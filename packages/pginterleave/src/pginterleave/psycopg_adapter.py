@@ -119,7 +119,7 @@ class PsycopgSession(Session):
         return connection
 
     def in_transaction(self) -> bool:
-        connection = self._code_connection
+        connection = self._code_connection  # without autocommit it sends a BEGIN by itself
         return bool(connection and not connection.autocommit) or super().in_transaction()
 
     def send_directly(self, sql: str) -> None:

@@ -26,7 +26,7 @@ class LockOrders:
         self._locks: dict[tuple[int, str, bool], LocksSeveral] = {}
 
     def note_statement(self, sql: str, rows: int, process: int) -> Iterator[str]:
-        """Compare a statement that has locked so many rows with those of others; yield limits."""
+        """Compare a statement that has locked `rows` rows with those of others; yield limits."""
         if statements.find_kind(sql) == "COPY":
             rows = 2  # the driver does not always tell how many
         locks_several = self.tables.find_locks(sql, rows)

@@ -224,7 +224,7 @@ class Tables:
         return locks_several
 
     def find_locked_rows(self, step: Step, table: str) -> set[RowSet]:
-        """Return the rows of a table that a step has locked; if unknown, one named by the SQL."""
+        """Return the rows of a table that a step has locked; if unknown, the SQL stands for one."""
         row = self.find_row(step.sql, step.params)
         if row and row.table == table:
             return {row}
