@@ -2,8 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http import HTTPStatus
 
 from csp.utils import build_policy
@@ -23,25 +22,6 @@ RETRY_AFTER_LOAD = 1  # seconds
 logger = logging.getLogger(__name__)
 
 
-@contextmanager
-def limit_database_waits() -> Iterator[None]:
-    """Limit how long this thread waits for the database in the block; close dead connections."""
-    with deadlines.limit_waits(settings.DATABASE_REQUEST_TIMEOUT):
-        # connections.all() does not connect. A connection in a transaction is that of a test.
-        databases = [database for database in connections.all() if not database.in_atomic_block]
-        for database in databases:
-            # Otherwise the first request of each thread after a restart of PostgreSQL is a 503.
-            if deadlines.is_closed(database.connection):
-                database.close()
-        try:
-            yield
-        finally:
-            for database in databases:
-                # Django would check the connection after the request, without a time limit.
-                if database.errors_occurred:
-                    database.close_if_unusable_or_obsolete()
-
-
 class DatabaseUnavailableMiddleware:
     """Turns outages of the database, timeouts and deadlocks included, into a 503."""
 
@@ -49,8 +29,21 @@ class DatabaseUnavailableMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with limit_database_waits():
-            return self.get_response(request)
+        """Limit how long this request waits for the database; close dead connections."""
+        with deadlines.limit_waits(settings.DATABASE_REQUEST_TIMEOUT):
+            # connections.all() does not connect. A connection in a transaction is that of a test.
+            databases = [database for database in connections.all() if not database.in_atomic_block]
+            for database in databases:
+                # Otherwise the first request of each thread after a restart of PostgreSQL is a 503.
+                if deadlines.is_closed(database.connection):
+                    database.close()
+            try:
+                return self.get_response(request)
+            finally:
+                for database in databases:
+                    # Django would check the connection after the request, without a time limit.
+                    if database.errors_occurred:
+                        database.close_if_unusable_or_obsolete()
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the 503 for an outage of the database or too many logins, else None."""

@@ -4,9 +4,6 @@ Django's view counts one hit; the event loop (project/serving) counts all hits t
 statements, those of the strategy `combined`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from django.conf import settings
 from django.db import OperationalError
 
@@ -14,8 +11,6 @@ from shorturl.exceptions import Contended, Gone, NotForPrograms, RowLocked
 from shorturl.models import LinkState, ShortUrl, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE, driver_error
 from shorturl.strategies.recording_visits import combined
-
-COUNT_KEY, COUNT_KEYS = combined.COUNT_KEY, combined.COUNT_KEYS
 
 
 def headers_of_visits() -> list[str]:
@@ -26,16 +21,6 @@ def headers_of_visits() -> list[str]:
     if settings.SHORTURL_GEOIP:
         names.append("HTTP_X_FORWARDED_FOR")
     return names
-
-
-def count_key_params(key: str, visits: Sequence[Visit]) -> list[Any]:
-    """Return the parameters of COUNT_KEY; SHORTURL_VISITS says whether visits are recorded."""
-    return combined.count_key_params(key, visits, keep=settings.SHORTURL_VISITS)
-
-
-def count_keys_params(visits: Mapping[str, Sequence[Visit]]) -> list[Any]:
-    """Return the parameters of the SQL statement COUNT_KEYS."""
-    return combined.count_keys_params(visits, keep=settings.SHORTURL_VISITS)
 
 
 def follow(key: str, visit: Visit) -> ShortUrl:

@@ -27,8 +27,6 @@ Row = Any  # of a link that a statement has counted
 class Hit:
     """A hit that waits. A timer refuses the hit, unless a statement that counts it is sent."""
 
-    __slots__ = ("refused_at", "result", "timer", "visit")
-
     def __init__(self, visit: Any, result: "asyncio.Future[Row | None]", refused_at: float) -> None:
         self.visit = visit
         self.result = result
@@ -153,10 +151,7 @@ class HitCounter:
         return len(hits)
 
     def start_key_task(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
-        """Start a task that counts the hits of a key by statements of its own, and return it.
-
-        A task that is under way for the key takes these hits, too.
-        """
+        """Return the task that counts the hits of a key, and of no other; start it if needed."""
         for hit in hits:
             hit.start_timer()
         self.waiting_alone.setdefault(key, []).extend(hits)

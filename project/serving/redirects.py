@@ -26,6 +26,7 @@ from shorturl.exceptions import RowLocked
 from shorturl.links.keys import key_of
 from shorturl.models import Visit
 from shorturl.pages.redirect import NO_TARGET, PREFETCH, redirect_headers
+from shorturl.strategies.recording_visits import combined
 from shorturl.visits.classification import classify_visit
 
 # Read once: looking up a setting takes time.
@@ -152,15 +153,15 @@ class CountingSessions:
 
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
         """Count the visits to several keys; return the rows of the counted links, by key."""
-        params = following.count_keys_params(visits)
-        rows = await self.fetch(following.COUNT_KEYS, params, name="count_keys")
+        params = combined.count_keys_params(visits, keep=settings.SHORTURL_VISITS)
+        rows = await self.fetch(combined.COUNT_KEYS, params, name="count_keys")
         return {row.key: row for row in rows}
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
         """Count the visits to a key; return the row of the link, or None if it is not counted."""
-        params = following.count_key_params(key, visits)
+        params = combined.count_key_params(key, visits, keep=settings.SHORTURL_VISITS)
         try:
-            rows = await self.fetch(following.COUNT_KEY, params, name="count_key")
+            rows = await self.fetch(combined.COUNT_KEY, params, name="count_key")
         except psycopg2.errors.LockNotAvailable as error:
             raise RowLocked(key) from error
         return rows[0] if rows else None
