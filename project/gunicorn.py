@@ -18,6 +18,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import DatabaseError, connections
 from django.http.request import validate_host
+from psycopg2 import extensions
 
 # Before on_starting(), Ctrl-C ends the process without a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -108,7 +109,7 @@ def on_exit(server: Any) -> None:
 
 def post_worker_init(worker: Any) -> None:
     """Limit the worker's waits, ignore Ctrl-C, after which the master ends it, and deliver."""
-    deadlines.install_wait_callback()
+    extensions.set_wait_callback(deadlines.wait_for_answer)
     gc.set_threshold(50_000)  # requests leave almost no cycles; the default is 700 new objects
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
-django = get_wsgi_application()
+application: Any = get_wsgi_application()
 
 from django.conf import settings  # noqa: E402
 
@@ -19,4 +19,3 @@ from shorturl.visits import classification  # noqa: E402 - which imports the mod
 if settings.SHORTURL_VISITS:
     # This loads its data before the workers are forked.
     classification.classify_user_agent("Mozilla/5.0")
-application: Any = django

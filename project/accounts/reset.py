@@ -13,6 +13,7 @@ from shorturl.exceptions import TooManyCreates
 from shorturl.limits import quotas
 
 MAX_MAILS = 3  # a day to one account: anybody can request them
+PROTOCOL, DOMAIN = settings.SHORTURL_ORIGIN.split("://")
 
 
 class ResetForm(PasswordResetForm):
@@ -35,9 +36,7 @@ class ResetPassword(PasswordResetView):
     """Sends a link to the first of ALLOWED_HOSTS: the host of a request is what its client says."""
 
     form_class = ResetForm
-    extra_email_context = dict(
-        zip(("protocol", "domain"), settings.SHORTURL_ORIGIN.split("://"), strict=True)
-    )
+    extra_email_context = {"protocol": PROTOCOL, "domain": DOMAIN}
 
     def form_valid(self, form: Any) -> HttpResponse:
         """Send the e-mails; raise LoginsBusy while others are sent, for a mail server is slow."""

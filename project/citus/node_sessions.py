@@ -113,10 +113,7 @@ class NodeSessions:
     async def count(
         self, update: Any, values: Any, visits: Mapping[str, Sequence[Visit]]
     ) -> list[Row]:
-        """Count hits by `update`, which begins a transaction, record their visits, and commit.
-
-        Returns the rows of the links.
-        """
+        """Send `update`, which begins a transaction, record the visits, and commit; return rows."""
         async with self.take_session() as session:
             rows: list[Row] = await session.fetch(update, values)
             if not rows or not settings.SHORTURL_VISITS:

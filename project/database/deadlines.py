@@ -1,8 +1,8 @@
 """A time limit on the waits of a thread for PostgreSQL, by the client's clock.
 
 PostgreSQL's own limits do not help when PostgreSQL is frozen or the network loses packets: libpq
-then waits for ever. psycopg2 calls wait_for_answer() in its place. A connection whose answer is
-late is closed, because the next statement would take the late answer for its own.
+then waits for ever. In a worker psycopg2 calls wait_for_answer() in its place. A connection whose
+answer is late is closed, because the next statement would take the late answer for its own.
 """
 
 import math
@@ -18,11 +18,6 @@ from psycopg2 import OperationalError, extensions
 EVENTS = {extensions.POLL_READ: select.POLLIN, extensions.POLL_WRITE: select.POLLOUT}
 
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # by time.monotonic()
-
-
-def install_wait_callback() -> None:
-    """Have psycopg2 call wait_for_answer() for all connections of this process."""
-    extensions.set_wait_callback(wait_for_answer)
 
 
 @contextmanager

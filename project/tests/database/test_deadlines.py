@@ -20,7 +20,7 @@ LONGER = f"SELECT pg_sleep({10 * LIMIT})"
 def install_deadline() -> Iterator[None]:
     """Install the deadline, as in a worker."""
     before = extensions.get_wait_callback()
-    deadlines.install_wait_callback()
+    extensions.set_wait_callback(deadlines.wait_for_answer)
     yield
     extensions.set_wait_callback(before)
 
