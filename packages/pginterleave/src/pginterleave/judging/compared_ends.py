@@ -62,7 +62,7 @@ class Comparison:
             for path in find_differing_paths(value, second.values[name]):
                 leaf = leaves.get(path)
                 is_id = isinstance(leaf, Leaf) and (
-                    leaf.unquoted in new_texts or self._find_column(leaf) in ids
+                    leaf.text.strip("'") in new_texts or self._find_column(leaf) in ids
                 )
                 if not is_id:
                     self.varying_parts |= {(name, path)}
@@ -96,7 +96,7 @@ class Comparison:
             parts = []
             edges["", number] = []
             for path, leaf in list_leaves(value):
-                rows = self._find_named_rows(leaf, criteria, new_ids)
+                rows = self._find_rows(leaf, criteria, new_ids)
                 edges["", number] += [(repr(path), row) for row in rows]
                 parts.append((path, NEW if rows else self._write_leaf(end, name, path, leaf)))
             contents["", number] = parts
@@ -145,7 +145,7 @@ class Comparison:
         new_items = {item for (column, _), item in new_ids.items() if column in generated}
         return [row for number, row in enumerate(rows) if (table, number) not in new_items]
 
-    def _find_named_rows(self, leaf: Leaf | str, criteria: Criteria, new_ids: NewIds) -> list[Item]:
+    def _find_rows(self, leaf: Leaf | str, criteria: Criteria, new_ids: NewIds) -> list[Item]:
         """Return the rows whose new ids a part of a value may be."""
         if isinstance(leaf, str):
             return []
@@ -155,7 +155,7 @@ class Comparison:
         elif leaf.column:
             column = self._find_column(leaf)
             columns = [column, self.states.structure.references.get(column)]
-        keys = [(column, leaf.unquoted) for column in columns if column]
+        keys = [(column, leaf.text.strip("'")) for column in columns if column]
         return [new_ids[key] for key in keys if key in new_ids]
 
     def list_differences(self, end: EndState, serial: EndState) -> Iterator[str]:
@@ -257,7 +257,7 @@ class Comparison:
         column = self._find_column(leaf)
         if column not in self._find_id_columns():
             return leaf.text
-        return self._write_id(end, column, leaf.unquoted)
+        return self._write_id(end, column, leaf.text.strip("'"))
 
     def _find_column(self, leaf: Leaf) -> Column:
         """Return the column of a model's field; of another value, one that does not exist."""
@@ -311,6 +311,5 @@ def _join_parts(parts: dict[Path, str]) -> str:
 
 def _join_first(texts: Iterable[str]) -> str:
     shown = [*texts]
-    if len(shown) > MAX_SHOWN:
-        shown[MAX_SHOWN:] = ["…"]
-    return ", ".join(shown)
+    more = ["…"] if len(shown) > MAX_SHOWN else []
+    return ", ".join(shown[:MAX_SHOWN] + more)

@@ -8,7 +8,6 @@ from pginterleave.judging.end_states import EndStates
 from pginterleave.judging.values import Value, make_plain_value
 
 Also = Callable[[], object]
-RECIPIENTS = "the list of the mails' recipients"
 
 
 class Effects:
@@ -39,7 +38,7 @@ class Effects:
         mails = _list_mails()[self._mails_before :]
         self.has_mails = self.has_mails or bool(mails)
         recipients = sorted(", ".join(mail.recipients()) for mail in mails)
-        values: dict[str, object] = {RECIPIENTS: "; ".join(recipients)}
+        values: dict[str, object] = {"the list of the mails' recipients": "; ".join(recipients)}
         for name in [name for name, is_compared in self.used.items() if is_compared]:
             values[f"the database {name}"] = read_rows(self.databases[name])
         if self.also:

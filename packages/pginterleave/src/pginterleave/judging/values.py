@@ -20,10 +20,6 @@ class Leaf(NamedTuple):
     column: tuple[str, str] | None = None
     is_number: bool = False  # whether it is an int
 
-    @property
-    def unquoted(self) -> str:
-        return self.text.strip("'")
-
 
 class Node(NamedTuple):
     """A value with parts, each with its name."""

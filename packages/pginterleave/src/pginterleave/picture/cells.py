@@ -133,8 +133,7 @@ class Picture:
         """Return a row for the initial value, for each step, and below them what they need."""
         rows = [Row(0, value=shorten_urls(self.initial))]
         rows += [Row(step["process"]) for step in self.steps]
-        hidden = map(int, self.hidden)
-        rows += [Row(process, {process: [CellLine("?", OPEN)]}) for process in hidden]
+        rows += [Row(int(p), {int(p): [CellLine("?", OPEN)]}) for p in self.hidden]
         # A wait or a transaction may go on below the last row.
         spans: list[Wait | Transaction] = [*self.waits, *self.transactions]
         if any(span.last >= len(rows) for span in spans):

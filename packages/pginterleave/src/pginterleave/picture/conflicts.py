@@ -213,10 +213,7 @@ def _find_partial_writes(history: History) -> Iterator[Conflict]:
 
 
 def find_cycles(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
-    """Return the cycles of a schedule: of waits (deadlock), or of reads and writes (write skew).
-
-    PostgreSQL may have ended one transaction of each, and the invariant holds.
-    """
+    """Return the cycles of a schedule: of waits (deadlock), or of reads and writes (write skew)."""
     history = History(steps, snapshots)
     return [*_find_deadlocks(history), *dict.fromkeys(_find_skews(history))]
 

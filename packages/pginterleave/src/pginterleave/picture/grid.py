@@ -85,7 +85,8 @@ class Grid:
         yield top
         for row in self.picture.rows:
             cells = [self.place_lines(process, lines) for process, lines in row.lines.items()]
-            heights = [sum_heights(lines) for lines in (*cells, self.wrap_value(row.value))]
+            value_lines = self.wrap_value(row.value)
+            heights = [sum(line.height for line in lines) for lines in (*cells, value_lines)]
             top += max(size.font * 1.3, *heights) + size.pad * 2
             yield top
 
@@ -132,7 +133,3 @@ def _wrap(text: str, kind: str, font: float, width: float) -> list[PlacedLine]:
     """Return the lines of a text in a cell of this width; a line has six characters or more."""
     characters = max(6, int(width / (font * CHARACTER_WIDTH)))
     return [PlacedLine(line, kind, font * 1.3) for line in textwrap.wrap(text, characters)]
-
-
-def sum_heights(lines: list[PlacedLine]) -> float:
-    return sum(line.height for line in lines)

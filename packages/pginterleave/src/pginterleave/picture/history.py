@@ -9,8 +9,6 @@ from pginterleave.picture.wording import WRITES, Names, Step
 
 IDENTITY = ("id", "key")  # the columns that identify a row; all visits of a link count as one row
 ENDS = ("COMMIT", "ROLLBACK")
-
-
 # A step of a schedule, and 0 for this step itself, or the number of a step that it wakes.
 Moment = tuple[int, int]
 NEVER: Moment = (10**9, 0)

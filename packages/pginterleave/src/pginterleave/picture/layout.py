@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from pginterleave.picture import grid
 from pginterleave.picture.cells import LOCK, SAID, Picture
-from pginterleave.picture.grid import Grid, PlacedLine, Size, sum_heights
+from pginterleave.picture.grid import Grid, PlacedLine, Size
 
 
 class Rect(NamedTuple):
@@ -107,8 +107,9 @@ class _Layout(Grid):
             right = lane.right - (3 if lane.inner > 0 else size.margin - 3)
             top = self.tops[transaction.first] + 1
             bottom = self.bottoms[last] - 1
-            end = transaction.end or "still open"
-            title = f"transaction of process {transaction.process}, {end}"
+            title = (
+                f"transaction of process {transaction.process}, {transaction.end or 'still open'}"
+            )
             style = f"transaction {transaction.end.lower() or 'open'}"
             box = Rect(left, top, right - left, bottom - top, style, transaction.first, title)
             self.drawing.below.append(box)
@@ -133,8 +134,7 @@ class _Layout(Grid):
 
     def _draw_line(self, x: float, to_x: float, y: float, style: str, step: int, head: str) -> None:
         """Draw a horizontal arrow below the text."""
-        d = f"M{x:.1f} {y:.1f}L{to_x:.1f} {y:.1f}"
-        self.drawing.below.append(Path(d, style, step, head))
+        self.drawing.below.append(Path(f"M{x:.1f} {y:.1f}H{to_x:.1f}", style, step, head))
 
     def _draw_values(self) -> None:
         """Draw the table's value whenever it changes, with an arrow for each read and write."""
@@ -152,7 +152,7 @@ class _Layout(Grid):
                 start = self.find_inner_edge(row.process)
                 self._draw_line(start, edge, y, "flow", number, "flow")
             top = self.tops[number] + size.pad / 2
-            height = sum_heights(lines) + size.pad
+            height = sum(line.height for line in lines) + size.pad
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
             self._draw_text(lines, center, self.tops[number] + size.pad, "middle")
         for number, step in enumerate(self.picture.steps, start=1):
@@ -169,22 +169,20 @@ class _Layout(Grid):
             for process, lines in row.lines.items():
                 left, right = self.find_sides(process)
                 placed = self.place_lines(process, lines)
-                height = sum_heights(placed) + size.pad
+                height = sum(line.height for line in placed) + size.pad
                 style = "step" if process == row.process else "step back"
                 style += "".join(f" has-{line.kind}" for line in lines if line.kind != SAID)
                 top = self.tops[number] + size.pad / 2
                 title = row.title if process == row.process else ""
                 step = number if number <= len(self.picture.steps) else 0
                 self.drawing.above.append(Rect(left, top, right - left, height, style, step, title))
-                self._draw_text(placed, left + size.pad, self.tops[number] + size.pad)
+                self._draw_text(placed, left + size.pad, self.tops[number] + size.pad, "start")
                 if placed[0].beside:
                     baseline = self.tops[number] + size.pad + placed[0].height * 0.75
                     mode = Text(right - size.pad, baseline, placed[0].beside, LOCK, "end")
                     self.drawing.texts.append(mode)
 
-    def _draw_text(
-        self, lines: list[PlacedLine], x: float, y: float, anchor: str = "start"
-    ) -> None:
+    def _draw_text(self, lines: list[PlacedLine], x: float, y: float, anchor: str) -> None:
         """Draw lines of text, one below the other."""
         for line in lines:
             baseline = y + line.height * 0.75
@@ -210,13 +208,13 @@ class _Layout(Grid):
         drawing = self.drawing
         y = self.bottoms[-1] + size.pad
         lines = self.wrap_verdict()
-        height = sum_heights(lines) + size.pad * 2 if lines else 0
+        height = sum(line.height for line in lines) + size.pad * 2 if lines else 0
         drawing.height = y + height
         drawing.ends = [*self.bottoms[: len(self.picture.steps)], drawing.height]
         if lines:
             width = size.width - size.gutter - 2
             drawing.above.append(Rect(size.gutter, y, width, height - 1, lines[0].kind))
-            self._draw_text(lines, size.gutter + size.pad, y + size.pad / 2)
+            self._draw_text(lines, size.gutter + size.pad, y + size.pad / 2, "start")
 
     def _draw_conflicts(self) -> None:
         """Draw an arrow from the source to the target of each conflict."""
@@ -231,15 +229,14 @@ class _Layout(Grid):
                 left, right = self.find_sides(process)
                 inner = self.lanes[process].inner
                 x = to_x = left if inner > 0 else right
-                bend = to_bend = x - inner * self.size.margin * 1.15
+                bend = x - inner * self.size.margin * 1.15
             else:
                 x = self.find_inner_edge(process)
                 to_x = self.find_inner_edge(other)
-                bend = x + (to_x - x) * 0.5
-                to_bend = to_x - (to_x - x) * 0.5
+                bend = (x + to_x) / 2
                 y += self.size.font * 0.5
                 to_y -= self.size.font * 0.5
-            curve = f"C{bend:.1f} {y:.1f} {to_bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
+            curve = f"C{bend:.1f} {y:.1f} {bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
             style = f"conflict {conflict.kind}"
             step = max(conflict.source, conflict.target)
             self.drawing.arrows.append(Path(f"M{x:.1f} {y:.1f}{curve}", style, step, "bad"))

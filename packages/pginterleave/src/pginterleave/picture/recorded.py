@@ -81,8 +81,8 @@ def read_columns(step: Step) -> dict[str, Any]:
         table, table_end = find_written_table(tokens, start)
     set_to = find_between(tokens, "SET", "WHERE") if kind in ("INSERT", "UPDATE") else []
     wrote = find_inserted(tokens[table_end:]) if kind == "INSERT" else find_equalities(set_to)
-    computed = find_expressions(set_to)
     lock, lock_name = find_lock(kind, tokens)
+    rows = [[None if value is None else str(value) for value in row] for row in step.rows]
     return {
         "kind": kind,
         "table": table,
@@ -90,11 +90,8 @@ def read_columns(step: Step) -> dict[str, Any]:
         "writes": [find_written_table(tokens, at)[0] for what, at in statements if what in WRITES],
         "condition": find_equalities(find_between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
-        "computed": {name: text for name, text in computed.items() if name not in wrote},
-        "read": [
-            {name: write_value(value) for name, value in zip(step.columns, row, strict=False)}
-            for row in step.rows
-        ],
+        "computed": {c: text for c, text in find_expressions(set_to).items() if c not in wrote},
+        "read": [dict(zip(step.columns, row, strict=False)) for row in rows],
         "subquery": kind != "SELECT" and "SELECT" in tokens,
         "lock": lock,
         "lock_name": lock_name,
@@ -172,10 +169,9 @@ def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
         text = match[0]
         parameter = match["parameter"]
         following = next_match[0] if next_match else ""
-        if text == "%s":
-            yield Value(write_value(next(given, None)))
-        elif parameter:
-            yield Value(write_value(params[parameter]))
+        if text == "%s" or parameter:
+            value = params[parameter] if parameter else next(given, None)
+            yield Value(None if value is None else str(value))
         elif text[0] == "'":
             yield Value(text[1:-1].replace("''", "'"))
         elif text[0].isdigit():
@@ -231,7 +227,3 @@ def split_list(tokens: Tokens) -> list[Tokens]:
         else:
             items[-1].append(token)
     return items
-
-
-def write_value(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -47,8 +47,7 @@ def write_sentences(history: History, words: list[Words], shown: list[Conflict])
             text += f"wants to {words[number - 1].sent}, and waits for process {blockers}"
         else:
             text += _write_result(step, words[number - 1])
-        earlier_steps = history.steps[:number]
-        resumed = [s for s in earlier_steps if s["waited_for"] and s["until"] == number]
+        resumed = [s for s in history.steps[:number] if s["waited_for"] and s["until"] == number]
         for earlier in sorted(resumed, key=lambda step: not step["error"]):  # errors first
             who = "it" if earlier is step else f"process {earlier['process']}"
             text += f", and {who} {_write_result(earlier, words[earlier['number'] - 1])}"

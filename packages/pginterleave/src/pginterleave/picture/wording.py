@@ -9,6 +9,7 @@ Step = dict[str, Any]
 WRITES = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE"))
 MAX_VALUE_LENGTH = 24  # characters of a value
 WORDS_BY_KIND = {  # of statements that name no row
+    "LOCK": "lock table",
     "RELEASE": "release savepoint",
     "ROLLBACK TO": "rollback to savepoint",
     "SET": "set isolation level",
@@ -104,8 +105,6 @@ def _word_statement(step: Step, names: Names, changing: set[str], has_several_ro
     name = names.name_row(step)
     if kind == "SELECT":
         return _word_select(step, name, changing, has_several_rows)
-    if kind == "LOCK":
-        return "lock table"
     if kind == "INSERT":
         wrote = step["wrote"].items()
         columns = [(c, value) for c, value in wrote if c != "id" and value is not None]
