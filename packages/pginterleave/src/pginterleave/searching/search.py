@@ -12,8 +12,8 @@ from pginterleave.choices import ENDED, Order, Position, Positions, make_choice,
 from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import format_processes
 from pginterleave.searching import state_graph
-from pginterleave.searching.known_states import KnownStates
-from pginterleave.searching.state_graph import Effects, Ending, Needed, State, Trace
+from pginterleave.searching.known_states import KnownStates, Needed
+from pginterleave.searching.state_graph import Effects, Ending, State, Trace
 from pginterleave.sql.dependent_steps import GLOBAL, Claims
 
 

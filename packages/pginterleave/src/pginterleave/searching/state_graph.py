@@ -2,21 +2,15 @@
 
 Each state has a trace. Equal traces lead to the same state: the orders differ only in the order of
 adjacent independent steps.
-
-The state after a step can be derived without running the step, for two kinds of steps. The first
-kind has already run after an independent step of another process. The second kind is a statement
-that certainly waits for a row. It leads to the same state as if it were sent after the end of the
-transaction that has locked the row.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from pginterleave.choices import ENDED, Order, Positions, process_of, victim_of
-from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, RowLock, are_dependent
+from pginterleave.sql.dependent_steps import Claim, Claims, Effect, RowLock, are_dependent
 
 
 class Event(NamedTuple):
@@ -93,8 +87,40 @@ class State:
     def has_waits(self) -> bool:
         return bool(self.waiting) or any(position.blockers for position in self.positions)
 
+    def derive_after_step(self, process: int, after_both: "State") -> "State":
+        """Return the state after the step of a process.
 
-Follow = Callable[[State, int], State | None]  # returns the state after a step, if it is known
+        The process is as in the state after both an independent step and this one; all else is as
+        in this state.
+        """
+        ready = self._list_other_effects(process)
+        if process in after_both.ready:
+            ready[process] = after_both.ready[process]
+        position = after_both.positions[process - 1] if after_both.positions else ENDED
+        claim = after_both.claims[process - 1] if after_both.claims else Claim()
+        return State(
+            (*self.order, process),
+            self.trace_after(process),
+            _replace_value(self.positions, process, position),
+            dict(sorted(ready.items())),
+            claims=_replace_value(self.claims, process, claim),
+        )
+
+    def derive_after_wait(self, process: int) -> "State":
+        """Return the state after a statement that waits."""
+        return State(
+            (*self.order, process),
+            self.trace_after(process),
+            self.positions,
+            self._list_other_effects(process),
+            share=0.0,
+            claims=self.claims,
+            waiting=(*self.waiting, process),
+            base=self.base or self,
+        )
+
+    def _list_other_effects(self, process: int) -> Effects:
+        return {choice: effect for choice, effect in self.ready.items() if choice != process}
 
 
 def count_endings(first: State) -> Counter[Ending]:
@@ -132,130 +158,6 @@ def find_shortest_violation(first: State) -> Order | None:
     return None
 
 
-class Needed(Exception):
-    """A step has to run before the state after another step can be derived."""
-
-    def __init__(self, state: State, process: int) -> None:
-        self.state = state
-        self.process = process
-
-
-def derive_after_independent(state: State, process: int, follow: Follow) -> State | None:
-    """Return the state after the step of a process, if an independent step led to it; or None.
-
-    The process is as in the state after both steps, and all else is as in the state before.
-    """
-    if state.has_waits():
-        return None
-    for other in state.ready:
-        after_both = _find_after_both(state, other, process, follow)
-        if after_both is None:
-            continue
-        ready = {choice: state.ready[choice] for choice in state.ready if choice != process}
-        if process in after_both.ready:
-            ready[process] = after_both.ready[process]
-        position = after_both.positions[process - 1] if after_both.positions else ENDED
-        claim = after_both.claims[process - 1] if after_both.claims else Claim()
-        return State(
-            (*state.order, process),
-            state.trace_after(process),
-            _replace_value(state.positions, process, position),
-            dict(sorted(ready.items())),
-            claims=_replace_value(state.claims, process, claim),
-        )
-    return None
-
-
-def _find_after_both(state: State, other: int, process: int, follow: Follow) -> State | None:
-    """Return the state after two independent steps; None if one may affect the other."""
-    if other == process or are_dependent(state.ready[other], state.ready[process]):
-        return None
-    after_other = follow(state, other)
-    if after_other is None or after_other.has_waits() or after_other.find_awaited_lock(process):
-        return None
-    # The other step must not change the effect of this one.
-    if after_other.ready.get(process, GLOBAL) != state.ready[process]:
-        return None
-    after_both = follow(after_other, process)
-    return None if after_both is None or after_both.has_waits() else after_both
-
-
 def _replace_value(values: tuple[Any, ...], process: int, value: Any) -> tuple[Any, ...]:
     """Return a tuple with a value for each process, in which one is replaced; () stays ()."""
     return (*values[: process - 1], value, *values[process:]) if values else ()
-
-
-class StateWithWaits(NamedTuple):
-    """The state `base`, after which these processes have sent statements that wait."""
-
-    base: State
-    waiting: tuple[int, ...]
-
-
-def derive_wait(state: State, process: int, follow: Follow) -> StateWithWaits | None:
-    """Return the state after a step that waits, or that is taken while others wait.
-
-    It is None if the step has to run. Raises Needed if another step has to run first.
-    """
-    base = state.base or state
-    lock = base.find_awaited_lock(process)
-    if lock is None:
-        return _derive_ends_of_waits(base, process, state.waiting, follow)
-    if not lock.is_harmless:
-        return None
-    while lock and lock.process in state.waiting:
-        lock = base.find_awaited_lock(lock.process)
-    closes_deadlock = lock is None or lock.process == process
-    return None if closes_deadlock else StateWithWaits(base, (*state.waiting, process))
-
-
-def _derive_ends_of_waits(
-    base: State, process: int, waiting: tuple[int, ...], follow: Follow
-) -> StateWithWaits | None:
-    """Return the state after a step that does not wait, and after the waits that it ends."""
-    after = _find_after_plain_step(base, process, follow)
-    still_waiting: list[int] = []
-    for other in waiting:
-        if after and after.find_awaited_lock(other):
-            still_waiting.append(other)
-        elif after:
-            after = _find_after_wait(after, other, follow)
-    if after is None:
-        return None
-    locks = [after.find_awaited_lock(other) for other in still_waiting]
-    has_harm = any(lock and not lock.is_harmless for lock in locks)
-    return None if has_harm else StateWithWaits(after, tuple(still_waiting))
-
-
-def _find_after_wait(before: State, process: int, follow: Follow) -> State | None:
-    """Return the state in which a statement that waited went on, as if it were sent only now."""
-    after = _find_after_plain_step(before, process, follow)
-    claim = before.claims[process - 1]
-    if after is None or claim.has_only_equality:
-        return after
-    # A statement that has waited keeps the lock even if its row no longer meets the conditions.
-    locks = after.claims[process - 1].locks if after.claims else ()
-    return after if claim.row in [lock.row for lock in locks] else None
-
-
-def _find_after_plain_step(before: State, process: int, follow: Follow) -> State | None:
-    """Return the state after a step; None if the step may affect every process, or one waits."""
-    after = follow(before, process)
-    if after is None:
-        raise Needed(before, process)
-    return None if after.has_waits() or before.ready[process] == GLOBAL else after
-
-
-def add_wait(before: State, process: int) -> State:
-    """Return the state after a statement that waits."""
-    ready = {choice: before.ready[choice] for choice in before.ready if choice != process}
-    return State(
-        (*before.order, process),
-        before.trace_after(process),
-        before.positions,
-        ready,
-        share=0.0,
-        claims=before.claims,
-        waiting=(*before.waiting, process),
-        base=before.base or before,
-    )
