@@ -59,8 +59,7 @@ def explore(
         setup: makes the first state of the database. It runs before each schedule, on the
             caller's connection, in autocommit mode. Without setup, nothing is restored.
         using: the alias of a database in Django's settings, or an adapter: PsycopgDatabase.
-        isolation_level: of the processes' transactions, such as "repeatable read"; by default as
-            in the settings.
+        isolation_level: of the processes' transactions: "repeatable read"; or as in the settings.
         count_all: whether to count all violations. Otherwise the search stops at the first one,
             and looks for a simpler schedule near it. After an exception that is not expected, it
             looks a little further for a schedule in which the invariant does not hold.

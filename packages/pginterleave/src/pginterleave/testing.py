@@ -181,11 +181,10 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
 def _warm_up(functions: Sequence[Function], arguments: dict[str, Any]) -> None:
     """Run each function once alone, with these arguments of `explore`, whatever it does."""
+    names = ("setup", "using", "isolation_level")
+    alone: dict[str, Any] = {name: arguments[name] for name in names if name in arguments}
     options = replace(arguments.get("options", Options()), observe=None, on_schedule=None)
-    alone = {"invariant": lambda _: None, "expected": BaseException, "options": options}
-    for name in ("setup", "using", "isolation_level"):
-        if name in arguments:
-            alone[name] = arguments[name]
+    alone |= {"invariant": lambda _: None, "expected": BaseException, "options": options}
     for function in {id(function): function for function in functions}.values():  # each once
         try:
             mark_read(explore([function], **alone))
