@@ -193,9 +193,9 @@ def test_the_pauses_double_up_to_an_hour() -> None:
         event.attempts = attempts
         before = timezone.now()
         postpone(event)
-        due = LinkEvent.objects.get().not_before
-        assert due
-        assert before <= due - timedelta(seconds=seconds) <= timezone.now()
+        not_before = LinkEvent.objects.get().not_before
+        assert not_before
+        assert before <= not_before - timedelta(seconds=seconds) <= timezone.now()
     assert LinkEvent.objects.get().attempts == 6  # each postponement counts one in the database
 
 
