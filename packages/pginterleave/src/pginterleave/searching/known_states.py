@@ -110,10 +110,7 @@ class KnownStates:
         return None if after_both is None or after_both.has_waits() else after_both
 
     def _derive_wait(self, state: State, process: int) -> StateWithWaits | None:
-        """Return the state after a step that waits, or that is taken while others wait.
-
-        It is None if the step has to run. Raises Needed if another step has to run first.
-        """
+        """Return the state after a step that waits, or beside waits; None if it has to run."""
         base = state.base or state
         lock = base.find_awaited_lock(process)
         if lock is None:

@@ -88,11 +88,7 @@ class State:
         return bool(self.waiting) or any(position.blockers for position in self.positions)
 
     def derive_after_step(self, process: int, after_both: "State") -> "State":
-        """Return the state after the step of a process.
-
-        The process is as in the state after both an independent step and this one; all else is as
-        in this state.
-        """
+        """Return the state after a step that so far ran only behind another one: `after_both`."""
         ready = self._list_other_effects(process)
         if process in after_both.ready:
             ready[process] = after_both.ready[process]
