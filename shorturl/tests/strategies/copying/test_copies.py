@@ -30,24 +30,11 @@ from links.models import Bookmark, BookmarkCount, Link, LinkCount
 SERVICE = Path(__file__).resolve().parents[3]
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 # What is copied from keys.py, in addition to the name of the constraint.
-COPIED = [
-    "ALPHABET",
-    "ATTEMPTS_PER_LENGTH",
-    "RESERVED",
-    "is_reserved",
-    "is_collision",
-    "violates",
-]
+COPIED = ["ALPHABET", "ATTEMPTS_PER_LENGTH", "RESERVED", "is_reserved", "is_collision", "violates"]
 UNIQUE = """
     SELECT indexrelid::regclass::text FROM pg_index
     WHERE indrelid = %s::regclass AND indisunique AND NOT indisprimary
 """
-# Edits that remove columns from statements, for a model without them.
-NO_LIMITS = {
-    r"\n +AND \((expires_at|max_hits) IS NULL OR .*\)": "",
-    r"\[hits, key, hits\]": "[hits, key]",
-}
-
 
 Copy = Callable[[str, str], ModuleType]  # from the operation and name of a strategy
 
@@ -65,7 +52,7 @@ class Project:
     target_url: str = "target_url"
     hits: str = "hits"
 
-    def edited(self, source: str) -> str:
+    def edit(self, source: str) -> str:
         """Return the source of a strategy with all changes."""
         name = self.model.__name__
         edits = {
@@ -88,7 +75,10 @@ PROJECTS = {
         Bookmark,
         BookmarkCount,
         {
-            **NO_LIMITS,
+            # The model has no limits of links.
+            r"\n +AND \((expires_at|max_hits) IS NULL OR .*\)": "",
+            r"\[hits, key, hits\]": "[hits, key]",
+            # Its columns have other names.
             r"filter\(key=key\)": "filter(slug=key, deleted_at=None)",
             r"\bkey=key\b": "slug=key",
             r"ON CONFLICT \(key\)": "ON CONFLICT (slug) WHERE deleted_at IS NULL",
@@ -100,7 +90,9 @@ PROJECTS = {
             r"\bhits\b": "clicks",
         },
         lambda process: {"id": UUID(int=process), "clicks": 0, "added": WHEN},
-        *("slug", "url", "clicks"),
+        key="slug",
+        target_url="url",
+        hits="clicks",
     ),
 }
 
@@ -151,7 +143,7 @@ def copied(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         source = source_of_keys(project.model)
         monkeypatch.setitem(sys.modules, keys, load_module(keys, source, tmp_path))
         strategy = (SERVICE / "strategies" / operation / f"{name}.py").read_text()
-        copied = load_module(name, project.edited(strategy), tmp_path)
+        copied = load_module(name, project.edit(strategy), tmp_path)
         if hasattr(copied, "randrange"):
             monkeypatch.setattr(copied, "randrange", lambda _: 0)  # all draw the same slot
         return copied
