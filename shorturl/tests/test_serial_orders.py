@@ -142,8 +142,8 @@ remove_receiver = partial(unsubscribe, RECEIVER)
 @pytest.mark.parametrize(
     "beside", [add_receiver, remove_receiver, create], ids=["add", "remove", "create a link"]
 )
-def test_a_receiver_of_events_is_added(beside: Process, interleave: Interleave) -> None:
-    """Each schedule begins without a receiver, as interleave() does not restore its triggers."""
+def test_a_receiver_is_added_beside_another_write(beside: Process, interleave: Interleave) -> None:
+    """A receiver has triggers, which interleave() does not undo: it restores only rows."""
     try:
         interleave(add_receiver, beside, setup=remove_receiver)
     finally:

@@ -128,6 +128,6 @@ def test_an_e_mail_that_fails_does_not_tell_whether_there_is_an_account(
 
 
 def test_a_reset_is_refused_while_as_many_log_ins_as_allowed_are_under_way() -> None:
-    """An e-mail takes a thread for as long as a password's hash."""
+    """An e-mail takes a thread as long as a log-in does: both count for MAX_HASHES, which is 2."""
     with login.limit_hashes(), login.limit_hashes():
         assert Client().post(RESET, {"email": "ann@example.com"}).status_code == 503

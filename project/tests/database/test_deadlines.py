@@ -42,13 +42,13 @@ def test_a_statement_ends_at_the_deadline_and_its_connection_is_closed() -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_block_within_another_shortens_the_limit_and_leaves_the_rest(
+def test_a_block_within_another_can_only_shorten_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with deadlines.limit_waits(3600):
         with (
             deadlines.limit_waits(LIMIT),
-            deadlines.limit_waits(7200),
+            deadlines.limit_waits(7200),  # does not lengthen it
             pytest.raises(OperationalError, match="has not answered within"),
             connection.cursor() as cursor,
         ):

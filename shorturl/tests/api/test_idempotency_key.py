@@ -77,8 +77,9 @@ def test_each_caller_has_separate_keys(client: Client) -> None:
 def test_a_request_that_is_still_in_progress_is_a_409(
     client: Client, other_session: CursorWrapper
 ) -> None:
-    visitor = quotas.spender_of(AnonymousUser(), RequestFactory().post("/"))
-    locked_text = [f"{visitor} a-key"]  # the first request holds the lock until its COMMIT
+    # Another session stands in for the first request, and holds the lock of its caller and key.
+    caller = quotas.spender_of(AnonymousUser(), RequestFactory().post("/"))
+    locked_text = [f"{caller} a-key"]
     other_session.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", locked_text)
     response = send(client)
     assert (response.status_code, errors(response)) == (409, {"Idempotency-Key": "in_progress"})

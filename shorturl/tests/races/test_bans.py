@@ -1,4 +1,7 @@
-"""A domain is banned beside creates, changes and hits of links that lead there."""
+"""A domain is banned beside creates, changes and hits of links that lead there.
+
+Every order of their statements is run, and has to end as if they had run one after another.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress

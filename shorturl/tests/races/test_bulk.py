@@ -1,4 +1,7 @@
-"""Creates of many links beside each other: by one request, one by one, and by import."""
+"""Creates of many links beside each other: by one request, one by one, and by import.
+
+Every order of their statements is run, and has to end as if they had run one after another.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,7 +64,7 @@ def test_the_same_keys_do_not_deadlock_after_a_rollback(interleave: Interleave) 
     interleave(create_a_and_b, create_b_and_a, create_and_roll_back, expected=LinksRefused)
 
 
-def test_all_keys_or_none_are_got_beside_a_create_of_one(interleave: Interleave) -> None:
+def test_a_request_gets_all_its_keys_or_none_beside_a_create_of_one(interleave: Interleave) -> None:
     """Process 1 inserts a and b. Process 2 inserts b, and waits. Process 1 commits, and process 2
     is told that its key is taken. In the other order process 1 is told so, and a stays free.
     """

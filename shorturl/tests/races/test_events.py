@@ -1,4 +1,7 @@
-"""Events beside each other: each reaches its receiver once and in order, or still waits."""
+"""Events beside each other: each reaches its receiver once and in order, or still waits.
+
+Every order of their statements is run, and has to end as if they had run one after another.
+"""
 
 from collections.abc import Callable
 from contextvars import ContextVar

@@ -1,4 +1,7 @@
-"""Hits of a link beside its other hits, and beside changes of the link."""
+"""Hits of a link beside its other hits, and beside changes of the link.
+
+Every order of their statements is run, and has to end as if they had run one after another.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,4 +1,7 @@
-"""Quotas, reuse and repeated requests, each by two processes at once."""
+"""Quotas, reuse and repeated requests, each by two processes at once.
+
+Every order of their statements is run, and has to end as if they had run one after another.
+"""
 
 from contextlib import suppress
 from datetime import timedelta

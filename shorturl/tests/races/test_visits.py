@@ -1,4 +1,7 @@
-"""Visits beside each other: hits are recorded, rolled up, read and removed at the same time."""
+"""Visits beside each other: hits are recorded, rolled up, read and removed at the same time.
+
+Every order of their statements is run, and has to end as if they had run one after another.
+"""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
