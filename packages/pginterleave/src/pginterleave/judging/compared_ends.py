@@ -53,8 +53,8 @@ class Comparison:
         differing |= self._find_differing_columns(*self.states.initial_states)
         ids = self._find_id_columns()
         references = self.states.structure.references
-        follow_others = {c for c in differing if references.get(c) in differing | ids}
-        self.varying_columns |= differing - ids - follow_others
+        referring = {c for c in differing if references.get(c) in differing | ids}
+        self.varying_columns |= differing - ids - referring  # which differ as what they refer to
         ids = self._find_id_columns()
         new_texts = {text for end in (first, second) for _, text in self._find_new_ids(end)}
         for name, value in first.values.items():
@@ -86,7 +86,7 @@ class Comparison:
             for number, row in enumerate(self._get_rows(end, table)):
                 contents[table, number] = table, self._write_row(end, row)
                 edges[table, number] = self._list_references(row, new_ids)
-        for table in criteria.ordered:
+        for table in criteria.ordered:  # the label of a new row has its place, too
             numbered_rows = list(enumerate(self.list_new_rows(end, table)))
             if criteria.only_first_and_last:
                 numbered_rows = numbered_rows[:1] + numbered_rows[-1:]

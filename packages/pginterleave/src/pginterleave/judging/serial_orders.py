@@ -152,7 +152,7 @@ class SerialJudge(Judge):
         names = [f"{table}.{name}" for table, name in columns if table in self._tables]
         for name, path in sorted(self.comparison.varying_parts):
             whole = f"what {name} returns" if name.startswith("process ") else name
-            part = " ".join(path[1:])
+            part = " ".join(path[1:])  # "" for the whole value
             names.append(f"{part} of {whole}" if part else whole)
         return names
 
@@ -233,11 +233,11 @@ class SerialJudge(Judge):
 
     def _describe_nearest(self, end: EndState) -> str:
         """Say how an end differs from that of the nearest serial order."""
-        by_order = {}
+        texts_by_order = {}
         for order, serial_end in self.ends.items():
-            by_order[order] = [*self.comparison.list_differences(end, serial_end)]
-        order = min(by_order, key=lambda order: (len(by_order[order]), order))
-        differences = ", and ".join(by_order[order])
+            texts_by_order[order] = [*self.comparison.list_differences(end, serial_end)]
+        order = min(texts_by_order, key=lambda order: (len(texts_by_order[order]), order))
+        differences = ", and ".join(texts_by_order[order])
         differences = differences or "the rows refer to each other as after no serial order"
         return f"{differences} (nearest is the order {', '.join(map(str, order))})"
 

@@ -170,7 +170,7 @@ class _Layout(Grid):
                 left, right = self.find_sides(process)
                 placed = self.place_lines(process, lines)
                 height = sum(line.height for line in placed) + size.pad
-                style = "step" if process == row.process else "step back"
+                style = "step" if process == row.process else "step back"  # from a wait
                 style += "".join(f" has-{line.kind}" for line in lines if line.kind != SAID)
                 top = self.tops[number] + size.pad / 2
                 title = row.title if process == row.process else ""

@@ -101,7 +101,7 @@ def read_columns(step: Step) -> dict[str, Any]:
 def find_writes(tokens: Tokens) -> Iterator[tuple[str, int]]:
     """Yield the kind and the position of each data-modifying statement in a WITH."""
     for position, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
-        if token in WRITES and before in ("(", ")"):
+        if token in WRITES and before in ("(", ")"):  # in a CTE, or after the last one
             yield str(token), position
 
 
@@ -204,7 +204,7 @@ def find_inserted(tokens: Tokens) -> Columns:
         return {}
     columns = split_list(tokens[tokens.index("(") + 1 :])
     if "VALUES" in tokens:
-        values = split_list(tokens[tokens.index("VALUES") + 2 :])
+        values = split_list(tokens[tokens.index("VALUES") + 2 :])  # after its parenthesis
     else:
         values = split_list(find_between(tokens, "SELECT", "FROM"))
     return {

@@ -90,8 +90,9 @@ def find_changing_columns(steps: list[Step]) -> dict[str, set[str]]:
     for step in steps:
         rows = step["read"] if step["kind"] == "SELECT" else []
         for row in [*rows, step["wrote"]]:
+            name = names.name_row(step, row)
             for column, value in row.items():
-                values[step["table"], names.name_row(step, row), column].add(value)
+                values[step["table"], name, column].add(value)
         columns[step["table"]] |= set(step["computed"])
     for (table, _, column), values_of_row in values.items():
         if len(values_of_row) > 1:
@@ -112,24 +113,24 @@ def _word_statement(step: Step, names: Names, changing: set[str], has_several_ro
     if kind == "UPDATE":
         changed = {column: step["wrote"][column] for column in step["wrote"] if column in changing}
         wrote = changed or ({} if step["computed"] else step["wrote"])
-        now = {c: "now" if "TIMESTAMP" in text else text for c, text in step["computed"].items()}
+        texts = {c: "now" if "TIMESTAMP" in text else text for c, text in step["computed"].items()}
         which = f"{name}: " if has_several_rows else ""
-        return f"write {which}{_write_columns({**wrote, **now})}"
+        return f"write {which}{_write_columns({**wrote, **texts})}"
     if kind == "DELETE":
         return f"delete {name}"
     return WORDS_BY_KIND.get(kind) or str(kind).lower()
 
 
 def _word_select(step: Step, name: str, changing: set[str], has_several_rows: bool) -> str:
+    """Return what a SELECT locks or reads; it names the row if no value that it reads is shown."""
     if step["lock"] == "advisory":
         return f"lock {shorten(step['lock_name'])}"
     if step["lock"]:
         return f"lock {name}"
     if not step["table"]:
         return "read"
-    shows_value = any(
-        _is_shown(step, column, changing) for row in step["read"][:1] for column in row
-    )
+    first_row = step["read"][0] if step["read"] else {}
+    shows_value = any(_is_shown(step, column, changing) for column in first_row)
     is_clear = shows_value and (not has_several_rows or len(step["read"]) > 1)
     return "read" if is_clear else f"read {name}:"
 
