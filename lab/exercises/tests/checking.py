@@ -52,18 +52,23 @@ def run_in_transaction(call: Call) -> Any:
     return outcome
 
 
-def check(
-    pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = None, run: Any = outcome_of
-) -> None:
+def in_transactions(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs with each call in a transaction of its own."""
+    run = run_in_transaction
+    return [(partial(run, solution), partial(run, right)) for solution, right in pairs]
+
+
+def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = None) -> None:
     """Fail unless the solution's calls end as the right ones do one after the other.
 
     With `interleave` they run at once, and may end as in any order. `text` begins the message.
     """
+    solution_calls, right_calls = zip(*pairs, strict=True)
     numbers = range(len(pairs))
     right_ends = []
     for order in permutations(numbers) if interleave else [numbers]:
         with transaction.atomic():
-            outcomes = {number: outcome_of(partial(run, pairs[number][1])) for number in order}
+            outcomes = {number: outcome_of(right_calls[number]) for number in order}
             right_ends.append(([outcomes[number] for number in numbers], read_rows()))
             transaction.set_rollback(True)
 
@@ -73,7 +78,7 @@ def check(
             return ""
         return f"{text}: it is {end}. One after the other it is {right_ends[0]}."
 
-    calls = [partial(outcome_of, partial(run, call)) for call, _ in pairs]
+    calls = [partial(outcome_of, call) for call in solution_calls]
     if interleave:
         explore(calls, describe_mistake, interleave)
     else:

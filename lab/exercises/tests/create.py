@@ -45,7 +45,7 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
             checking.check([pair(keys, iterable)], links, text)
     text = "create in a transaction where the key a is taken"
     make_links("a")
-    checking.check([pair("ab"), pair("a")], links, text, run=checking.run_in_transaction)
+    checking.check(checking.in_transactions([pair("ab"), pair("a")]), links, text)
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
@@ -54,7 +54,7 @@ def test_calls_at_once(interleave: Interleave) -> None:
         text = f"{processes} times create with the keys {list(keys)} at once"
         checking.check([pair(keys)] * processes, links, text, interleave)
     text = "two creates in transactions at once"
-    checking.check([pair("ab")] * 2, links, text, interleave, checking.run_in_transaction)
+    checking.check(checking.in_transactions([pair("ab")] * 2), links, text, interleave)
     call = partial(run, exercise.create, [f"key{number}" for number in range(120)])
     returned = {*checking.repeat_in_threads(call, times=40)}
     counts = len(returned), ShortUrl.objects.count()

@@ -51,8 +51,8 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
         pairs = [pair(create=lambda: 1 / 0, limit=2), pair(limit=2)]
         checking.check(pairs, usage, f"{spent} are spent: a create that fails, then another")
     set_spent(0)
-    pairs = [pair(limit=1)] * 2
-    checking.check(pairs, usage, "two in transactions, limit 1", run=checking.run_in_transaction)
+    pairs = checking.in_transactions([pair(limit=1)] * 2)
+    checking.check(pairs, usage, "two in transactions, limit 1")
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
@@ -62,7 +62,7 @@ def test_calls_at_once(interleave: Interleave) -> None:
         checking.check([pair(limit=limit)] * processes, usage, text, interleave)
     set_spent(1)
     text = "two calls at once in transactions, limit 2"
-    checking.check([pair(limit=2)] * 2, usage, text, interleave, checking.run_in_transaction)
+    checking.check(checking.in_transactions([pair(limit=2)] * 2), usage, text, interleave)
     checking.repeat_in_threads(partial(run, exercise.spend, limit=100), times=50)
     (_, spent), created = usage()
     text = f"150 calls at once with the limit 100 create {created} and spend {spent}."

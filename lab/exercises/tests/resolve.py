@@ -40,8 +40,8 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
             checking.check([pair(key)], links, f"resolve({key!r}) with {fields or 'no limit'}")
     make_links(max_hits=3)
     text = "resolve in transactions with one use left: twice, then an unknown key"
-    calls = [pair(), pair(), pair("unknown")]
-    checking.check(calls, links, text, run=checking.run_in_transaction)
+    pairs = checking.in_transactions([pair(), pair(), pair("unknown")])
+    checking.check(pairs, links, text)
 
 
 def test_calls_at_once(interleave: Interleave) -> None:

@@ -61,7 +61,7 @@ def test_calls_at_once(interleave: Interleave) -> None:
     make_links()
     checking.check([first, second, third], links, "three calls of reuse at once", interleave)
     text = "two calls in transactions at once"
-    checking.check([first, second], links, text, interleave, checking.run_in_transaction)
+    checking.check(checking.in_transactions([first, second]), links, text, interleave)
     for target_url in TARGETS:
         call = partial(run, exercise.reuse, target_url=target_url)
         checking.repeat_in_threads(call, times=10)
