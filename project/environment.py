@@ -9,6 +9,7 @@ import secrets
 from contextlib import suppress
 from io import StringIO
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured, ValidationError
@@ -151,9 +152,13 @@ def read_local_secret_key(path: Path) -> str:
     """
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        with suppress(FileExistsError), path.open("x") as file:
-            path.chmod(0o600)
-            file.write(secrets.token_urlsafe(SECRET_KEY_LENGTH))
+        if not path.exists():
+            with NamedTemporaryFile("w", dir=path.parent) as file:  # for its owner alone
+                file.write(secrets.token_urlsafe(SECRET_KEY_LENGTH))
+                file.flush()
+                # Another process that starts now never reads half a key.
+                with suppress(FileExistsError):
+                    os.link(file.name, path)
         return path.read_text()
     except OSError as error:
         raise setting_error(

@@ -1,6 +1,7 @@
 """Settings: the effect of each variable, and the message for a wrong one."""
 
 import re
+import secrets
 import stat
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from pytest_django import Settings
 
 from conftest import LONG_WAITS
 from project.apps import check_proxy, check_variable_names
-from project.environment import variables
+from project.environment import read_local_secret_key, variables
 from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
 HOSTS = ["example.com", "www.example.com", ".example.org", "127.0.0.1", "[::1]"]
@@ -217,6 +218,23 @@ def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> No
     assert load()["SECRET_KEY"] == key
     (made,) = (tmp_path / ".local").iterdir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
+
+
+def test_two_local_runs_that_start_at_once_have_one_secret_key(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / ".local" / "secret-key"
+    keys = []
+
+    def start_another_run(length: int) -> str:
+        monkeypatch.undo()
+        keys.append(read_local_secret_key(path))
+        return "a" * length
+
+    monkeypatch.setattr(secrets, "token_urlsafe", start_another_run)
+    keys.append(read_local_secret_key(path))
+    assert keys == [path.read_text()] * 2
+    assert len(keys[0]) >= 50
 
 
 def test_without_a_place_for_its_secret_key_a_local_run_names_the_setting(
