@@ -42,6 +42,7 @@ def distributed(django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
         call_command("migrate", verbosity=0)
         make_links("before")
         call_command("distribute")
+        connection.close()  # a new session has the role's settings on the nodes, too
         yield
         call_command("distribute", "--undo")
         with connection.cursor() as cursor:
