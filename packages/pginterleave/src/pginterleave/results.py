@@ -12,7 +12,7 @@ from pginterleave.steps import Outcome, Timeline, draw_timeline
 
 AT_FIRST = "stopped at the first violation"  # `truncated` of a search without count_all
 
-unread: list["Exploration"] = []  # those of which nobody has read an attribute
+unread: list["Exploration"] = []  # explorations of which nobody has read an attribute
 
 
 def mark_read(exploration: "Exploration") -> None:
@@ -47,14 +47,17 @@ class Schedule:
         return not has_waited and len(turns) == len(set(turns))
 
     def draw(self, width: int = 40) -> str:
-        """Return the timeline as text, a column of `width` characters for each process."""
+        """Return the timeline as text, with `width` characters a line for each process.
+
+        Of a row, the columns are shown that change in the schedule. If the schedule violates the
+        invariant, the steps that conflict are marked.
+        """
         steps = record_steps(self.timeline)
         by_table = find_changing_columns(steps)
-        columns = {number: by_table[step["table"]] for number, step in enumerate(steps, start=1)}
-        marks: dict[int, list[str]] = {}
-        if steps and self.violation:
-            marks = find_marks([*find_cycles(steps), *find_conflicts(steps)])
-        return draw_timeline(self.timeline, self.outcomes, width, columns=columns, marks=marks)
+        changing = {number: by_table[step["table"]] for number, step in enumerate(steps, start=1)}
+        conflicts = [*find_cycles(steps), *find_conflicts(steps)] if self.violation else []
+        marks = find_marks(conflicts)
+        return draw_timeline(self.timeline, self.outcomes, width, columns=changing, marks=marks)
 
     def explain(self) -> str:
         """Return the drawing, the violation, and the tracebacks of processes that raised."""
@@ -155,10 +158,10 @@ class Exploration:
         if counterexample.raises and not self.serial:
             text += "\n\nThe invariant does not run then, unless `expected` names the exception."
         if self.other:
-            what = "a schedule is silently wrong" if self.serial else "the invariant fails"
+            failure = "a schedule is silently wrong" if self.serial else "the invariant fails"
             if self.other.raises:
-                what = "a process raises an exception"
-            text += f"\n\nAnd {what}, as in {self.other.order}:\n\n{self.other.explain()}"
+                failure = "a process raises an exception"
+            text += f"\n\nAnd {failure}, as in {self.other.order}:\n\n{self.other.explain()}"
         return "\n- ".join([f"{text}\n\nNot checked:", *self.limits]) if self.limits else text
 
     def _describe_serial_failure(self, failure: Schedule) -> str:
@@ -188,7 +191,7 @@ class Exploration:
         return text
 
     def _describe_search(self) -> str:
-        """Return sentences on what was run and what was not, each with a space behind it."""
+        """Return sentences on what was run and what was not, each with a space after it."""
         ran = len(self.orders)
         sentences = []
         if ran < self.schedules:
@@ -199,8 +202,8 @@ class Exploration:
             sentences.append(f"The search was truncated: {self.truncated}")
         if self.left:
             seconds = self.seconds * self.left / ran
-            left = f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
-            sentences.append(left)
+            time_left = f"in some {seconds:,.0f} s"
+            sentences.append(f"About {self.left:,} or more are left to run, {time_left}")
         if self.covered:
             sentences.append(self.covered)
         if self.unobserved:

@@ -18,11 +18,18 @@ from typing import NamedTuple
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
 from pginterleave.judging.values import Leaf, Node, Path, find_differing_paths, list_leaves
 
-HASH_ROUNDS = 4  # over so many references a difference between two rows is seen
-NEW = "new"  # instead of a new id
+HASH_ROUNDS = 4  # so many references away, a different row still changes a label
+NEW = "new"  # instead of a new id, or of a value that clock or chance sets
 MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
-Item = tuple[str, int]  # a row, by its table and number; or, with "", the value of a process
+
+class Item(NamedTuple):
+    """A row of a table, or, without a table, the value of a process."""
+
+    table: str
+    number: int
+
+
 Contents = dict[Item, object]  # what is compared of each item, besides its references
 Edges = dict[Item, list[tuple[str, Item]]]  # to the rows that an item refers to, with the columns
 NewIds = dict[tuple[Column, str], Item]  # the row of each new id, by its column and value
@@ -33,9 +40,9 @@ class Criteria(NamedTuple):
     """What has to be equal in two ends."""
 
     tables: frozenset[str]  # whose rows are compared
-    number_column: Column | None  # whose new ids the returned numbers are; None: they are no ids
-    ordered: tuple[str, ...] = ()  # tables whose new rows are in the same order
-    only_first_and_last: bool = False  # of the new rows of these tables
+    number_column: Column | None  # an int in a value may be a new id of it; None: it is no id
+    ordered: tuple[str, ...] = ()  # tables whose new rows have to be in the same order
+    only_first_and_last: bool = False  # of these tables, only the first and the last new row
 
 
 class Comparison:
@@ -45,7 +52,7 @@ class Comparison:
         self.states = states
         self.varying_columns: frozenset[Column] = frozenset()  # that clock or chance sets
         self.varying_parts: frozenset[tuple[str, Path]] = frozenset()  # with the name of a value
-        self.sequences: set[str] = set()  # those whose last value is compared
+        self.sequences: set[str] = set()  # the sequences whose last value is compared
 
     def note_varying(self, first: EndState, second: EndState) -> None:
         """Note what differs between two ends of one serial order: clock or chance sets it."""
@@ -53,19 +60,24 @@ class Comparison:
         differing |= self._find_differing_columns(*self.states.initial_states)
         ids = self._find_id_columns()
         references = self.states.structure.references
+        # A reference differs because the column differs that it refers to.
         referring = {c for c in differing if references.get(c) in differing | ids}
-        self.varying_columns |= differing - ids - referring  # which differ as what they refer to
+        self.varying_columns |= differing - ids - referring
+        self._note_varying_parts(first, second)
+
+    def _note_varying_parts(self, first: EndState, second: EndState) -> None:
+        """Note the parts of values, other than ids, that differ between two ends of one order."""
         ids = self._find_id_columns()
         new_texts = {text for end in (first, second) for _, text in self._find_new_ids(end)}
         for name, value in first.values.items():
             leaves = dict(list_leaves(value))
             for path in find_differing_paths(value, second.values[name]):
                 leaf = leaves.get(path)
-                is_id = isinstance(leaf, Leaf) and (
-                    leaf.text.strip("'") in new_texts or self._find_column(leaf) in ids
-                )
-                if not is_id:
-                    self.varying_parts |= {(name, path)}
+                if isinstance(leaf, Leaf) and self._find_column(leaf) in ids:
+                    continue
+                if isinstance(leaf, Leaf) and leaf.text.strip("'") in new_texts:
+                    continue
+                self.varying_parts |= {(name, path)}
 
     def _find_differing_columns(self, end: EndState, other: EndState) -> set[Column]:
         """Return the columns that have other values in the one end than in the other."""
@@ -84,25 +96,27 @@ class Comparison:
         new_ids = self._find_new_ids(end, criteria.tables)
         for table in criteria.tables:
             for number, row in enumerate(self._get_rows(end, table)):
-                contents[table, number] = table, self._write_row(end, row)
-                edges[table, number] = self._list_references(row, new_ids)
-        for table in criteria.ordered:  # the label of a new row has its place, too
-            numbered_rows = list(enumerate(self.list_new_rows(end, table)))
+                item = Item(table, number)
+                contents[item] = table, self._write_row(end, row)
+                edges[item] = self._list_references(row, new_ids)
+        for table in criteria.ordered:
+            places = list(enumerate(self.list_new_rows(end, table)))
             if criteria.only_first_and_last:
-                numbered_rows = numbered_rows[:1] + numbered_rows[-1:]
-            for number, item in numbered_rows:
-                contents[item] = contents[item], number
+                places = places[:1] + places[-1:]
+            for place, item in places:
+                contents[item] = contents[item], place
         for number, (name, value) in enumerate(end.values.items()):
+            item = Item("", number)
             parts = []
-            edges["", number] = []
+            edges[item] = []
             for path, leaf in list_leaves(value):
                 rows = self._find_rows(leaf, criteria, new_ids)
-                edges["", number] += [(repr(path), row) for row in rows]
+                edges[item] += [(repr(path), row) for row in rows]
                 parts.append((path, NEW if rows else self._write_leaf(end, name, path, leaf)))
-            contents["", number] = parts
+            contents[item] = parts
         labels = _label_items(contents, edges)
-        of_rows = sorted((table, label) for (table, _), label in labels.items() if table)
-        of_values = [("", label) for (table, _), label in labels.items() if not table]
+        of_rows = sorted((item.table, label) for item, label in labels.items() if item.table)
+        of_values = [("", label) for item, label in labels.items() if not item.table]
         last_values = [(name, end.sequences.get(name)) for name in sorted(self.sequences)]
         return (*of_rows, *of_values, *last_values)
 
@@ -116,7 +130,7 @@ class Comparison:
         return references
 
     def list_new_rows(self, end: EndState, table: str) -> list[Item]:
-        """Return the new rows of a table in the order of their ids; none if there is only one."""
+        """Return the new rows of a table in the order of their ids, if there are several."""
         by_id = {
             int(value): item
             for (column, value), item in self._find_new_ids(end, [table]).items()
@@ -125,7 +139,7 @@ class Comparison:
         return [by_id[value] for value in sorted(by_id)] if len(by_id) > 1 else []
 
     def find_referring_table(self, end: EndState, table: str) -> str:
-        """Return a table with a row from before that refers to one of several new rows, or ""."""
+        """Return a table whose old rows refer to one of several new rows of `table`, or ""."""
         new_ids = self._find_new_ids(end, [table]) if self.list_new_rows(end, table) else {}
         for column, target in self.states.structure.references.items():
             if target.table == table and column.table in end.rows:
@@ -135,7 +149,7 @@ class Comparison:
         return ""
 
     def _list_old_rows(self, end: EndState, table: str) -> list[Row]:
-        """Return the rows of a table that are certainly from before the processes."""
+        """Return the rows of a table that certainly no process has inserted."""
         rows = end.rows[table]
         generated = self.states.structure.generated
         has_ids = any(column.table == table for column in generated)
@@ -143,13 +157,13 @@ class Comparison:
             return []  # any of them may be new
         new_ids = self._find_new_ids(end, [table])
         new_items = {item for (column, _), item in new_ids.items() if column in generated}
-        return [row for number, row in enumerate(rows) if (table, number) not in new_items]
+        return [row for number, row in enumerate(rows) if Item(table, number) not in new_items]
 
     def _find_rows(self, leaf: Leaf | str, criteria: Criteria, new_ids: NewIds) -> list[Item]:
-        """Return the rows whose new ids a part of a value may be."""
+        """Return the new rows whose id a part of a value may be."""
         if isinstance(leaf, str):
             return []
-        columns: list[Column | None] = [*self.varying_columns]  # for a text, such as a UUID
+        columns: list[Column | None] = [*self.varying_columns]  # of a text, such as a UUID
         if leaf.is_number:
             columns = [criteria.number_column]
         elif leaf.column:
@@ -159,7 +173,7 @@ class Comparison:
         return [new_ids[key] for key in keys if key in new_ids]
 
     def list_differences(self, end: EndState, serial: EndState) -> Iterator[str]:
-        """Yield a text on each difference from a serial end; none on references to new rows."""
+        """Yield a text on each difference from a serial end, but for references to new rows."""
         for name in sorted(self.sequences):
             at = end.sequences.get(name)
             serial_at = serial.sequences.get(name)
@@ -171,9 +185,9 @@ class Comparison:
             if parts == serial_parts:
                 continue
             if parts.keys() == serial_parts.keys():  # only the parts that differ
-                differ = [path for path in parts if parts[path] != serial_parts[path]]
-                parts = {path: parts[path] for path in differ}
-                serial_parts = {path: serial_parts[path] for path in differ}
+                differing = [path for path in parts if parts[path] != serial_parts[path]]
+                parts = {path: parts[path] for path in differing}
+                serial_parts = {path: serial_parts[path] for path in differing}
             yield f"{name} {_join_parts(parts)}; one after the other it {_join_parts(serial_parts)}"
         for table in sorted(end.rows.keys() | serial.rows.keys()):
             yield from self._list_row_differences(table, end, serial)
@@ -204,7 +218,7 @@ class Comparison:
             yield f"{table} has no row {_join_row(names, row)}; one after the other it has one"
 
     def _get_rows(self, end: EndState, table: str) -> list[Row]:
-        """Return the rows of a table at the end; those from before if it was not written."""
+        """Return the rows of a table at the end; if it was not written, as setup made them."""
         state = end if table in end.rows else self.states.initial_states[0]
         return state.rows.get(table, [])
 
@@ -219,7 +233,7 @@ class Comparison:
             for number, row in enumerate(self._get_rows(end, table)):
                 for column, value in row.items():
                     if column in ids and value and self._write_id(end, column, value) == NEW:
-                        new_ids[column, value] = table, number
+                        new_ids[column, value] = Item(table, number)
         return new_ids
 
     def _write_row(self, end: EndState, row: Row) -> tuple[str, ...]:
@@ -234,11 +248,12 @@ class Comparison:
         return tuple(texts)
 
     def _write_id(self, end: EndState, column: Column, value: str) -> str:
-        """Return NEW, an id from before, or its number (#3) if setup makes other ids each time."""
+        """Return NEW, or an old id: its number (#3) if setup makes other ids each time."""
         structure = self.states.structure
         ids = self._find_id_columns()
+        # Follow a reference to the column from which the id comes.
         while structure.references.get(column) in ids and column not in structure.generated:
-            column = structure.references[column]  # from which the id comes
+            column = structure.references[column]
         if column in self.varying_columns:
             return value if value in self.states.find_constant_values(column) else NEW
         state = end if column.table in end.rows else self.states.initial_states[0]
@@ -269,8 +284,9 @@ class Comparison:
 def find_id_columns(structure: Structure, varying: frozenset[Column]) -> set[Column]:
     """Return the columns that a sequence, the clock or chance sets, and references to these."""
     ids = structure.generated | varying
-    while more := {column for column, to in structure.references.items() if to in ids} - ids:
-        ids |= more
+    references = structure.references
+    while referring := {column for column in references if references[column] in ids} - ids:
+        ids |= referring
     return ids
 
 
@@ -303,8 +319,7 @@ def _join_row(names: list[str], row: tuple[str, ...]) -> str:
 
 def _join_parts(parts: dict[Path, str]) -> str:
     """Write the parts of what a process returned or raised, after the verb."""
-    verbs = [verb for verb, *_ in parts]
-    verb = verbs[0] if verbs else "ended with nothing"
+    verb = min(parts)[0] if parts else "ended with nothing"  # the same for all parts
     texts = [f"{name} = {text}" if name else text for (*_, name), text in parts.items()]
     return f"{verb} {_join_first(texts)}"
 

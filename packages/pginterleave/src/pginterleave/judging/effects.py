@@ -16,8 +16,8 @@ class Effects:
     def __init__(self, also: Also | None, databases: Mapping[str, EndStates]) -> None:
         self.also = also
         self.databases = databases
-        self.used: dict[str, bool] = {}  # databases, and whether a serial order has used them
-        self.is_serial = True  # whether the serial orders run
+        self.used: dict[str, bool] = {}  # whether a database that a process has used is compared
+        self.compares_new = True  # whether a database that is used for the first time is compared
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
         self.has_mails = False
         self._also_before: Any = None
@@ -31,7 +31,7 @@ class Effects:
     def note_database(self, name: str) -> None:
         """Note that a process uses a database; it is compared if a serial order uses it, too."""
         if name in self.databases:
-            self.used.setdefault(name, self.is_serial)
+            self.used.setdefault(name, self.compares_new)
 
     def collect_values(self) -> dict[str, Value]:
         """Return what the processes have done outside of the explored database, by name."""
@@ -76,7 +76,7 @@ def _copy(value: object) -> object:
 
 
 def _subtract(after: Any, before: Any) -> object:
-    """Return the difference of two numbers, or what a list has more; otherwise `after`."""
+    """Return the difference of two numbers, or what was appended to a list, or else `after`."""
     numbers = (int, float)
     if isinstance(before, numbers) and isinstance(after, numbers) and not isinstance(after, bool):
         return after - before

@@ -16,7 +16,8 @@ class Column(NamedTuple):
 
 Row = dict[Column, str | None]
 
-# The columns of each table, and whether a sequence sets their values.
+# The columns of all tables: the table with its schema and without, the name, the name in quotes if
+# it needs them, and whether a sequence sets the values.
 COLUMNS = """
     SELECT attrelid::regclass::text, relname, attname::text, quote_ident(attname),
         attidentity <> '' OR coalesce(pg_get_expr(adbin, adrelid) LIKE 'nextval(%', false)
@@ -44,8 +45,8 @@ class Structure:
     """The columns of all tables, by the names of the tables."""
 
     columns: dict[str, list[Column]] = field(default_factory=dict)
-    quoted: dict[str, list[str]] = field(default_factory=dict)  # the names of these columns
-    tables: dict[str, str] = field(default_factory=dict)  # by the name without its schema
+    quoted: dict[str, list[str]] = field(default_factory=dict)  # the columns' names, for SQL
+    tables: dict[str, str] = field(default_factory=dict)  # names, by the name without its schema
     generated: set[Column] = field(default_factory=set)  # by a sequence
     references: dict[Column, Column] = field(default_factory=dict)
 
@@ -54,9 +55,9 @@ class Structure:
 class EndState:
     """The end of a schedule, or the state before it."""
 
-    values: dict[str, Value]  # of each process, and of what is compared besides, by name
+    values: dict[str, Value]  # of "process 1" and so on, and of what is compared besides
     rows: dict[str, list[Row]]  # by table
-    old_ids: Mapping[Column, dict[str, int]]  # those from before the schedule, numbered from 0
+    old_ids: Mapping[Column, dict[str, int]]  # the ids before the schedule, numbered from 0
     sequences: Mapping[str, str | None] = field(default_factory=dict)  # the last value of each
 
 
@@ -76,7 +77,7 @@ class EndStates:
         return [name for name, _ in self._ask(SEQUENCES, {})]
 
     def begin(self) -> None:
-        """Note the state after setup; the first two times, read all tables."""
+        """Note the state after setup, to know later what is written; twice, read all tables."""
         if not self.structure.columns:
             require_counts(self._ask)
             self._read_structure()
@@ -89,7 +90,7 @@ class EndStates:
             self._old_ids |= {column: _number_ids(rows, column) for column in self.drifting}
 
     def _read_initial_state(self) -> None:
-        """Read all tables, and find the ids that setup has not made before."""
+        """Read all tables, and find the columns in which setup makes other ids each time."""
         small = [table for table in self._tables_before.values() if 0 < table.size <= MAX_BYTES]
         rows = self._read_rows(table.name for table in small)
         generated = sorted(self.structure.generated)
@@ -121,7 +122,7 @@ class EndStates:
         return self._read_rows(table.name for table in tables if table.size <= MAX_BYTES)
 
     def find_constant_values(self, column: Column) -> set[str | None]:
-        """Return the values of a column that were there before each schedule."""
+        """Return the values of a column that it had before both of the first two schedules."""
         first, second = self.initial_states
         return _find_values(first.rows, column) & _find_values(second.rows, column)
 

@@ -32,14 +32,14 @@ def describe_unexpected_exceptions(outcomes: list[Outcome], expected: Expected) 
     for number, outcome in enumerate(outcomes, start=1):
         error = outcome.raised
         if error is not None and not isinstance(error, expected):
-            has_step = formatting.is_database_error(error)  # where the timeline shows the message
-            name = type(error).__name__ if has_step else formatting.format_exception(error)
+            in_timeline = formatting.is_database_error(error)  # with its message, at its step
+            name = type(error).__name__ if in_timeline else formatting.format_exception(error)
             texts[number] = f"process {number} raises {name}"
     return texts
 
 
 def find_violation(invariant: Invariant, outcomes: list[Outcome]) -> str:
-    """Run an invariant, and return what does not hold, or ""."""
+    """Run an invariant; return what does not hold, or "" if all does."""
     try:
         violation = invariant(outcomes)
     except AssertionError as error:

@@ -52,7 +52,7 @@ class SerialJudge(Judge):
         others = {alias: EndStates(ask) for alias, ask in database.other_databases().items()}
         self.effects = Effects(also, others)
         self.processes = 0  # how many there are
-        self.ends: dict[Order, EndState] = {}
+        self.ends: dict[Order, EndState] = {}  # of the serial orders
         self.several_commits: set[int] = set()  # the processes with several transactions
         self.unordered: set[str] = set()  # tables whose new ids may have another order
         self._queried_orders: set[str] = set()  # tables of whose ids a statement asks for the order
@@ -71,11 +71,11 @@ class SerialJudge(Judge):
             )
         self.processes = processes
         used_before = -1
-        # Once more if an order has used one more database, whose state was not saved before.
+        # Run again if an order was the first to use a database: earlier ends lack its rows.
         while used_before < len(self.effects.used):
             used_before = len(self.effects.used)
             self.ends = self._run_orders(run_in_turn)
-        self.effects.is_serial = False
+        self.effects.compares_new = False
         second_ends = self._run_orders(run_in_turn)
         for order, end in self.ends.items():
             self.comparison.note_varying(end, second_ends[order])
@@ -101,7 +101,7 @@ class SerialJudge(Judge):
         return before != (comparison.varying_columns, comparison.varying_parts)
 
     def _run_orders(self, run_in_turn: RunInTurn) -> dict[Order, EndState]:
-        """Run every serial order, and return how each ends; judge() leaves the end here."""
+        """Run every serial order, and return how each ends: judge() sets `_last_end`."""
         ends = {}
         self._is_serial_run = True
         for order in itertools.permutations(range(1, self.processes + 1)):
@@ -174,10 +174,11 @@ class SerialJudge(Judge):
         """Judge the exceptions, then the end, and then the order of new ids if that matters."""
         for process, text in describe_unexpected_exceptions(outcomes, self.expected).items():
             name = f"process {process}"
-            is_serial = [serial.values[name] == end.values[name] for serial in self.ends.values()]
-            if not any(is_serial):
+            raised = end.values[name]
+            raises_too = [serial.values[name] == raised for serial in self.ends.values()]
+            if not any(raises_too):
                 return Verdict(text, raises=True)
-            if all(is_serial):
+            if all(raises_too):
                 return Verdict(f"{text} in every serial order, too", raises=True)
         self._tables = self._tables.union(end.rows)
         tables = [table for table in sorted(end.rows) if self.comparison.list_new_rows(end, table)]
@@ -201,7 +202,7 @@ class SerialJudge(Judge):
         return Verdict()
 
     def _explain_order(self, end: EndState, table: str) -> str:
-        """Say why the order of a table's new ids matters, or return ""."""
+        """Say why the order of a table's new ids matters; return "" if it does not."""
         if table in self._queried_orders:
             return "a statement asks for their order"
         referring = self.comparison.find_referring_table(end, table)
@@ -210,7 +211,7 @@ class SerialJudge(Judge):
     def _is_serial(
         self, end: EndState, ordered: Sequence[str] = (), *, only_first_and_last: bool = False
     ) -> bool:
-        """Whether a serial order ends like this, with the same order of new ids in some tables."""
+        """Whether a serial order has an equal end, with the new ids of `ordered` in that order."""
         for number_column in self._list_number_columns():
             criteria = Criteria(self._tables, number_column, tuple(ordered), only_first_and_last)
             if criteria not in self._serial_labels:

@@ -22,7 +22,7 @@ class Leaf(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A value with parts, each with its name."""
+    """A value with parts, each with its name; an element of a set has the name ""."""
 
     kind: str
     parts: tuple[tuple[str, "Value"], ...]
@@ -53,7 +53,7 @@ def make_plain_value(value: Any) -> Value:
 
 
 def _make_value(value: Any, depth: int) -> Value:
-    """Return a leaf for a value without parts or below MAX_DEPTH, or else a node."""
+    """Return a node for a value with parts; a leaf for others, and deeper than MAX_DEPTH."""
     if isinstance(value, int) and not isinstance(value, bool):
         return Leaf(repr(int(value)), is_number=True)
     if value is None or isinstance(value, (bool, float, str, bytes)):
@@ -71,7 +71,7 @@ def _make_value(value: Any, depth: int) -> Value:
         return Node(name, tuple(("", element) for element in elements))
     parts: dict[str, Any]
     if isinstance(value, Mapping):
-        name = "dict"
+        name = "dict"  # of whatever class
         parts = {repr(key): value[key] for key in sorted(value, key=repr)}
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -81,7 +81,7 @@ def _make_value(value: Any, depth: int) -> Value:
     elif hasattr(value, "status_code") and hasattr(value, "content"):  # a response
         parts = {"status_code": value.status_code, "content": value.content}
     elif getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
-        return _make_value({"": name, **vars(value)}, depth + 1)  # it has no repr of its own
+        parts = dict(sorted(vars(value).items()))  # an object without a repr of its own
     else:
         return Leaf(_ADDRESS.sub("", repr(value)))
     return Node(name, tuple((part, _make_value(parts[part], depth + 1)) for part in parts))
@@ -93,7 +93,8 @@ def _list_fields(model: Any) -> Iterator[tuple[str, Value]]:
     for field in model._meta.concrete_fields:
         if field.attname in loaded:
             value = loaded[field.attname]
-            text = str(value) if isinstance(value, (int, uuid.UUID)) else repr(value)
+            is_id = isinstance(value, (int, uuid.UUID))  # which PostgreSQL writes like str()
+            text = str(value) if is_id else repr(value)
             yield field.attname, Leaf(text, (field.model._meta.db_table, field.column))
 
 
