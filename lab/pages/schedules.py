@@ -190,9 +190,9 @@ def make_rows(picture: Picture) -> list[dict[str, Any]]:
     """Return the rows of the timeline: for each step a cell for each process."""
     rows = []
     marks_by_step = find_marks(picture.conflicts)
-    for number, step in enumerate(picture.whole, start=1):
+    for number, step in enumerate(picture.all_steps, start=1):
         cells: list[dict[str, Any]] = [{} for _ in range(picture.processes)]
-        for earlier_number, earlier in enumerate(picture.whole[: number - 1], start=1):
+        for earlier_number, earlier in enumerate(picture.all_steps[: number - 1], start=1):
             cell = cells[earlier["process"] - 1]
             if earlier["until"] == number:  # its wait ends with this step
                 cell["back"] = {"step": earlier, "number": earlier_number}

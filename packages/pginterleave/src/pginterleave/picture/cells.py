@@ -16,7 +16,7 @@ SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
 
 
 class HowItEnds(NamedTuple):
-    """The verdict on a schedule, and the state that was `due` ("": not given).
+    """The verdict on a schedule, and what was `due`: the state that is right ("": not given).
 
     `kind` is REFUSED after an exception of a process, and WRONG if only the invariant is violated.
     """
@@ -37,7 +37,7 @@ def judge_end(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
     return HowItEnds(REFUSED if raises else WRONG, violation, due)
 
 
-# The kinds of lines, which are names of styles.
+# The kinds of lines, which are names of styles; "mode" is the mode of a lock.
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
 AGAIN = "again"
 # Texts of conflicts that are shorter in a cell than elsewhere.
@@ -46,7 +46,7 @@ SHORT_AT_SOURCE = {
     conflicts.LOST: "lost update",
     conflicts.LATE: "committed later",
 }
-SHORT_AT_TARGET = {  # {} is the step at the source
+SHORT_AT_TARGET = {  # {} is the number of the step at the source, or of its process
     conflicts.STALE: "rests on step {}",
     conflicts.LATE: "has not seen step {}",
     conflicts.ELSEWHERE: "looks at another table than step {}",
@@ -67,10 +67,10 @@ class CellLine:
 class Row:
     """A row of the picture: the lines of each process, and the table's value if it has changed."""
 
-    process: int
+    process: int  # that takes the step; 0: the row has no step
     lines: dict[int, list[CellLine]] = field(default_factory=dict)
     value: str = ""
-    title: str = ""
+    title: str = ""  # a sentence on the step
 
     def add(self, process: int, text: str, kind: str = SAID) -> None:
         if text:
@@ -81,25 +81,25 @@ class Row:
 class Picture:
     """Everything that a picture shows of a schedule, without measures.
 
-    `steps` are the `whole` schedule, or its first steps, from cut_steps(). The `verdict` and the
-    `outcomes` (the exception of each process, or "") are shown with the whole schedule only.
+    `steps` are `all_steps` of the schedule, or the first ones, from cut_steps(). The `verdict` and
+    the `outcomes` (the exception of each process, or "") are shown with the whole schedule only.
     `snapshots` says that a transaction reads as of its first query, as at the stricter levels.
     A step with `alone` begins the second try of a process, after all processes have ended.
     """
 
-    whole: list[Step]
+    all_steps: list[Step]
     steps: list[Step]
     processes: int
     initial: str  # the value that `observe` has returned before the first step
     verdict: HowItEnds
     outcomes: list[str]
-    hidden: str = ""  # the processes of the steps that are not shown
+    hidden: str = ""  # the processes of later steps, which are shown as "?": `12`
     snapshots: bool = False
 
     def __post_init__(self) -> None:
-        self.is_whole = len(self.steps) == len(self.whole)
+        self.is_whole = len(self.steps) == len(self.all_steps)
         self.conflicts = self._find_conflicts()
-        self.words = word_steps(self.steps, self.whole)
+        self.words = word_steps(self.steps, self.all_steps)
         history_of_steps = History(self.steps, self.snapshots)
         self.sentences = write_sentences(history_of_steps, self.words, self.conflicts)
         self.transactions = history.find_transactions(self.steps)
@@ -115,29 +115,31 @@ class Picture:
     def _find_conflicts(self) -> list[Conflict]:
         """Return all conflicts of a whole schedule that is not right.
 
-        Otherwise, return those because of which PostgreSQL has ended a transaction: deadlocks, and
-        write skews if a transaction was their pivot.
+        Otherwise, return only why PostgreSQL has ended a transaction: the deadlocks, and also the
+        write skews if it ended the pivot of one.
         """
         # A process that tries again alone has no conflicts.
         first_tries = list(takewhile(lambda step: not step.get("alone"), self.steps))
         cycles = conflicts.find_cycles(first_tries, snapshots=self.snapshots)
         if self.is_whole and self.verdict.kind != HOLDS:
-            explained = {conflict.target for conflict in cycles if conflict.kind == conflicts.SKEW}
             others = conflicts.find_conflicts(first_tries, snapshots=self.snapshots)
+            # A write of a write skew needs no other conflict.
+            explained = {conflict.target for conflict in cycles if conflict.kind == conflicts.SKEW}
             return cycles + [conflict for conflict in others if conflict.target not in explained]
         if any(step["pivot"] for step in first_tries):
             return cycles
         return [conflict for conflict in cycles if conflict.kind == conflicts.DEADLOCK]
 
     def _make_rows(self) -> list[Row]:
-        """Return a row for the initial value, for each step, and below them what they need."""
+        """Return the rows: initial value, shown steps, hidden steps, and the exceptions."""
         rows = [Row(0, value=shorten_urls(self.initial))]
         rows += [Row(step["process"]) for step in self.steps]
-        rows += [Row(int(p), {int(p): [CellLine("?", OPEN)]}) for p in self.hidden]
-        # A wait or a transaction may go on below the last row.
+        rows += [
+            Row(process, {process: [CellLine("?", OPEN)]}) for process in map(int, self.hidden)
+        ]
         spans: list[Wait | Transaction] = [*self.waits, *self.transactions]
         if any(span.last >= len(rows) for span in spans):
-            rows.append(Row(0))
+            rows.append(Row(0))  # a wait or a transaction goes on in it
         self._add_steps(rows)
         for lock in self.locks:
             if lock.mode != history.NEW_ROW:
@@ -150,15 +152,16 @@ class Picture:
         short_conflicts = map(self._shorten_texts, self.conflicts)
         for number, texts in conflicts.find_marks(short_conflicts).items():
             rows[number].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
-        raised = Row(0)
-        for process, outcome in enumerate(self.outcomes if self.is_whole else (), start=1):
-            exception, _, _ = outcome.partition(":")
-            raised.add(process, _write_error(exception and f"raises {exception}"), ERROR)
-        return [*rows, raised] if raised.lines else rows
+        exceptions = Row(0)
+        for process, outcome in enumerate(self.outcomes, start=1):
+            if outcome and self.is_whole:
+                name, _, _ = outcome.partition(":")
+                exceptions.add(process, _write_error(f"raises {name}"), ERROR)
+        return [*rows, exceptions] if exceptions.lines else rows
 
     def _add_steps(self, rows: list[Row]) -> None:
         """Add what each step sends and returns to the rows, and the table's new value."""
-        before = self.initial
+        value_before = self.initial
         shown = zip(rows[1:], self.steps, self.words, self.sentences, strict=False)
         for row, step, words, sentence in shown:
             process = step["process"]
@@ -175,8 +178,9 @@ class Picture:
             else:
                 row.add(process, words.sent if error else str(words))
                 row.add(process, error, ERROR)
-            row.value = shorten_urls(step["observed"]) if step["observed"] != before else ""
-            before = step["observed"]
+            value = step["observed"]
+            row.value = shorten_urls(value) if value != value_before else ""
+            value_before = value
 
     def _shorten_texts(self, conflict: Conflict) -> Conflict:
         """Return a conflict with texts that fit into a cell."""
@@ -195,6 +199,6 @@ def shorten_urls(observed: str) -> str:
 
 
 def _write_error(error: str, *, is_pivot: bool = False) -> str:
-    """Return the line that shows an error, or "" without one."""
+    """Return the line that shows an error; "" if the error is empty."""
     text = f"{SIGNS[REFUSED]} {error}" if error else ""
     return f"{text}, as a pivot" if text and is_pivot else text

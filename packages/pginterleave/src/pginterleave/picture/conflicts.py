@@ -24,7 +24,7 @@ DEADLOCK_ERROR = "DeadlockDetected"  # no single step causes it: processes wait 
 SERIALIZATION_ERROR = "SerializationFailure"
 
 # The kinds of conflicts, which are names of styles.
-STALE = "stale"  # from a read to the write that rests on it
+STALE = "stale"  # from a read that is out of date to the write that rests on it
 LOST = "lost"  # from a write to the write that overwrote it
 UNSEEN = "missed"  # from a write to a later write whose process has not seen it
 REFUSED = "refused"  # from a write to the step that fails because of it
@@ -33,7 +33,7 @@ LATE = "late"  # from a write to a read before its commit
 ELSEWHERE = "elsewhere"  # from a write to a write whose process has read other tables only
 UNWRITTEN = "unwritten"  # a read or a DELETE that no write follows
 DEADLOCK = "cycle"  # from a step of a deadlock to the step that it waits for
-SKEW = "skew"  # from a read to a write that it does not see
+SKEW = "skew"  # of a write skew: from a read to a write that it does not see
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Conflict:
 
 
 def find_marks(conflicts: Iterable[Conflict]) -> dict[int, list[str]]:
-    """Return the texts for each step, by its number."""
+    """Return the texts of conflicts for each step, by its number."""
     marks: dict[int, list[str]] = {}
     for conflict in conflicts:
         at_source = conflict.source, conflict.text_at_source
@@ -64,14 +64,14 @@ def find_conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Confli
     history = History(steps, snapshots)
     conflicts = [*_find_stale_reads(history), *_find_refused_steps(history)]
     conflicts += [*_find_foreign_reads(history), *_find_torn_reads(history)]
-    # The others also occur in harmless schedules: they count only if there is no other.
+    # Harmless schedules have these, too: they count only if no other conflict was found.
     conflicts = conflicts or [*_find_late_commits(history), *_find_writes_elsewhere(history)]
     conflicts = conflicts or [*_find_missing_writes(history), *_find_partial_writes(history)]
     return list(dict.fromkeys(conflicts))
 
 
 def _find_stale_reads(history: History) -> Iterator[Conflict]:
-    """Yield the writes that rest on a stale read, with the writes that they have not seen."""
+    """Yield the writes that rest on a stale read, with the writes that the read has not seen."""
     for write in history.steps:
         read = write if write["subquery"] else history.find_last_read(write)
         if write["kind"] not in WRITES or read is None:
@@ -82,19 +82,12 @@ def _find_stale_reads(history: History) -> Iterator[Conflict]:
             for other in history.committed_writes_before(write)
             if read_moment < history.visible_at(other) and may_have_read(read, other)
         ]
-        if not unseen_writes:
-            continue
+        if unseen_writes and read is not write:
+            yield _describe_stale_read(read, write, unseen_writes[0]["process"])
+        if write["error"] or write["rows"] == 0:
+            continue  # it has changed nothing
         number = write["number"]
-        has_no_effect = write["error"] or write["rows"] == 0
-        text = f"rests on the stale read of step {read['number']}"
-        if has_no_effect:
-            what = "fails" if write["error"] else "changes no row"
-            text = f"{what}: what it read is out of date"
-        if read is not write:
-            writer = unseen_writes[0]["process"]
-            stale = f"stale read: process {writer} commits a change after it"
-            yield Conflict(STALE, read["number"], number, text, stale)
-        for other in unseen_writes if not has_no_effect else ():
+        for other in unseen_writes:
             if overwrites(read, other, write):
                 lost = f"lost update: overwritten by step {number}"
                 text = f"overwrites step {other['number']}"
@@ -102,6 +95,17 @@ def _find_stale_reads(history: History) -> Iterator[Conflict]:
             else:
                 text = f"has not seen step {other['number']}"
                 yield Conflict(UNSEEN, other["number"], number, text)
+
+
+def _describe_stale_read(read: Step, write: Step, writer: int) -> Conflict:
+    """Return the conflict of a write with a read that another process, `writer`, made stale."""
+    text = f"rests on the stale read of step {read['number']}"
+    if write["error"]:
+        text = "fails: what it read is out of date"
+    elif write["rows"] == 0:
+        text = "changes no row: what it read is out of date"
+    stale = f"stale read: process {writer} commits a change after it"
+    return Conflict(STALE, read["number"], write["number"], text, stale)
 
 
 def _find_refused_steps(history: History) -> Iterator[Conflict]:
@@ -117,12 +121,16 @@ def _find_refused_steps(history: History) -> Iterator[Conflict]:
 
 
 def _find_foreign_reads(history: History) -> Iterator[Conflict]:
-    """Yield the last reads of rows that another process has written, and this process has not."""
+    """Yield reads of a row that another process has written, and not the process that reads.
+
+    Such a process takes the other one's row for its own, or, if nobody writes, an old row.
+    """
     for read in history.steps:
         if read["kind"] != "SELECT" or not read["read"] or read["lock"] == "advisory":
             continue
         if len(read["tables"]) > 1:  # it aggregates several rows, and takes none of them
             continue
+        # A later read of the row counts instead of this one.
         own_steps = (*history.after(read), *history.committed_writes_of(read["process"]))
         if any(may_share_row(read, step) for step in own_steps):
             continue
@@ -140,7 +148,7 @@ def _find_foreign_reads(history: History) -> Iterator[Conflict]:
 
 
 def _find_torn_reads(history: History) -> Iterator[Conflict]:
-    """Yield reads of several tables that see one write of a process and not its next one."""
+    """Yield reads of several tables that see one write of a process and not a later one."""
     for read in history.steps:
         if read["kind"] != "SELECT" or len(read["tables"]) < 2:
             continue
@@ -201,25 +209,25 @@ def _find_missing_writes(history: History) -> Iterator[Conflict]:
 
 
 def _find_partial_writes(history: History) -> Iterator[Conflict]:
-    """Yield the writes whose process has not written all tables that another has with the same."""
-    written = defaultdict[int, set[str]](set)  # the tables, by process
+    """Yield writes that another process also makes, and then writes to more tables."""
+    tables = defaultdict[int, set[str]](set)  # that are written, by process
     for write in history.committed_writes():
-        written[write["process"]].update(write["writes"])
-    for step, other in product(history.committed_writes(), history.steps):
-        missing = sorted(written[other["process"]] - written[step["process"]])
-        if missing and write_same_columns(step, other):
+        tables[write["process"]].update(write["writes"])
+    for write, other in product(history.committed_writes(), history.steps):
+        missing = sorted(tables[other["process"]] - tables[write["process"]])
+        if missing and write_same_columns(write, other):
             text = f"no write to {' and '.join(missing)} follows"
-            yield Conflict(UNWRITTEN, None, step["number"], text)
+            yield Conflict(UNWRITTEN, None, write["number"], text)
 
 
 def find_cycles(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
-    """Return the cycles of a schedule: of waits (deadlock), or of reads and writes (write skew)."""
+    """Return the deadlocks, which are cycles of waits, and the write skews: of reads and writes."""
     history = History(steps, snapshots)
     return [*_find_deadlocks(history), *dict.fromkeys(_find_skews(history))]
 
 
 def _find_deadlocks(history: History) -> Iterator[Conflict]:
-    """Yield which step waits for which in a deadlock, from its victim on."""
+    """Yield, for each step of a deadlock, which step it waits for; the victim's step is first."""
     for victim in history.steps:
         if victim["error"] != DEADLOCK_ERROR:
             continue
@@ -234,7 +242,7 @@ def _find_deadlocks(history: History) -> Iterator[Conflict]:
 
 
 def _find_cycle_of_waits(waiting: dict[int, Step], path: list[Step]) -> list[Step]:
-    """Extend a path of steps, each waiting for the next one, to its first step; [] if none does."""
+    """Extend a path of steps, each waiting for the next one, to a cycle; [] if there is none."""
     for process in path[-1]["waited_for"]:
         step = waiting.get(process)
         if step is path[0]:
@@ -256,8 +264,7 @@ def _find_skews(history: History) -> Iterator[Conflict]:
         writes = [write for _, write in unseen]
         may_overwrite = any(may_share_row(*pair) for pair in combinations(writes, 2))
         if unseen_by_first and unseen_by_second and not may_overwrite:
-            numbers = {(read["number"], write["number"]) for read, write in unseen}
-            for read, write in sorted(numbers):
+            for read, write in sorted((read["number"], write["number"]) for read, write in unseen):
                 text = f"changes what step {read} has read"
                 yield Conflict(SKEW, read, write, text, f"does not see step {write}")
 
@@ -266,7 +273,7 @@ def _find_unseen_writes(
     history: History, steps: list[Step], others: list[Step]
 ) -> Iterator[tuple[Step, Step]]:
     """Yield the reads of one transaction with the writes of another that they do not see."""
-    # PostgreSQL has ended the other transaction because of what it would have written.
+    # If PostgreSQL has ended the other transaction, what it would have written counts.
     was_refused = any(other["error"] == SERIALIZATION_ERROR for other in others)
     for read, write in product(steps, others):
         if (

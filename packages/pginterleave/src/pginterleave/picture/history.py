@@ -9,7 +9,7 @@ from pginterleave.picture.wording import WRITES, Names, Step
 
 IDENTITY = ("id", "key")  # the columns that identify a row; all visits of a link count as one row
 ENDS = ("COMMIT", "ROLLBACK")
-# A step of a schedule, and 0 for this step itself, or the number of a step that it wakes.
+# When a step took effect: (5, 0) for step 5, and then (5, 3) for step 3, which waited until step 5.
 Moment = tuple[int, int]
 NEVER: Moment = (10**9, 0)
 
@@ -22,7 +22,7 @@ class History:
         self.snapshots = snapshots  # whether a transaction reads as of its first query
 
     def done_at(self, step: Step) -> Moment:
-        """Return when a step took effect: when it was sent, or after the step that woke it."""
+        """Return when a step took effect: when it was sent, or after the step it waited for."""
         has_waited = step["until"] > step["number"]
         return step["until"], step["number"] if has_waited else 0
 
@@ -38,10 +38,10 @@ class History:
             ):
                 return NEVER
         is_open = step["process"] in self.steps[-1]["in_transaction"]
-        return NEVER if is_open else self.done_at(step)  # which was committed at once
+        return NEVER if is_open else self.done_at(step)  # in autocommit, at once
 
     def find_release(self, step: Step) -> int:
-        """Return the step that releases the locks of a step: the transaction's end, or an error."""
+        """Return the step that releases the locks of `step`, or the number after the last step."""
         for later, has_savepoint in self._follow(step):
             if later["kind"] in ENDS:
                 return int(later["number"])
@@ -104,7 +104,7 @@ class History:
         return [other for other in others if self.done_at(other) < self.done_at(step)]
 
     def find_last_read(self, write: Step) -> Step | None:
-        """Return the last read of the same rows by the process that writes."""
+        """Return the last read of the same rows by the process that writes, or None."""
         for step in reversed(self.before(write)):
             if step["subquery"] and write["table"] in step["tables"]:
                 return step
@@ -113,8 +113,8 @@ class History:
             if step["kind"] == "SELECT":
                 return step
             triples = product(_list_rows(step), _list_rows(write), IDENTITY)
-            is_same = any(row.get(name, "") == other.get(name) for row, other, name in triples)
-            inserts_other_row = step["kind"] == "INSERT" and not is_same
+            has_same_id = any(row.get(name, "") == other.get(name) for row, other, name in triples)
+            inserts_other_row = step["kind"] == "INSERT" and not has_same_id
             if step["kind"] in WRITES and not step["error"] and not inserts_other_row:
                 return None  # since then the process knows the row by its own write
         return None
@@ -163,7 +163,7 @@ def _keep_identity(row: dict[str, str | None]) -> dict[str, str | None]:
 
 
 def _may_equal(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool:
-    """Return whether two rows may be one: by an equal id or key, or else by all common columns."""
+    """Whether two rows may be the same: by an equal id or key, or else by all common columns."""
     equal = {column: row[column] == other_row[column] for column in row.keys() & other_row.keys()}
     identity = [equal[column] for column in IDENTITY if column in equal]
     return any(identity) if identity else all(equal.values())
@@ -211,7 +211,7 @@ class Wait(NamedTuple):
 
 
 def cut_steps(steps: list[Step], number: int) -> list[Step]:
-    """Return the first steps as they were at that time: a waiting step stays waiting."""
+    """Return the first `number` steps, without the results that come after them."""
     unknown = {"until": number + 1, "result": "", "read": [], "error": "", "message": "", "rows": 1,
                "pivot": False}  # fmt: skip
     return [{**step, **unknown} if step["until"] > number else step for step in steps[:number]]
@@ -242,7 +242,7 @@ def find_waits(steps: list[Step]) -> list[Wait]:
 
 
 def find_retries(steps: list[Step]) -> set[int]:
-    """Return the steps that begin a retry: after an error, or with `alone`."""
+    """Return the numbers of the steps that begin a retry: after an error, or with `alone`."""
     history = History(steps)
     retries = {step["number"] for step in history.steps if step.get("alone")}
     failed = dict[int, Step]()  # the first step of a transaction that has failed, by process

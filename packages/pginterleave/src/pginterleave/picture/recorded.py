@@ -46,7 +46,7 @@ def record_steps(timeline: Timeline) -> list[dict[str, Any]]:
 
 TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((?P<parameter>\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
 OPERATORS = frozenset("+-*/|")
-ROW_LOCK = frozenset(("NO", "KEY", "UPDATE", "SHARE"))
+ROW_LOCK_WORDS = frozenset(("NO", "KEY", "UPDATE", "SHARE"))
 
 
 class Value(NamedTuple):
@@ -76,21 +76,22 @@ def read_columns(step: Step) -> dict[str, Any]:
     kind, start = statements[0] if statements else ("SELECT", 0)
     tables = find_read_tables(tokens)
     table = tables[0] if tables else ""
-    table_end = 0
+    after_table = 0
     if kind != "SELECT":
-        table, table_end = find_written_table(tokens, start)
-    set_to = find_between(tokens, "SET", "WHERE") if kind in ("INSERT", "UPDATE") else []
-    wrote = find_inserted(tokens[table_end:]) if kind == "INSERT" else find_equalities(set_to)
+        table, after_table = find_written_table(tokens, start)
+    writes = [position for word, position in statements if word in WRITES]
+    set_clause = find_between(tokens, "SET", "WHERE") if kind in ("INSERT", "UPDATE") else []
+    wrote = find_inserted(tokens[after_table:]) if kind == "INSERT" else find_equalities(set_clause)
     lock, lock_name = find_lock(kind, tokens)
     rows = [[None if value is None else str(value) for value in row] for row in step.rows]
     return {
         "kind": kind,
         "table": table,
         "tables": tables,
-        "writes": [find_written_table(tokens, at)[0] for what, at in statements if what in WRITES],
+        "writes": [find_written_table(tokens, position)[0] for position in writes],
         "condition": find_equalities(find_between(tokens, "WHERE", "RETURNING")),
         "wrote": wrote,
-        "computed": {c: text for c, text in find_expressions(set_to).items() if c not in wrote},
+        "computed": {c: t for c, t in find_expressions(set_clause).items() if c not in wrote},
         "read": [dict(zip(step.columns, row, strict=False)) for row in rows],
         "subquery": kind != "SELECT" and "SELECT" in tokens,
         "lock": lock,
@@ -101,7 +102,7 @@ def read_columns(step: Step) -> dict[str, Any]:
 def find_writes(tokens: Tokens) -> Iterator[tuple[str, int]]:
     """Yield the kind and the position of each data-modifying statement in a WITH."""
     for position, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
-        if token in WRITES and before in ("(", ")"):  # in a CTE, or after the last one
+        if token in WRITES and before in ("(", ")"):  # at the start of a CTE, or after the last one
             yield str(token), position
 
 
@@ -114,19 +115,20 @@ def find_written_table(tokens: Tokens, start: int) -> tuple[str, int]:
 
 
 def find_read_tables(tokens: Tokens) -> list[str]:
-    """Return the tables that a statement reads from, those of a subquery last."""
+    """Return the tables that a statement reads from; those of subqueries and CTEs come last."""
     cte_names = set()
     for name, word, opening in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if word == "AS" and opening in ("(", "MATERIALIZED"):
             cte_names.add(name)
     depth = 0
-    tables = list[tuple[int, str]]()
+    tables = list[tuple[int, str]]()  # each after the depth at which it is read
     for token, following in itertools.pairwise(tokens):
         depth += (token == "(") - (token == ")")  # noqa: S105
         if token in ("FROM", "JOIN") and isinstance(following, str):
             tables.append((depth, following))
     tables.sort(key=lambda entry: entry[0])
-    return list(dict.fromkeys(name for _, name in tables if name != "(" and name not in cte_names))
+    no_tables = {"(", *cte_names}  # a parenthesis begins a subquery
+    return list(dict.fromkeys(name for _, name in tables if name not in no_tables))
 
 
 def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
@@ -142,7 +144,7 @@ def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
     if kind == "LOCK":
         return " ".join(map(str, find_between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
     if kind == "SELECT" and "FOR" in words:
-        mode = itertools.takewhile(ROW_LOCK.__contains__, words[words.index("FOR") + 1 :])
+        mode = itertools.takewhile(ROW_LOCK_WORDS.__contains__, words[words.index("FOR") + 1 :])
         return " ".join(["FOR", *mode]), ""
     return {"UPDATE": "FOR NO KEY UPDATE", "DELETE": "FOR UPDATE"}.get(kind, ""), ""
 
@@ -162,7 +164,7 @@ def find_expressions(tokens: Tokens) -> dict[str, str]:
 
 
 def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
-    """Yield the tokens of `sql` with its parameters filled in, names without quotes or table."""
+    """Yield the tokens of `sql` with its parameters filled in; of `"link"."key"` only `key`."""
     given = iter(() if isinstance(params, dict) else params or ())
     matches = list(TOKEN.finditer(sql))
     for match, next_match in itertools.zip_longest(matches, matches[1:]):
@@ -189,7 +191,7 @@ def find_between(tokens: Tokens, start: str, end: str) -> Tokens:
 
 
 def find_equalities(tokens: Tokens) -> Columns:
-    """Return the columns that stand before an equals sign, with the value after it."""
+    """Return the columns before an equals sign, each with its value: a = 1, but not a = 1 + b."""
     quadruples = zip(tokens, tokens[1:], tokens[2:], [*tokens[3:], ""], strict=False)
     return {
         str(name): value.text

@@ -33,7 +33,7 @@ REASONS = {
 
 
 def write_sentences(history: History, words: list[Words], shown: list[Conflict]) -> list[str]:
-    """Return a sentence for each step, with its reason if it is wrong by one of these conflicts."""
+    """Return a sentence for each step, with the reason if a conflict shows the step to be wrong."""
     retries = find_retries(history.steps)
     sentences = []
     for step in history.steps:
@@ -48,10 +48,11 @@ def write_sentences(history: History, words: list[Words], shown: list[Conflict])
         else:
             text += _write_result(step, words[number - 1])
         resumed = [s for s in history.steps[:number] if s["waited_for"] and s["until"] == number]
-        for earlier in sorted(resumed, key=lambda step: not step["error"]):  # errors first
-            who = "it" if earlier is step else f"process {earlier['process']}"
-            text += f", and {who} {_write_result(earlier, words[earlier['number'] - 1])}"
-            text += _write_reason(history, earlier, shown, words)
+        resumed.sort(key=lambda step: not step["error"])  # errors first
+        for waiting in resumed:
+            who = "it" if waiting is step else f"process {waiting['process']}"
+            text += f", and {who} {_write_result(waiting, words[waiting['number'] - 1])}"
+            text += _write_reason(history, waiting, shown, words)
         if step["until"] == number and not step["waited_for"]:
             text += _write_reason(history, step, shown, words)
         sentences.append(f"{text}.")
@@ -68,7 +69,7 @@ def _write_result(step: Step, words: Words) -> str:
         return wants + (pivot if step["pivot"] else f"is refused: {step['error']}")
     verb, _, what = words.sent.partition(" ")
     text = VERBS.get(words.sent) or f"{VERBS.get(verb, verb)} {what}"
-    if words.returned == "no row":
+    if words.returned == "no row":  # "finds no row to write …", but "finds no row of a"
         return f"finds no row to {words.sent}".replace(" to read", " of").rstrip(":")
     if verb == "read" and words.returned == "found":
         return f"finds {what.rstrip(':')}"
@@ -80,7 +81,7 @@ def _write_result(step: Step, words: Words) -> str:
 
 
 def _write_reason(history: History, step: Step, shown: list[Conflict], words: list[Words]) -> str:
-    """Return why a step is wrong, or which write of another process a read does not see; or ""."""
+    """Return why a step is wrong, or else which write of another process it has not seen; or ""."""
     number = step["number"]
     for kind, text in REASONS.items():
         for conflict in shown:
@@ -99,7 +100,7 @@ def _write_reason(history: History, step: Step, shown: list[Conflict], words: li
 
 
 def _is_unseen(history: History, read: Step, write: Step) -> bool:
-    """Whether a read comes after a write to its rows, and before this is visible."""
+    """Whether a read comes after a write to its rows, and before the write is visible."""
     if write["kind"] not in WRITES or write["error"] or not write["rows"]:
         return False
     is_kept = history.visible_at(write) < NEVER or write["process"] in read["in_transaction"]

@@ -28,21 +28,21 @@ class Words(NamedTuple):
         return separator.join(filter(None, (self.sent, self.returned or self.error)))
 
 
-def word_steps(steps: list[Step], whole: list[Step] | None = None) -> list[Words]:
+def word_steps(steps: list[Step], all_steps: list[Step] | None = None) -> list[Words]:
     """Return the words for each step, with the columns that have several values in the schedule.
 
-    `whole` is the whole schedule if `steps` are only its first steps.
+    `all_steps` are those of the schedule if `steps` are only the first ones.
     """
-    schedule = whole or steps
+    schedule = all_steps or steps
     names = Names(schedule)
     changing = find_changing_columns(schedule)
-    rows = defaultdict(set)  # the names, by table
+    row_names = defaultdict(set)  # by table
     for step in schedule:
-        rows[step["table"]].add(names.name_row(step))
+        row_names[step["table"]].add(names.name_row(step))
     words = []
     for step in steps:
         columns = changing[step["table"]]
-        has_several_rows = len(rows[step["table"]]) > 1
+        has_several_rows = len(row_names[step["table"]]) > 1
         sent = _word_statement(step, names, columns, has_several_rows)
         waits = step["until"] > len(steps)
         returned = "" if step["error"] or waits else _word_result(step, names, columns)
@@ -51,18 +51,18 @@ def word_steps(steps: list[Step], whole: list[Step] | None = None) -> list[Words
 
 
 class Names:
-    """The names of the rows: a row's key, if any step shows the key and the id of the row."""
+    """Names rows: by the row's key, if any step of the schedule shows both its key and its id."""
 
     def __init__(self, steps: list[Step]) -> None:
         self._keys: dict[tuple[str, str | None], str] = {}
         for step in steps:
             for row in [*step["read"], {**step["condition"], **step["wrote"]}]:
-                key = row.get("key") or row.get("period")  # of a quota
+                key = row.get("key") or row.get("period")  # the row of a quota has a period
                 if key and "id" in row:
                     self._keys[step["table"], row["id"]] = key
 
     def name_row(self, step: Step, row: dict[str, str | None] | None = None) -> str:
-        """Return the name of a step's only row, or of `row`: its key, or a value, or the table."""
+        """Return the name of a step's only row, or of `row`: a key, a value sent, or the table."""
         if row is None:
             row = step["read"][0] if len(step["read"]) == 1 else {}
         known = {**row, **step["wrote"], **step["condition"]}
@@ -73,7 +73,7 @@ class Names:
 
 
 def shorten(value: str | None) -> str:
-    """Return a value as short text for a reader."""
+    """Return a value as short text: a URL without scheme, a time's date, a duration's days."""
     if value is None:
         return "NULL"
     text = re.sub(r"^https?://(.*?)/?$", r"\1", value)
@@ -101,7 +101,7 @@ def find_changing_columns(steps: list[Step]) -> dict[str, set[str]]:
 
 
 def _word_statement(step: Step, names: Names, changing: set[str], has_several_rows: bool) -> str:
-    """Return what a step sends; it names the row if the schedule is about several of its table."""
+    """Return what a step sends, with the row's name if the schedule uses several of the table."""
     kind = step["kind"]
     name = names.name_row(step)
     if kind == "SELECT":
@@ -109,7 +109,8 @@ def _word_statement(step: Step, names: Names, changing: set[str], has_several_ro
     if kind == "INSERT":
         wrote = step["wrote"].items()
         columns = [(c, value) for c, value in wrote if c != "id" and value is not None]
-        return f"insert {_write_columns(dict(columns[:1]))}".strip()
+        first_column = dict(columns[:1])
+        return f"insert {_write_columns(first_column)}".strip()
     if kind == "UPDATE":
         changed = {column: step["wrote"][column] for column in step["wrote"] if column in changing}
         wrote = changed or ({} if step["computed"] else step["wrote"])
@@ -122,7 +123,7 @@ def _word_statement(step: Step, names: Names, changing: set[str], has_several_ro
 
 
 def _word_select(step: Step, name: str, changing: set[str], has_several_rows: bool) -> str:
-    """Return what a SELECT locks or reads; it names the row if no value that it reads is shown."""
+    """Return what a SELECT locks or reads, with the row's name if no value read is shown."""
     if step["lock"] == "advisory":
         return f"lock {shorten(step['lock_name'])}"
     if step["lock"]:
@@ -131,8 +132,9 @@ def _word_select(step: Step, name: str, changing: set[str], has_several_rows: bo
         return "read"
     first_row = step["read"][0] if step["read"] else {}
     shows_value = any(_is_shown(step, column, changing) for column in first_row)
-    is_clear = shows_value and (not has_several_rows or len(step["read"]) > 1)
-    return "read" if is_clear else f"read {name}:"
+    # Several rows are named with their values.
+    names_row = not shows_value or (has_several_rows and len(step["read"]) == 1)
+    return f"read {name}:" if names_row else "read"
 
 
 def _write_rows_read(step: Step, names: Names, changing: set[str]) -> str:
@@ -148,7 +150,7 @@ def _write_rows_read(step: Step, names: Names, changing: set[str]) -> str:
 
 
 def _is_shown(step: Step, column: str, changing: set[str]) -> bool:
-    """Return whether to show the value of a column: it changes, or the SELECT computes it."""
+    """Whether to show the value of a column: it changes, or the SELECT computes it."""
     return column in changing or f") AS {column}" in step["sql"]
 
 
