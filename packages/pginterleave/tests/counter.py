@@ -59,7 +59,7 @@ def hits(key: str = "a") -> int:
     return Counter.objects.get(key=key).hits
 
 
-def counted(expected: int) -> Callable[[list[Outcome]], str]:
+def expect_hits(expected: int) -> Callable[[list[Outcome]], str]:
     """Return the invariant: no process failed, and row `a` has the expected hits."""
 
     def invariant(outcomes: list[Outcome]) -> str:
@@ -81,7 +81,7 @@ def arguments(**given: Any) -> dict[str, Any]:
     return {**defaults, **given, "options": options}
 
 
-def explored(*processes: Process, **given: Any) -> Exploration:
+def explore_all(*processes: Process, **given: Any) -> Exploration:
     """Explore the processes; every schedule runs, unless a test says otherwise."""
     return explore(processes, **arguments(**{"reduce": False, **given}))
 
@@ -93,13 +93,13 @@ def violation_of(exploration: Exploration) -> str:
 
 def all_outcomes(*processes: Process, **options: Any) -> dict[str, tuple[Outcome, ...]]:
     """Return the outcomes of the processes, by the order of the schedule."""
-    exploration = explored(*processes, **{"invariant": lambda _: "violated", **options})
+    exploration = explore_all(*processes, **{"invariant": lambda _: "violated", **options})
     assert exploration.complete
     assert len(exploration.violations) == exploration.schedules
     return {schedule.order: schedule.outcomes for schedule in exploration.violations}
 
 
-def replayed(order: str, *processes: Process, **given: Any) -> Schedule:
+def replay(order: str, *processes: Process, **given: Any) -> Schedule:
     return run_schedule(order, processes, **arguments(**given))
 
 
@@ -139,7 +139,7 @@ def compare_and_swap() -> None:
     raise RuntimeError("five others were faster")
 
 
-def together(*statements: str) -> Process:
+def transact(*statements: str) -> Process:
     """Return a process that sends the statements in one transaction."""
 
     @transaction.atomic

@@ -12,7 +12,7 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from pginterleave import Outcome
 
 from . import counter
-from .counter import Counter, explored, replayed, sql, together
+from .counter import Counter, explore_all, replay, sql, transact
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -137,7 +137,7 @@ def send(statement: str) -> None:
 
 
 def test_a_hidden_call_of_a_function_is_named() -> None:
-    shown = {each: explored(partial(send, each)).limits for each in [*CALLS, *PLAIN]}
+    shown = {each: explore_all(partial(send, each)).limits for each in [*CALLS, *PLAIN]}
     wrong = {each: shown[each] for each in CALLS if CALLS[each] not in "; ".join(shown[each])}
     assert wrong == {}
     assert [shown[each] for each in PLAIN] == [()] * len(PLAIN)
@@ -171,7 +171,7 @@ def test_the_commit_of_a_hidden_call_is_a_step(send: Callable[[int], object], re
         return "" if rows == 1 else f"{rows} rows"
 
     processes = [partial(send, number) for number in (8, 9)]
-    found = explored(*processes, invariant=only_one, reduce=reduce)
+    found = explore_all(*processes, invariant=only_one, reduce=reduce)
     assert (found.violating, found.schedules) == (4, 6)
 
 
@@ -197,7 +197,7 @@ def test_the_clock_of_a_transaction_is_named(statement: tuple[str, ...]) -> None
         counter.hits()
         sql(*statement)
 
-    assert CLOCK in explored(reads_then_dates, reduce=True).limits
+    assert CLOCK in explore_all(reads_then_dates, reduce=True).limits
 
 
 def test_the_clock_of_a_transaction_matters_if_begin_is_sent_or_reads_are_reduced() -> None:
@@ -205,8 +205,8 @@ def test_the_clock_of_a_transaction_matters_if_begin_is_sent_or_reads_are_reduce
         sql("BEGIN")
         sql(DATED)
 
-    assert explored(says_begin).limits == (CLOCK,)
-    assert explored(together("SELECT hits FROM interleave_counter", DATED)).limits == ()
+    assert explore_all(says_begin).limits == (CLOCK,)
+    assert explore_all(transact("SELECT hits FROM interleave_counter", DATED)).limits == ()
 
 
 @pytest.mark.skipif(is_psycopg3, reason="psycopg 3 takes no SQL for a parameter")
@@ -228,9 +228,9 @@ def test_a_call_in_a_parameter_of_psycopg2_is_seen() -> None:
             send(cursor)
 
     for send in sent:
-        assert "add_once" in "; ".join(explored(partial(process, send)).limits)
+        assert "add_once" in "; ".join(explore_all(partial(process, send)).limits)
     locks = partial(sql, "SELECT 1 FROM interleave_counter WHERE id = 1 %s", AsIs("FOR UPDATE"))
-    assert [each.kind for each in replayed("11", locks).timeline] == ["SELECT", "COMMIT"]
+    assert [each.kind for each in replay("11", locks).timeline] == ["SELECT", "COMMIT"]
 
 
 def inserts_values() -> None:
@@ -252,6 +252,6 @@ def iterates() -> None:
 
 @pytest.mark.parametrize("process", [inserts_values, iterates])
 def test_a_statement_of_the_driver_for_django_is_seen(process: Callable[[], object]) -> None:
-    found = explored(process, counter.hits, expected=())
+    found = explore_all(process, counter.hits, expected=())
     assert found.complete
     assert found.violating == 0

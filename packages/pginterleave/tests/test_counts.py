@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection
 from pginterleave import Exploration, Outcome
 
 from . import counter
-from .counter import Counter, Process, explored, sql
+from .counter import Counter, Process, explore_all, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -30,7 +30,7 @@ HITS = [
 def test_processes_that_count(
     processes: int, resolve: Callable[[], object], violating: int, schedules: int
 ) -> None:
-    found = explored(*[resolve] * processes, invariant=counter.counted(processes))
+    found = explore_all(*[resolve] * processes, invariant=counter.expect_hits(processes))
     assert (found.violating, found.schedules, found.complete) == (violating, schedules, True)
     assert len({*found.orders}) == schedules
     assert {each.order for each in found.violations} <= {*found.orders}
@@ -58,8 +58,8 @@ def none_is_taken_twice(outcomes: list[Outcome]) -> str:
 
 def both(*processes: Process, **options: Any) -> list[Exploration]:
     """Explore with COMMIT in the step of its statement, and apart, and apart and reduced."""
-    plain = explored(*processes, split_autocommit=False, **options)
-    split, reduced = (explored(*processes, reduce=reduce, **options) for reduce in (False, True))
+    plain = explore_all(*processes, split_autocommit=False, **options)
+    split, reduced = (explore_all(*processes, reduce=reduce, **options) for reduce in (False, True))
     assert plain.complete
     assert not split.truncated
     assert (reduced.violating, reduced.schedules) == (split.violating, split.schedules)
@@ -95,21 +95,21 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
     _, split = both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
     # It may wait for the row of the other process, and then fail.
     assert split.violating == 0
-    timeline = counter.replayed("1122", fail, insert).timeline
+    timeline = counter.replay("1122", fail, insert).timeline
     assert all(not step.error or step.kind == "INSERT" for step in timeline)
 
 
-def explored_with_a_deferred_constraint(*rows: int, **options: Any) -> Exploration:
+def explore_with_deferred_constraint(*rows: int, **options: Any) -> Exploration:
     """Explore processes that insert these rows with the same hits, which only one may have."""
     constraint = "ADD CONSTRAINT once UNIQUE (hits) DEFERRABLE INITIALLY DEFERRED"
     sql(f"ALTER TABLE interleave_counter {constraint}")
     insert = "INSERT INTO interleave_counter VALUES (%s, %s, 9)"
     processes = [partial(sql, insert, row, f"own {row}") for row in rows]
-    return explored(*processes, setup=partial(sql, "DELETE FROM interleave_counter"), **options)
+    return explore_all(*processes, setup=partial(sql, "DELETE FROM interleave_counter"), **options)
 
 
 def test_a_deferred_constraint_fails_in_the_commit() -> None:
-    found = explored_with_a_deferred_constraint(
+    found = explore_with_deferred_constraint(
         3, 4, invariant=lambda outcomes: " ".join(type(each.raised).__name__ for each in outcomes)
     )
     ends = {each.violation for each in found.violations}
@@ -120,7 +120,7 @@ def test_a_deferred_constraint_fails_in_the_commit() -> None:
 
 def test_the_order_of_two_commits_that_one_step_lets_go_on_is_chance() -> None:
     """It varies: threads may end in another one."""
-    found = explored_with_a_deferred_constraint(3, 4, 5, reduce=True)
+    found = explore_with_deferred_constraint(3, 4, 5, reduce=True)
     chance = "which COMMIT of processes 2 and 3 was first, as one step let both go on"
     assert chance in found.unexplored
     with pytest.raises(AssertionError, match=r"Not proven: .* decides by chance"):

@@ -12,7 +12,7 @@ from pginterleave import Exploration, Outcome
 from pginterleave.processes import monitor, scheduler
 
 from . import counter
-from .counter import explored, lock, replayed, sql, together
+from .counter import explore_all, lock, replay, sql, transact
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -30,7 +30,7 @@ GIVES_UP = "SET LOCAL deadlock_timeout = '60s'; SET LOCAL lock_timeout = '250ms'
 def test_a_cycle_of_two_ends_before_a_third_goes_on(settings: str) -> None:
     """2 takes lock 2, 1 takes lock 1 and waits for 2, 2 waits for 1; process 3 could go on."""
     closing = partial(lock, 2, 1, settings=settings)
-    schedule = replayed("221122" + "13", partial(lock, 1, 2), closing, bystander)
+    schedule = replay("221122" + "13", partial(lock, 1, 2), closing, bystander)
     waits, closes, then = schedule.timeline[3:6]
     assert (waits.waited_for, waits.until) == ((2,), 5)
     assert (closes.waited_for, closes.until) == ((1,), 5)
@@ -42,7 +42,7 @@ def test_a_cycle_of_three_ends_before_a_fourth_goes_on() -> None:
     """1 waits for 2, 2 waits for 3, and 3 for 1."""
     closing = partial(lock, 3, 1, settings=LATE_CHECK)
     first, second = partial(lock, 1, 2), partial(lock, 2, 3)
-    schedule = replayed("33" + "1212" + "33" + "214", first, second, closing, bystander)
+    schedule = replay("33" + "1212" + "33" + "214", first, second, closing, bystander)
     assert [step.waited_for for step in schedule.timeline[4:7]] == [(2,), (3,), (1,)]
     closes = schedule.timeline[6]
     assert (closes.error, closes.until) == ("DeadlockDetected", 7)
@@ -50,9 +50,9 @@ def test_a_cycle_of_three_ends_before_a_fourth_goes_on() -> None:
 
 def test_a_second_deadlock_after_the_end_of_a_victim() -> None:
     """1 waits for 2, 2 for row 1 behind 3, and 3 for 1. After the end of 3, 2 waits for 1."""
-    one = together(ADD_HIT.format(1), ADD_HIT.format(2))
-    other = together(ADD_HIT.format(2), ADD_HIT.format(1))
-    schedule = replayed("13221c" + "321", one, other, one)
+    one = transact(ADD_HIT.format(1), ADD_HIT.format(2))
+    other = transact(ADD_HIT.format(2), ADD_HIT.format(1))
+    schedule = replay("13221c" + "321", one, other, one)
     ended = [type(outcome.raised).__name__ for outcome in schedule.outcomes]
     assert ended == ["NoneType", "OperationalError", "OperationalError"]
     assert counter.hits() == 1
@@ -61,7 +61,7 @@ def test_a_second_deadlock_after_the_end_of_a_victim() -> None:
 def test_a_wait_without_a_cycle_does_not_end_while_a_third_can_go_on() -> None:
     """2 waits for 1 until 3 is done and 1 commits, though its lock_timeout is short."""
     waits = partial(lock, 1, settings=GIVES_UP)
-    schedule = replayed("1223" + "12", partial(lock, 1), waits, bystander)
+    schedule = replay("1223" + "12", partial(lock, 1), waits, bystander)
     assert [outcome.raised for outcome in schedule.outcomes] == [None] * 3
     assert (schedule.timeline[2].waited_for, schedule.timeline[2].until) == ((1,), 5)
 
@@ -69,9 +69,9 @@ def test_a_wait_without_a_cycle_does_not_end_while_a_third_can_go_on() -> None:
 def test_either_of_two_that_share_a_lock_may_be_the_victim() -> None:
     """Both update the row."""
     share = "SELECT hits FROM interleave_counter WHERE id = 1 FOR SHARE"
-    processes = [together(share, ADD_HIT.format(1))] * 2
+    processes = [transact(share, ADD_HIT.format(1))] * 2
     for reduce in (False, True):
-        found = explored(*processes, invariant=counter.counted(2), reduce=reduce)
+        found = explore_all(*processes, invariant=counter.expect_hits(2), reduce=reduce)
         assert (found.violating, found.schedules) == (16, 20)
         assert found.counterexample
         assert found.counterexample.order == "122112"
@@ -81,8 +81,8 @@ def test_either_of_two_that_share_a_lock_may_be_the_victim() -> None:
 def test_a_process_that_continues_after_a_wait_closes_a_cycle() -> None:
     """After 1's COMMIT, 2 asks for lock 2, which 3 holds, and 3 waits for lock 3 of process 2."""
     first, second, third = (f"SELECT pg_advisory_xact_lock({number})" for number in (1, 2, 3))
-    several = together(third, f"{first}; {second}")
-    found = explored(partial(lock, 1), several, partial(lock, 2, 3))
+    several = transact(third, f"{first}; {second}")
+    found = explore_all(partial(lock, 1), several, partial(lock, 2, 3))
     assert found.complete
     assert "1232313" in {order[:7] for order in found.orders}
 
@@ -106,7 +106,7 @@ def role_that_may_not() -> Iterator[None]:
 
 
 def crossed(setup: Callable[[], None] = lambda: None) -> Exploration:
-    return explored(
+    return explore_all(
         partial(lock, 1, 2),
         partial(lock, 2, 1),
         setup=setup,
@@ -140,7 +140,7 @@ def test_another_victim_is_a_limit_of_other_roles(request: pytest.FixtureRequest
 
 def test_the_error_code_of_a_deadlock_alone_makes_none(role_that_may_not: None) -> None:
     says = partial(sql, "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40P01'; END $$")
-    assert explored(says, says, setup=lambda: None).schedules == 2
+    assert explore_all(says, says, setup=lambda: None).schedules == 2
 
 
 # Waits for process 1 and then, in the same step, writes the number of its process into row `a`.
@@ -178,9 +178,9 @@ class Woken:
         sql("DELETE FROM interleave_counter")
         sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', %s)", delayed)
 
-    def explored(self) -> Exploration:
+    def explore(self) -> Exploration:
         waits = partial(self.waits, 2, 3), partial(self.waits, 3, 2)
-        found = explored(self.holds, *waits, setup=self.setup, invariant=self.written)
+        found = explore_all(self.holds, *waits, setup=self.setup, invariant=self.written)
         assert not found.truncated
         return found
 
@@ -200,7 +200,7 @@ class Woken:
 @pytest.mark.parametrize("in_a_transaction", [False, True])
 def test_the_first_that_waited_writes_first_in_every_schedule(in_a_transaction: bool) -> None:
     """Process 1 locks, 2 and 3 wait, 1 commits. If 3 writes first, the schedule is tried again."""
-    found = Woken(in_a_transaction=in_a_transaction).explored()
+    found = Woken(in_a_transaction=in_a_transaction).explore()
     written = {schedule.order: schedule.violation for schedule in found.violations}
     assert len(written) == found.schedules
     assert written == {
@@ -234,7 +234,7 @@ class WokenTheOtherWayRound(Woken):
 def test_equal_first_steps_have_one_order_after_a_wake_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """When no fair attempt is left, 3 may write first. Then 3 does so in all schedules of 1231."""
     monkeypatch.setattr(scheduler, "MAX_FAIR_ATTEMPTS", 1)
-    found = WokenTheOtherWayRound(in_a_transaction=True).explored()
+    found = WokenTheOtherWayRound(in_a_transaction=True).explore()
     begun = {
         each.order: each.violation for each in found.violations if each.order.startswith("1231")
     }

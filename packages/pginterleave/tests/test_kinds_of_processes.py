@@ -21,7 +21,7 @@ from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
-from .counter import Counter, counted, explored, replayed, setup, sql
+from .counter import Counter, expect_hits, explore_all, replay, setup, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -79,8 +79,8 @@ def post(where: str, client: type[DjangoClient] = Client) -> int:
 
 def test_two_people_post_the_same_form(interleave: Interleave, atomic_requests: None) -> None:
     process = partial(post, "/count/")
-    found = interleave(process, setup=setup, invariant=counted(2))
-    drawn = replayed(found.orders[0], process, process)
+    found = interleave(process, setup=setup, invariant=expect_hits(2))
+    drawn = replay(found.orders[0], process, process)
     assert [step.statement().split()[0] for step in drawn.timeline] == [
         *("SELECT", "SELECT", "UPDATE", "COMMIT") * 2
     ]
@@ -100,7 +100,7 @@ def test_an_exception_reaches_the_client_of_its_request(
 
     process = partial(post, "/create/", client)
     with caplog.at_level(logging.CRITICAL, "django.request"):
-        assert explored(process, process, invariant=see).complete
+        assert explore_all(process, process, invariant=see).complete
     assert seen == failed
 
 
@@ -112,7 +112,7 @@ def test_callbacks_run_after_the_commit_and_in_order(interleave: Interleave) -> 
             sql("SELECT 'in the transaction'")
 
     found = interleave(process, invariant=counter.anything)
-    timeline = replayed(found.orders[-1], process, process).timeline
+    timeline = replay(found.orders[-1], process, process).timeline
     steps = [step for step in timeline if step.process == 1]
     shown = [step.rows[0][0] if step.rows else step.kind for step in steps]
     assert shown == ["in the transaction", "COMMIT", "first", "second"]
@@ -144,7 +144,7 @@ def test_a_command_or_async_code_is_explored_like_a_function(
     process: Callable[[], object], counts: tuple[int, int] | None
 ) -> None:
     """Async code sends its statements one after the other."""
-    found = explored(process, process, invariant=counted(2), reduce=True)
+    found = explore_all(process, process, invariant=expect_hits(2), reduce=True)
     assert found.complete
     assert 0 < found.violating < found.schedules
     assert counts in (None, (found.violating, found.schedules))
@@ -156,6 +156,6 @@ def test_a_generator_or_coroutine_that_is_not_run_is_refused() -> None:
         yield
 
     with pytest.raises(InterleaveError, match="a generator was called and not run"):
-        explored(counts_when_run, counter.naive)
+        explore_all(counts_when_run, counter.naive)
     with pytest.raises(InterleaveError, match="an async function was called and not run"):
-        explored(count_async, counter.naive)
+        explore_all(count_async, counter.naive)

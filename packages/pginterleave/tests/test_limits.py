@@ -15,11 +15,11 @@ from pginterleave.pytest_plugin import Interleave
 from pginterleave.searching.runs import shrink
 
 from . import counter
-from .counter import Counter, anything, counted, explored, naive, replayed, select_for_update, sql
+from .counter import Counter, anything, expect_hits, explore_all, naive, replay, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
-run = partial(explored, counter.naive, counter.naive)
+run = partial(explore_all, counter.naive, counter.naive)
 
 
 def test_the_shortest_counterexample_has_the_fewest_switches() -> None:
@@ -30,8 +30,8 @@ def test_the_shortest_counterexample_has_the_fewest_switches() -> None:
     results = itertools.chain(["shown", ""], itertools.repeat("shown"))  # the second, 211, holds
     options = {"invariant": lambda outcomes: next(results), "split_autocommit": False}
     for found, orders, shortest in (
-        (explored(counter.naive, looks_twice, **options), {"1122", "121"}, "121"),
-        (run(invariant=counter.counted(2)), {"112122", "112212", "122211"}, "122211"),
+        (explore_all(counter.naive, looks_twice, **options), {"1122", "121"}, "121"),
+        (run(invariant=counter.expect_hits(2)), {"112122", "112212", "122211"}, "122211"),
     ):
         assert orders <= {schedule.order for schedule in found.violations}
         assert found.counterexample
@@ -39,7 +39,7 @@ def test_the_shortest_counterexample_has_the_fewest_switches() -> None:
 
 
 def test_a_truncated_search_is_not_a_proof() -> None:
-    run_short = partial(explored, counter.hits, counter.hits)
+    run_short = partial(explore_all, counter.hits, counter.hits)
     assert run_short(max_schedules=2).complete
     found = run_short(max_schedules=1)
     assert (found.schedules, found.complete) == (1, False)
@@ -51,7 +51,7 @@ def test_a_truncated_search_is_not_a_proof() -> None:
 
 
 def test_processes_that_send_nothing_have_one_schedule_and_prove_nothing() -> None:
-    found = explored(*[lambda: Counter.objects.filter(key="a")] * 2, reduce=True)
+    found = explore_all(*[lambda: Counter.objects.filter(key="a")] * 2, reduce=True)
     assert found.orders == ("",)
     with pytest.raises(AssertionError, match="Not proven: no process has sent anything"):
         found.assert_safe()
@@ -75,7 +75,7 @@ def refuses() -> None:
 )
 def test_an_unexpected_exception_is_a_violation(expected: Any, is_violation: bool) -> None:
     """The invariant itself holds."""
-    found = explored(counter.naive, refuses, expected=expected)
+    found = explore_all(counter.naive, refuses, expected=expected)
     assert (found.violating, found.schedules) == (14 * is_violation, 14)
     message = rf"process 2 raises LookupError: no more of it \({Path(__file__).name}:\d+\)"
     assert all(re.fullmatch(message, each.violation) for each in found.violations)
@@ -114,7 +114,7 @@ def test_a_setup_that_leaves_a_transaction_open_is_refused() -> None:
 )
 def test_wrong_arguments_are_refused(processes: list[Any], limits: Any, message: str) -> None:
     with pytest.raises(CannotExplore, match=message):
-        explored(*processes, **limits)
+        explore_all(*processes, **limits)
 
 
 def test_other_databases_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_a_process_that_is_not_deterministic_is_named() -> None:
         counter.naive()
 
     with pytest.raises(NotDeterministic, match=r"process 1 was at .*'SELECT 1' (now|the first)"):
-        explored(changing, counter.naive)
+        explore_all(changing, counter.naive)
 
 
 def lose_update(read: str, *writes: str) -> None:
@@ -156,18 +156,18 @@ def lose_update(read: str, *writes: str) -> None:
 
 
 def test_the_first_violation_is_simplified() -> None:
-    found = run(invariant=counted(2), count_all=False)
-    assert found.counterexample == run(invariant=counted(2)).counterexample
+    found = run(invariant=expect_hits(2), count_all=False)
+    assert found.counterexample == run(invariant=expect_hits(2)).counterexample
 
-    def replay(order: str) -> Schedule:
-        return replayed(order, naive, naive, invariant=counted(2))
+    def run_similar(order: str) -> Schedule:
+        return replay(order, naive, naive, invariant=expect_hits(2))
 
-    assert shrink(replay("112212"), replay).order == "122211"
+    assert shrink(run_similar("112212"), run_similar).order == "122211"
 
 
 def test_an_exception_does_not_hide_a_lost_update() -> None:
     processes = [partial(lose_update, *"bab"), partial(lose_update, *"aba")]
-    found = explored(*processes, invariant=counted(2), expected=())
+    found = explore_all(*processes, invariant=expect_hits(2), expected=())
     assert 0 < found.raising < found.violating
     assert found.counterexample
     assert found.other
@@ -193,7 +193,7 @@ def lose_or_raise() -> None:
 
 def test_after_an_exception_the_search_continues_to_a_lost_update() -> None:
     processes = [lose_or_raise, lose_or_raise]
-    found = explored(*processes, invariant=counted(2), expected=(), count_all=False)
+    found = explore_all(*processes, invariant=expect_hits(2), expected=(), count_all=False)
     *raising, last = [each.raises for each in found.violations]
     assert {*raising} == {True}
     assert not last
@@ -202,9 +202,9 @@ def test_after_an_exception_the_search_continues_to_a_lost_update() -> None:
 def test_a_failure_without_overlap_is_no_race() -> None:
     no_race = r"^The processes also fail one after the other: there is no race"
     with pytest.raises(AssertionError, match=no_race):
-        run(invariant=counted(3)).assert_safe()
+        run(invariant=expect_hits(3)).assert_safe()
     with pytest.raises(AssertionError, match=r"^12 of 14 schedules violate the invariant"):
-        run(invariant=counted(2)).assert_safe()
+        run(invariant=expect_hits(2)).assert_safe()
 
 
 def insert() -> None:
@@ -231,7 +231,7 @@ def test_a_truncated_search_says_how_many_schedules_are_left(interleave: Interle
     counter.setup()
     left = r"max_schedules=5 reached\. About \d+ or more are left to run"
     with pytest.raises(NotProven, match=left):
-        interleave(select_for_update, processes=3, invariant=anything, max_schedules=5)
+        interleave(counter.select_for_update, processes=3, invariant=anything, max_schedules=5)
     (found,) = interleave.explorations
     assert found.left > 5
     assert interleave(naive, invariant=anything).left == 0

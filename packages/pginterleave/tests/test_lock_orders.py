@@ -11,7 +11,7 @@ import pytest
 from django.db import OperationalError, connection, transaction
 
 from . import counter
-from .counter import Counter, Process, explored, sql, together
+from .counter import Counter, Process, explore_all, sql, transact
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -39,7 +39,7 @@ def setup() -> None:
 
 
 def limits(*processes: Process) -> tuple[str, ...]:
-    return explored(*processes, setup=setup).limits
+    return explore_all(*processes, setup=setup).limits
 
 
 ADVISORY = "SELECT pg_advisory_xact_lock(g) FROM generate_series({}) AS g"
@@ -138,12 +138,12 @@ KEY_AND_COUNTER, COUNTER_AND_KEY = (
     ],
 )
 def test_a_statement_that_takes_several_locks_is_named(one: str, two: str, limit: str) -> None:
-    found = limits(together(one), together(two))
+    found = limits(transact(one), transact(two))
     assert [each[: len(limit)] for each in found] == ([limit] if limit else []), found
 
 
 def test_one_lock_a_statement_is_no_limit() -> None:
-    locks = together("SELECT pg_advisory_xact_lock(1)", "INSERT INTO lock_key VALUES (1)")
+    locks = transact("SELECT pg_advisory_xact_lock(1)", "INSERT INTO lock_key VALUES (1)")
     assert not limits(locks, locks)
 
 
@@ -158,11 +158,11 @@ def test_rows_that_another_statement_locks_in_the_order_of_their_places_are_name
             row.save()
 
     limit = SEVERAL_ROWS.format("interleave_counter")
-    found = explored(partial(adds, "a", "b"), together(EVERY_ROW), setup=setup)
+    found = explore_all(partial(adds, "a", "b"), transact(EVERY_ROW), setup=setup)
     assert limit in found.limits
     assert f". Not checked: {limit}." in str(found)
-    assert limit not in limits(partial(adds, "a"), together(EVERY_ROW))
-    in_order = together("SELECT 1 FROM interleave_counter ORDER BY id FOR UPDATE")
+    assert limit not in limits(partial(adds, "a"), transact(EVERY_ROW))
+    in_order = transact("SELECT 1 FROM interleave_counter ORDER BY id FOR UPDATE")
     assert limit not in limits(partial(adds, "a", "b"), in_order)
 
 
@@ -191,8 +191,8 @@ def test_copy_is_named() -> None:
 )
 def test_who_closes_the_cycle_by_an_upgrade_is_refused(statements: tuple[str, ...]) -> None:
     """PostgreSQL refuses it at once: no other process can be the victim."""
-    one, two = (together(*(each.format(number) for each in statements)) for number in (1, 2))
-    found = explored(one, two, setup=setup, expected=())
+    one, two = (transact(*(each.format(number) for each in statements)) for number in (1, 2))
+    found = explore_all(one, two, setup=setup, expected=())
     assert found.complete
     assert found.raising == found.violating > 0
     assert not any(letter in order for order in found.orders for letter in "ab")
@@ -202,12 +202,12 @@ def test_who_closes_the_cycle_by_an_upgrade_is_refused(statements: tuple[str, ..
 
 def test_beside_an_upgrade_of_a_lock_each_of_another_deadlock_may_be_the_victim() -> None:
     one, two = (
-        together(
+        transact(
             *[f"SELECT 1 FROM interleave_counter WHERE id = {row} FOR UPDATE" for row in rows],
             "LOCK TABLE lock_key IN SHARE MODE",
         )
         for rows in ((1, 2), (2, 1))
     )
-    found = explored(one, two, setup=setup)
+    found = explore_all(one, two, setup=setup)
     assert found.complete
     assert any("a" in order for order in found.orders)

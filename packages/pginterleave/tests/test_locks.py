@@ -14,7 +14,7 @@ from pginterleave import NotDeterministic, Outcome
 from pginterleave.processes import monitor, scheduler
 
 from . import counter
-from .counter import Counter, Process, all_outcomes, explored, lock, replayed, sql, together
+from .counter import Counter, Process, all_outcomes, explore_all, lock, replay, sql, transact
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -62,9 +62,9 @@ def test_python_runs_in_one_process_at_a_time_when_several_continue_at_once() ->
         running.remove(number)
 
     processes = partial(lock, 1), partial(shared, 2), partial(shared, 3)
-    found = explored(*processes, split_autocommit=False)
+    found = explore_all(*processes, split_autocommit=False)
     found.assert_safe()
-    first = replayed("1231", *processes, split_autocommit=False).timeline
+    first = replay("1231", *processes, split_autocommit=False).timeline
     assert [(step.waited_for, step.until) for step in first[1:3]] == [((1,), 4), ((1,), 4)]
     assert together == []
 
@@ -91,9 +91,9 @@ def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
     }
     assert outcomes["111222"] == "done done"
     for _ in range(5):
-        victim = replayed("121221", *processes).timeline[3]
+        victim = replay("121221", *processes).timeline[3]
         assert (victim.error, victim.waited_for, victim.until) == ("DeadlockDetected", (1,), 4)
-        victim = replayed("1212a21", *processes).timeline[2]
+        victim = replay("1212a21", *processes).timeline[2]
         assert (victim.error, victim.waited_for, victim.until) == ("DeadlockDetected", (2,), 4)
 
 
@@ -102,7 +102,7 @@ def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
 )
 def test_each_of_three_in_a_deadlock_may_be_its_victim(order: str, victim: int) -> None:
     processes = partial(lock, 1, 2), partial(lock, 2, 3), partial(lock, 3, 1)
-    outcomes = replayed(order, *processes).outcomes
+    outcomes = replay(order, *processes).outcomes
     assert [bool(each.raised) for each in outcomes] == [victim == each for each in (1, 2, 3)]
 
 
@@ -137,7 +137,7 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
 def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
     """It has the error code of a statement_timeout, but no timeout caused it."""
     lock_one = "SELECT pg_advisory_xact_lock(1)"
-    cancel = together(
+    cancel = transact(
         lock_one,
         "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
         " AND application_name = 'interleave process 2' AND datname = current_database()",
@@ -189,7 +189,7 @@ def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
         sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE")
         return f"reports {counter.hits()}"
 
-    found = explored(write, report, invariant=names, step_timeout=2.0)
+    found = explore_all(write, report, invariant=names, step_timeout=2.0)
     assert found.complete
     every = {"".join(order) for order in itertools.permutations("111222")}
     # Process 2 cannot commit before process 1 if its SELECT is between the UPDATE and the COMMIT.
@@ -197,5 +197,5 @@ def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
     # After a wait it reports the state from before the wait.
     reported = {each.order for each in found.violations if each.violation == "None reports 1"}
     assert reported == {"111222", "112122", "121122", "211122"}
-    waited = replayed("112212", write, report, step_timeout=2.0).timeline[3]
+    waited = replay("112212", write, report, step_timeout=2.0).timeline[3]
     assert (waited.kind, waited.waited_for, waited.until) == ("SELECT", (1,), 5)

@@ -24,7 +24,7 @@ def database(counter_table: None) -> Iterator[PsycopgDatabase]:
     database.close()
 
 
-def explored(
+def explore_with(
     database: PsycopgDatabase, *processes: Callable[[], object], **options: Any
 ) -> Exploration:
     def setup() -> None:
@@ -66,17 +66,17 @@ def test_the_counts_are_those_of_django(
     database: PsycopgDatabase, how: dict[str, Any], split: bool, expected: tuple[int, int]
 ) -> None:
     process = counts(database, **how)
-    found = explored(database, process, process, split_autocommit=split)
+    found = explore_with(database, process, process, split_autocommit=split)
     assert (found.violating, found.schedules, found.complete) == (*expected, True)
 
 
 def test_without_an_invariant_the_ends_are_compared(database: PsycopgDatabase) -> None:
     wrong, right = counts(database), counts(database, lock="FOR UPDATE")
-    found = explored(database, wrong, wrong, invariant=None)
+    found = explore_with(database, wrong, wrong, invariant=None)
     assert "interleave_counter.hits is 1; one after the other it is 2" in violation_of(found)
-    explored(database, right, right, invariant=None).assert_safe()
-    explored(database, right, right, invariant=None, like=[right] * 2).assert_safe()
-    assert explored(database, wrong, wrong, invariant=None, like=[right] * 2).violating
+    explore_with(database, right, right, invariant=None).assert_safe()
+    explore_with(database, right, right, invariant=None, like=[right] * 2).assert_safe()
+    assert explore_with(database, wrong, wrong, invariant=None, like=[right] * 2).violating
 
 
 def test_the_timeline(database: PsycopgDatabase) -> None:
@@ -91,7 +91,7 @@ def test_the_timeline(database: PsycopgDatabase) -> None:
             connection.execute("SELECT pg_advisory_lock(7)")
 
     kept: list[Schedule] = []
-    explored(database, process, on_schedule=kept.append, invariant=lambda outcomes: None)
+    explore_with(database, process, on_schedule=kept.append, invariant=lambda outcomes: None)
     (schedule,) = kept
     kinds = "SAVEPOINT SELECT RELEASE UPDATE COPY SELECT COMMIT CLOSE"  # which releases the lock
     assert [step.kind for step in schedule.timeline] == kinds.split()
@@ -110,7 +110,7 @@ def test_rows_of_any_factory(database: PsycopgDatabase) -> None:
                 assert (first, cursor.fetchone()) in [(0, 7), ({"hits": 0}, {"hits": 7})]
 
     kept: list[Schedule] = []
-    explored(database, process, on_schedule=kept.append, invariant=lambda outcomes: None)
+    explore_with(database, process, on_schedule=kept.append, invariant=lambda outcomes: None)
     (schedule,) = kept
     assert [step.rows for step in schedule.timeline if step.kind == "SELECT"] == [((0,), (7,))] * 2
 
@@ -139,7 +139,7 @@ def test_a_use_that_cannot_be_observed_is_refused(
             use(database, connection)
 
     with pytest.raises(InterleaveError, match=message):
-        explored(database, process)
+        explore_with(database, process)
 
 
 WITHOUT_DJANGO = """
@@ -168,7 +168,7 @@ def test_a_cursor_that_is_not_observed_proves_nothing(database: PsycopgDatabase)
         with database.connect(autocommit=True) as connection:
             psycopg.ClientCursor(connection).execute(UPDATE, [1])
 
-    found = explored(database, process)
+    found = explore_with(database, process)
     (past,) = found.unobserved
     assert past.startswith("the driver's connection at ")
     assert not found.complete

@@ -22,12 +22,13 @@ IN_A_WORKER = ["--numprocesses=1"] if find_spec("xdist") else []
 TESTS = """
 import pytest
 from pginterleave import explore
-from tests.counter import anything, counted, hits, naive, atomic_only, setup, sql, update_returning
+from tests.counter import anything, atomic_only, expect_hits, hits, naive, setup, sql
+from tests.counter import update_returning
 
 def test_lost(interleave):
     interleave(
         naive, lambda: naive(),  # a comment
-        setup=setup, invariant=counted(2),
+        setup=setup, invariant=expect_hits(2),
     )
 
 @pytest.mark.interleave(processes=3, max_schedules=5)
@@ -36,13 +37,13 @@ def test_truncated(interleave):
 
 @pytest.mark.interleave(isolation_level="repeatable read", processes=2)
 def test_refused(interleave):
-    interleave(atomic_only, setup=setup, invariant=counted(2))
+    interleave(atomic_only, setup=setup, invariant=expect_hits(2))
 
 def test_right(interleave):
     setup()
-    interleave(update_returning, invariant=counted(2), processes=2)
+    interleave(update_returning, invariant=expect_hits(2), processes=2)
     assert hits() == 0
-    interleave(update_returning, invariant=counted(3))  # --interleave-processes=3
+    interleave(update_returning, invariant=expect_hits(3))  # --interleave-processes=3
 
 def test_nothing_is_left(interleave):
     assert sql("SELECT count(*) FROM interleave_counter") == [(0,)]
@@ -183,7 +184,7 @@ def test_the_call_may_replay_and_an_error_is_an_error(interleave: Interleave) ->
         interleave(counter.naive, counter.naive, processes=2, invariant=counter.anything)
     counter.setup()
     with pytest.raises(AssertionError, match=r"^Schedule 122211 violates the invariant:\n\n   p"):
-        interleave(counter.naive, invariant=counter.counted(2), replay="122211")
+        interleave(counter.naive, invariant=counter.expect_hits(2), replay="122211")
     with pytest.raises(ZeroDivisionError):
         interleave(lambda: sql("SELECT 1"), setup=lambda: 1 / 0, invariant=counter.anything)
     found = interleave(lambda: sql("SELECT 1"), invariant=counter.anything, replay="21")

@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection, transaction
 from pginterleave import Exploration, Outcome
 
 from . import counter
-from .counter import explored, sql
+from .counter import explore_all, sql
 
 TABLES = """  -- one that refers to the counters, and one that does not
     CREATE TABLE interleave_item (id serial PRIMARY KEY, n int,
@@ -145,7 +145,7 @@ def test_reduced_searches_find_the_same(seed: int) -> None:
             return "violated" if reached in wrong else ""
 
         race: dict[str, Any] = {"setup": setup, "invariant": invariant, "expected": DatabaseError}
-        return explored(*processes, **race, isolation_level=level, **options)
+        return explore_all(*processes, **race, isolation_level=level, **options)
 
     every: Multiset[End] = Multiset()
     explore(set(), every).assert_safe()

@@ -11,14 +11,14 @@ from pginterleave import Step
 from pginterleave.picture import history
 from pginterleave.picture.recorded import read_columns, record_steps
 
-from .counter import counted, naive, replayed, select_for_update, sql, update_returning
+from .counter import expect_hits, naive, replay, select_for_update, sql, update_returning
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 
 def test_the_picture_knows_transactions_locks_and_waits() -> None:
     """The sessions are not observed after each step."""
-    schedule = replayed("121122", select_for_update, select_for_update)
+    schedule = replay("121122", select_for_update, select_for_update)
     steps = record_steps(schedule.timeline)
     assert [step["in_transaction"] for step in steps] == [[1], [1, 2], [1, 2], [2], [2], []]
     assert history.find_transactions(steps) == [(1, 1, 4, "COMMIT"), (2, 2, 6, "COMMIT")]
@@ -28,7 +28,7 @@ def test_the_picture_knows_transactions_locks_and_waits() -> None:
 
 
 def test_a_single_statement_is_in_a_transaction_until_its_commit() -> None:
-    schedule = replayed("122211", naive, naive, invariant=counted(2))
+    schedule = replay("122211", naive, naive, invariant=expect_hits(2))
     steps = record_steps(schedule.timeline)
     assert [step["in_transaction"] for step in steps] == [[], [], [2], [], [1], []]
 
@@ -41,7 +41,7 @@ def test_the_rollback_to_a_savepoint_undoes_only_the_writes_after_it() -> None:
                 sql("UPDATE interleave_counter SET hits = 5 WHERE key = 'b'")
                 raise ZeroDivisionError
 
-    steps = record_steps(replayed("1" * 6, write_twice).timeline)
+    steps = record_steps(replay("1" * 6, write_twice).timeline)
     kinds = ["UPDATE", "SAVEPOINT", "UPDATE", "ROLLBACK TO", "RELEASE", "COMMIT"]
     assert [step["kind"] for step in steps] == kinds
     assert [step["number"] for step in history.History(steps).committed_writes()] == [1]

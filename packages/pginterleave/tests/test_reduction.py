@@ -10,7 +10,7 @@ from django.db import DatabaseError, transaction
 from pginterleave import Exploration, Options, Outcome, explore
 
 from . import counter
-from .counter import Process, explored, sql, together
+from .counter import Process, explore_all, sql, transact
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -19,7 +19,7 @@ TABLES = "CREATE TABLE interleave_other (id int PRIMARY KEY, n int)"
 
 def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
     """Explore all schedules and the reduced ones; check that they agree."""
-    every, reduced = (explored(*processes, reduce=each, **options) for each in (False, True))
+    every, reduced = (explore_all(*processes, reduce=each, **options) for each in (False, True))
     counts = (every.schedules, every.violating, every.truncated)
     assert counts == (len(every.orders), len(every.violations), "")
     assert (reduced.schedules, reduced.violating, reduced.truncated) == counts
@@ -52,7 +52,7 @@ def second_sees(outcomes: list[Outcome]) -> str:
 
 
 def test_the_order_of_independent_reads_is_explored_once() -> None:
-    options = {"invariant": counter.counted(2), "split_autocommit": False}
+    options = {"invariant": counter.expect_hits(2), "split_autocommit": False}
     _, reduced = both(counter.naive, counter.naive, **options)
     # The two reads of 1212, 1221, 2112 and 2121 are independent. The two writes are not.
     assert reduced.orders == ("1122", "2211", "1221", "1212")
@@ -77,7 +77,7 @@ def test_reads_that_compare_with_the_clock_are_independent(
         ((hits,),) = sql(read)
         sql("UPDATE interleave_counter SET hits = %s WHERE key = 'a'", hits + 1)
 
-    _, reduced = both(process, process, invariant=counter.counted(2), split_autocommit=False)
+    _, reduced = both(process, process, invariant=counter.expect_hits(2), split_autocommit=False)
     assert (len(reduced.orders), reduced.limits) == (runs, limits)
 
 
@@ -97,17 +97,17 @@ ADD = "UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'"
     ],
 )
 def test_what_releases_locks_before_the_transaction_ends(texts: tuple[str, ...]) -> None:
-    some_violate(together(*texts), skip, invariant=was_locked)
-    some_violate(skip, together(*texts), invariant=was_locked)
-    both(together(*texts), counter.hits, counter.update_returning, invariant=second_sees)
+    some_violate(transact(*texts), skip, invariant=was_locked)
+    some_violate(skip, transact(*texts), invariant=was_locked)
+    both(transact(*texts), counter.hits, counter.update_returning, invariant=second_sees)
 
 
 @pytest.mark.parametrize(
     "process",
     [
         partial(sql, f"{ADD}; SELECT 1"),
-        together(f"{ADD}; COMMIT"),
-        together(f"SAVEPOINT a; {ADD}"),
+        transact(f"{ADD}; COMMIT"),
+        transact(f"SAVEPOINT a; {ADD}"),
     ],
 )
 def test_several_statements_at_once_are_one_step(process: Process) -> None:
@@ -212,7 +212,7 @@ def test_an_update_of_a_changed_row_does_not_wait_for_the_next_change(level: str
 
 def test_a_select_of_nextval_is_a_write() -> None:
     sql("CREATE SEQUENCE interleave_sequence OWNED BY interleave_counter.hits")  # dropped with it
-    found = explored(
+    found = explore_all(
         *[partial(sql, "SELECT nextval('interleave_sequence')")] * 2,
         invariant=lambda each: "" if each[0].returned < each[1].returned else "later",
         reduce=True,
@@ -228,7 +228,7 @@ def setup() -> None:
 
 
 def read_twice(row: int) -> Process:
-    return together(*[f"SELECT hits FROM interleave_counter WHERE id = {row}"] * 2)
+    return transact(*[f"SELECT hits FROM interleave_counter WHERE id = {row}"] * 2)
 
 
 def write(row: int, table: str = "interleave_counter", column: str = "hits") -> None:
@@ -278,7 +278,7 @@ def test_the_number_of_runs_is_the_one_counted_by_hand(
         ran.append(True)
         setup()
 
-    found = explored(*processes, setup=note_and_set_up, reduce=True)
+    found = explore_all(*processes, setup=note_and_set_up, reduce=True)
     assert (len(found.orders), found.schedules, found.truncated) == (traces, schedules, "")
     assert len(ran) <= traces + 1  # one run may lead to a known state
 
@@ -286,7 +286,7 @@ def test_the_number_of_runs_is_the_one_counted_by_hand(
 def test_a_wait_for_a_key_runs() -> None:
     """Of three that insert it, 3! orders would do."""
     insert = "INSERT INTO interleave_counter VALUES (4, 'd', 0) ON CONFLICT DO NOTHING"
-    found = explored(*[partial(sql, insert)] * 3, setup=setup, reduce=True)
+    found = explore_all(*[partial(sql, insert)] * 3, setup=setup, reduce=True)
     assert (found.schedules, len(found.orders)) == (48, 48)
 
 
@@ -310,6 +310,6 @@ def test_it_is_on_by_default() -> None:
 
 
 def test_max_schedules_counts_those_that_run() -> None:
-    found = explored(*[counter.atomic_only] * 3, reduce=True, max_schedules=20)
+    found = explore_all(*[counter.atomic_only] * 3, reduce=True, max_schedules=20)
     assert (len(found.orders), found.schedules > 20) == (20, True)
     assert "search was truncated: max_schedules=20" in str(found)

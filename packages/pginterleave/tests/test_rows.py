@@ -15,7 +15,7 @@ from pginterleave.processes.rows import Rows
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
-from .counter import Counter, anything, explored, sql, together
+from .counter import Counter, anything, explore_all, sql, transact
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -107,7 +107,7 @@ def test_a_trigger_that_always_fires_writes_no_row() -> None:
 @pytest.mark.usefixtures("tables")
 def test_rows_are_put_back_in_their_places(interleave: Interleave) -> None:
     """An UPDATE of several rows locks them in the order of their places, in each schedule."""
-    to_the_front = together(
+    to_the_front = transact(
         "UPDATE position SET at = at + 1 WHERE at < 2", "UPDATE position SET at = 1 WHERE id = 2"
     )
     move_up = partial(sql, "UPDATE position SET at = at + 1 WHERE at < 3")
@@ -151,7 +151,7 @@ def test_a_transaction_that_was_rolled_back_and_other_sessions_are_seen(saved: R
     def invariant(outcomes: list[Outcome]) -> str:
         return "" if sql("SELECT count(*) FROM child") == [(5,)] else "not put back"
 
-    found = explored(process, process, setup=saved.put_back, invariant=invariant)
+    found = explore_all(process, process, setup=saved.put_back, invariant=invariant)
     assert found.schedules > 1
     found.assert_safe()
     saved.put_back()
@@ -215,7 +215,7 @@ def test_a_cache_that_is_empty_at_first_is_named() -> None:
     """Without the fixture, it sends its query in the first schedule only."""
     ContentType.objects.clear_cache()
     with pytest.raises(NotDeterministic, match=r"django_content_type.* fill it in setup"):
-        explored(content_type, lambda: sql("SELECT 1"))
+        explore_all(content_type, lambda: sql("SELECT 1"))
 
 
 @pytest.mark.parametrize("cleared", [True, False])
@@ -264,6 +264,6 @@ def test_any_other_cache_is_named_by_what_it_reads(interleave: Interleave) -> No
         sql("SELECT 1")
 
     with pytest.raises(NotDeterministic, match=r"FROM interleave_counter.* fill it in setup"):
-        explored(cached, cached)
+        explore_all(cached, cached)
     kept.clear()
     assert interleave(cached, invariant=anything).schedules == 2

@@ -26,7 +26,7 @@ from .counter import (
     select_for_update,
     setup,
     sql,
-    together,
+    transact,
     update_returning,
     violation_of,
 )
@@ -227,7 +227,7 @@ def test_a_table_that_only_a_race_writes_is_compared(statement: str, violation: 
 LOCK = "SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE"
 
 
-counts_without_waiting = together(f"{LOCK} NOWAIT", ADD_HIT)
+counts_without_waiting = transact(f"{LOCK} NOWAIT", ADD_HIT)
 
 
 @transaction.atomic

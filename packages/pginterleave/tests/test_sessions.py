@@ -12,7 +12,7 @@ from django.db import DatabaseError, connection, connections, transaction
 from pginterleave import InterleaveError, Outcome, StepTimeout
 
 from . import counter
-from .counter import all_outcomes, explored, lock, sql
+from .counter import all_outcomes, explore_all, lock, sql
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -95,7 +95,7 @@ def test_a_copy_of_the_connection_ends_with_its_process() -> None:
         kept.append(held_by_a_copy())
         sql("SELECT 1")
 
-    found = explored(process, counter.hits)
+    found = explore_all(process, counter.hits)
     assert (found.schedules, found.complete) == (2, False)
     assert "by a connection that the thread 'process 1' has opened" in str(found)
 
@@ -134,11 +134,11 @@ def test_a_lock_of_the_session_is_released_in_a_step() -> None:
         sql("SELECT pg_advisory_lock(1)")
         counter.update_returning()
 
-    found = explored(hold, hold, invariant=counter.counted(2))
+    found = explore_all(hold, hold, invariant=counter.expect_hits(2))
     one_waits = {"11112222", "11121222", "11211222", "12111222"}
     orders = one_waits | {each.translate({49: 50, 50: 49}) for each in one_waits}
     assert (found.violating, set(found.orders)) == (0, orders)
-    timeline = counter.replayed("12111222", hold, hold).timeline
+    timeline = counter.replay("12111222", hold, hold).timeline
     assert (timeline[1].waited_for, timeline[1].until) == ((1,), 5)
     assert timeline[4].kind == "CLOSE"
 
@@ -156,7 +156,7 @@ def test_the_isolation_level_is_that_of_the_processes(level: str, lost: int, ref
         return "" if counter.hits() == 2 - len(failed) else "lost"
 
     pair = [counter.atomic_only] * 2
-    found = explored(*pair, invariant=nothing_is_lost, isolation_level=level)
+    found = explore_all(*pair, invariant=nothing_is_lost, isolation_level=level)
     assert (found.violating, len(refusals)) == (lost, refused)
     assert all("could not serialize access" in each for each in refusals)
     assert not sql("SELECT 1 WHERE current_setting('transaction_isolation') != 'read committed'")
@@ -187,7 +187,7 @@ def test_nothing_is_left_after_an_interrupted_schedule() -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        counter.replayed("112122", *[counter.select_for_update] * 2, observe=strike)
+        counter.replay("112122", *[counter.select_for_update] * 2, observe=strike)
 
 
 def spin() -> None:

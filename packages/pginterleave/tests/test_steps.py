@@ -10,7 +10,7 @@ from django.db import IntegrityError, InterfaceError, OperationalError, connecti
 from pginterleave import ImpossibleSchedule, formatting
 
 from . import counter
-from .counter import Counter, Process, explored, lock, replayed, sql, together
+from .counter import Counter, Process, explore_all, lock, replay, sql, transact
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -29,7 +29,7 @@ def test_exceptions_are_outcomes() -> None:
         raise first
 
     create = partial(Counter.objects.create, id=1, key="c", hits=0)
-    schedule = replayed("1114", fail, exit_, fail_in_a_circle, create)
+    schedule = replay("1114", fail, exit_, fail_in_a_circle, create)
     raised = [type(each.raised) for each in schedule.outcomes]
     assert raised == [LookupError, SystemExit, LookupError, IntegrityError]
     step = schedule.timeline[-1]
@@ -44,7 +44,7 @@ def test_a_cursor_of_a_closed_connection_is_refused_by_the_driver() -> None:
             connection.close()
             cursor.execute("UPDATE interleave_counter SET hits = 1")
 
-    found = explored(late, invariant=lambda _: "shown", reduce=True)
+    found = explore_all(late, invariant=lambda _: "shown", reduce=True)
     error = found.violations[0].outcomes[0].raised
     assert isinstance(error, (InterfaceError, OperationalError))
 
@@ -131,7 +131,7 @@ CODE = [
     (with_cursor(lambda it: it.callproc("abs", [-1])), "SELECT"),
     (left_open, "UPDATE ROLLBACK"),
     (manual, "UPDATE COMMIT"),
-    (together(), ""),
+    (transact(), ""),
     (partial(sql, "SELECT 1; UPDATE interleave_counter SET hits = 1"), "SELECT"),
     (partial(sql, "/* a */ -- b\n (SELECT 1)"), "SELECT"),
     (partial(sql, "BEGIN"), "ROLLBACK"),
@@ -142,7 +142,7 @@ CODE = [
 @pytest.mark.parametrize(("process", "steps"), CODE)
 def test_the_steps_of_a_process(process: Process, steps: str) -> None:
     kinds = steps.split()
-    timeline = replayed("1" * len(kinds), process).timeline
+    timeline = replay("1" * len(kinds), process).timeline
     assert [step.kind.replace(" ", "-") for step in timeline] == kinds
 
 
@@ -153,11 +153,11 @@ def test_a_script_that_begins_with_begin_is_a_step() -> None:
         sql("BEGIN; SELECT hits FROM interleave_counter WHERE id = 1 FOR UPDATE")
         sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1; COMMIT")
 
-    found = explored(script, script, invariant=counter.counted(2))
+    found = explore_all(script, script, invariant=counter.expect_hits(2))
     # Not 1221 and 2112: the second process waits for the COMMIT of the first.
     assert (len(found.violations), found.orders) == (0, ("1122", "2211", "1212", "2121"))
     whole = "START TRANSACTION; UPDATE interleave_counter SET hits = hits + 1; COMMIT"
-    assert explored(*[partial(sql, whole)] * 2, invariant=counter.counted(2)).schedules == 2
+    assert explore_all(*[partial(sql, whole)] * 2, invariant=counter.expect_hits(2)).schedules == 2
 
 
 def test_a_copy_of_the_connection_works_unobserved() -> None:
@@ -177,7 +177,7 @@ def test_a_copy_of_the_connection_works_unobserved() -> None:
             cursor.execute("SELECT 1")
         return counter.hits("b")
 
-    schedule = replayed("1", copied)  # its last statement alone is a step
+    schedule = replay("1", copied)  # its last statement alone is a step
     assert schedule.outcomes[0].returned == 1
 
 
@@ -187,14 +187,14 @@ def test_queries_are_still_logged_with_a_debug_cursor() -> None:
         counter.naive()
         return len(connection.queries)
 
-    schedule = replayed("111", logged)
+    schedule = replay("111", logged)
     assert schedule.outcomes[0].returned == 2
     assert [step.kind for step in schedule.timeline] == ["SELECT", "UPDATE", "COMMIT"]
 
 
 def test_a_replay_runs_the_steps_in_the_written_order() -> None:
-    options = {"observe": counter.hits, "invariant": counter.counted(2)}
-    schedule = replayed("121122", counter.naive, counter.naive, **options)
+    options = {"observe": counter.hits, "invariant": counter.expect_hits(2)}
+    schedule = replay("121122", counter.naive, counter.naive, **options)
     assert (schedule.order, schedule.violation) == ("121122", "hits = 1")
     assert [(step.process, step.kind, step.observed) for step in schedule.timeline] == [
         (1, "SELECT", 0),
@@ -216,7 +216,7 @@ def test_a_replay_runs_the_steps_in_the_written_order() -> None:
 
 
 def test_three_in_a_row_wait_for_the_one_before_them_the_same_ten_times() -> None:
-    schedules = [replayed("123112233", *[counter.select_for_update] * 3) for _ in range(10)]
+    schedules = [replay("123112233", *[counter.select_for_update] * 3) for _ in range(10)]
     timeline = schedules[0].timeline
     assert {schedule.timeline for schedule in schedules} == {timeline}
     assert [step.waited_for for step in timeline] == [(), (1,), (2,), *[()] * 6]
@@ -231,7 +231,7 @@ def test_a_replay_does_not_show_names_made_from_the_thread() -> None:
         with transaction.atomic(), transaction.atomic():
             list(Counter.objects.order_by("key").iterator())
 
-    schedules = [replayed("111111", savepoint_and_cursor) for _ in range(2)]
+    schedules = [replay("111111", savepoint_and_cursor) for _ in range(2)]
     assert schedules[0].timeline == schedules[1].timeline
     statements = [step.sql for step in schedules[0].timeline]
     assert statements[0] == 'SAVEPOINT "s1_x1"'
@@ -253,7 +253,7 @@ def test_a_replay_does_not_show_names_made_from_the_thread() -> None:
 )
 def test_a_schedule_that_cannot_be_run_is_refused(order: str, message: str) -> None:
     with pytest.raises(ImpossibleSchedule, match=message):
-        replayed(order, counter.select_for_update, counter.select_for_update)
+        replay(order, counter.select_for_update, counter.select_for_update)
 
 
 class Number(int):
@@ -267,7 +267,7 @@ def test_the_parameters_are_drawn_as_they_are_sent() -> None:
     statement = "SELECT %(number)s, %(text)s", {"number": 3, "text": "it"}
     named = with_cursor(lambda cursor: cursor.execute(*statement))
     process = partial(sql, "SELECT %s, %s, %s, %s", Number(7), 0.5, "it", None)
-    (step, other) = replayed("12", process, named).timeline
+    (step, other) = replay("12", process, named).timeline
     assert step.statement() == "SELECT 7, 0.5, 'it', NULL"
     assert other.statement() == "SELECT 3, 'it'"
 
@@ -279,7 +279,7 @@ def test_the_first_ten_rows_are_kept() -> None:
             cursor.fetchmany(7)
             cursor.fetchmany(7)
 
-    (step,) = replayed("1", fetch).timeline
+    (step,) = replay("1", fetch).timeline
     assert step.rows == tuple((number,) for number in range(1, 11))
     assert step.result() == "→ generate_series = 1 (+13)"
 
@@ -290,13 +290,13 @@ def test_an_error_is_drawn_with_its_line() -> None:
         raise LookupError("gone")
 
     line = fails.__code__.co_firstlineno + 2
-    drawn = replayed("12", lambda: sql("SELECT 1"), fails).draw(width=60)
+    drawn = replay("12", lambda: sql("SELECT 1"), fails).draw(width=60)
     assert f"  raises LookupError: gone (test_steps.py:{line})" in drawn
 
 
 def test_the_timeline_is_drawn_in_columns() -> None:
     process = transaction.atomic(counter.update_returning)
-    schedule = replayed("1212", process, process, observe=counter.hits)
+    schedule = replay("1212", process, process, observe=counter.hits)
     place = formatting.format_place(counter.__file__, schedule.timeline[0].lineno)
     drawn = schedule.draw(width=36)
     assert (
@@ -320,6 +320,6 @@ def test_the_timeline_is_drawn_in_columns() -> None:
 
 
 def test_a_wait_that_ends_in_its_own_step_is_drawn_before_its_result() -> None:
-    drawn = replayed("12121" + "2", partial(lock, 1, 2), partial(lock, 2, 1)).draw()
+    drawn = replay("12121" + "2", partial(lock, 1, 2), partial(lock, 2, 1)).draw()
     lines = [line[45:] for line in drawn.splitlines()]  # of process 2
     assert lines[lines.index("… waits for process 1") + 1] == "!! DeadlockDetected"

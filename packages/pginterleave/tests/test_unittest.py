@@ -6,7 +6,7 @@ from django.test import TestCase, TransactionTestCase
 from pginterleave import CannotExplore
 from pginterleave.django_test import InterleaveMixin, InterleaveTestCase
 
-from .counter import anything, counted, hits, naive, setup, sql, update_returning
+from .counter import anything, expect_hits, hits, naive, setup, sql, update_returning
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.usefixtures("counter_table")
 class Checks(InterleaveMixin):
     def check(self) -> None:
         setup()
-        self.assertNoRace(update_returning, invariant=counted(2))
-        self.assertNoRace(update_returning, invariant=counted(3), processes=3)
+        self.assertNoRace(update_returning, invariant=expect_hits(2))
+        self.assertNoRace(update_returning, invariant=expect_hits(3), processes=3)
         self.assertNoRace(update_returning)
         assert hits() == 0
         with pytest.raises(AssertionError, match="To run 122211 alone, pass replay='122211'"):
-            self.assertNoRace(naive, invariant=counted(2))
+            self.assertNoRace(naive, invariant=expect_hits(2))
 
 
 class WithoutFlush(Checks, InterleaveTestCase):

@@ -16,7 +16,7 @@ from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from pginterleave import Outcome
 
 from . import counter
-from .counter import Process, explored, parameters, replayed, sql
+from .counter import Process, explore_all, parameters, replay, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -59,7 +59,7 @@ def by_the_driver() -> None:
 )
 def test_unobserved_statements_prove_nothing(process: Process, sender: str) -> None:
     """Also if no others are sent."""
-    found = explored(process, process, expected=())
+    found = explore_all(process, process, expected=())
     assert not found.complete
     assert f"Statements were sent past the explorer, by {sender}" in str(found)
     with pytest.raises(AssertionError, match=r"Not proven: .* were sent past the explorer"):
@@ -117,7 +117,7 @@ USES = [by_a_driver_cursor, by_a_cursor_of_another_class, by_a_named_cursor, by_
 @pytest.mark.parametrize("process", [*USES, before_the_first_step, by_closing, by_copy])
 def test_a_use_of_the_drivers_connection_is_named_with_its_place(process: Process) -> None:
     """Django has no hook there, so it is no step, and proves nothing."""
-    found = explored(process, process)
+    found = explore_all(process, process)
     assert found.unobserved
     for each in found.unobserved:
         assert each.startswith("the driver's connection at ")
@@ -131,7 +131,7 @@ def test_other_threads_may_run_in_setup_and_in_the_invariant() -> None:
         by_a_pool()
 
     invariant = {"invariant": lambda outcomes: by_a_pool()}
-    explored(*[counter.update_returning] * 2, setup=setup, **invariant).assert_safe()
+    explore_all(*[counter.update_returning] * 2, setup=setup, **invariant).assert_safe()
 
 
 TABLES = """
@@ -149,13 +149,13 @@ def test_several_statements_in_one_step_are_named() -> None:
         with connection.cursor() as cursor:
             cursor.executemany("UPDATE interleave_counter SET hits = %s", [(1,), (2,)])
 
-    assert explored(process).limits == (
+    assert explore_all(process).limits == (
         "several statements in one execute() are one step: "
         "UPDATE interleave_counter SET hits = 1; SELECT 1",
         "the statements in DO are one step, with their COMMIT",
         "what executemany() sends is one step",
     )
-    assert explored(counter.select_for_update).limits == ()
+    assert explore_all(counter.select_for_update).limits == ()
 
 
 INSERT_UNLESS = """INSERT INTO interleave_counter SELECT {0}, '{0}', 7
@@ -180,7 +180,7 @@ def insert_many(number: int) -> None:
 def test_a_commit_within_a_step_proves_nothing(send: Callable[[int], Any]) -> None:
     """With each of these, threads may insert two rows, and no schedule does."""
     processes = [partial(send, number) for number in (5, 6)]
-    found = explored(*processes, invariant=counter.anything, setup=counter.setup)
+    found = explore_all(*processes, invariant=counter.anything, setup=counter.setup)
     assert found.unseen_commits
     assert not found.complete
     with pytest.raises(AssertionError, match=r"Not proven: .* into a transaction: "):
@@ -193,7 +193,7 @@ def test_in_a_transaction_no_commit_is_unseen() -> None:
         insert_many(5)
         sql("UPDATE interleave_counter SET hits = 1; SELECT 1")
 
-    assert explored(process).unseen_commits == ()
+    assert explore_all(process).unseen_commits == ()
 
 
 @transaction.atomic
@@ -225,7 +225,7 @@ def test_a_select_that_writes_or_reads_locks_is_no_plain_read(
         return "seen" if outcomes[1].returned in (True, 1) and outcomes[0].returned != 1 else ""
 
     for reduce in (False, True):
-        found = explored(*processes, invariant=nothing_seen, reduce=reduce)
+        found = explore_all(*processes, invariant=nothing_seen, reduce=reduce)
         assert (found.violating, found.schedules) == (violating, schedules)
 
 
@@ -237,7 +237,7 @@ def test_a_transaction_that_is_left_open_with_its_level_ends_with_the_process() 
         counter.update_returning()
         return counter.hits()
 
-    found = explored(left_open, counter.hits, invariant=lambda each: str(each[0].returned))
+    found = explore_all(left_open, counter.hits, invariant=lambda each: str(each[0].returned))
     assert found.schedules == 4
     assert {each.violation for each in found.violations} == {"1"}
 
@@ -251,7 +251,7 @@ def test_a_custom_setting_and_notifications_do_not_reach_the_next_schedule() -> 
         sql("LISTEN heard; NOTIFY heard")
         return [before, heard]
 
-    found = explored(process, counter.hits, invariant=lambda each: str(each[0].returned))
+    found = explore_all(process, counter.hits, invariant=lambda each: str(each[0].returned))
     assert (len(found.violations) > 1, found.complete) == (True, True), found
     assert {each.violation for each in found.violations} == {"[[(None,)], []]"}
 
@@ -264,9 +264,9 @@ def test_a_copy_is_one_step_with_its_block() -> None:
                 copying.write("3\tc\t0\n4\td\t0\n")
             return int(cursor.rowcount)
 
-    schedule = replayed("112", copy, counter.hits)
+    schedule = replay("112", copy, counter.hits)
     assert [step.kind for step in schedule.timeline] == ["COPY", "COMMIT", "SELECT"]
-    found = explored(copy, lambda: counter.Counter.objects.count(), invariant=lambda _: "shown")
+    found = explore_all(copy, lambda: counter.Counter.objects.count(), invariant=lambda _: "shown")
     assert [each.outcomes[1].returned for each in found.violations] == [4, 2, 2]
     assert found.schedules == 3
 
@@ -281,6 +281,6 @@ def prepares() -> None:
 def test_a_prepared_transaction_is_waited_for() -> None:
     if sql("SHOW max_prepared_transactions") == [("0",)]:
         pytest.skip("the server has no prepared transactions")
-    explored(prepares, counter.update_returning, invariant=counter.counted(2)).assert_safe()
-    timeline = replayed("11212", prepares, counter.update_returning).timeline
+    explore_all(prepares, counter.update_returning, invariant=counter.expect_hits(2)).assert_safe()
+    timeline = replay("11212", prepares, counter.update_returning).timeline
     assert any(step.waited_for for step in timeline)

@@ -16,7 +16,7 @@ from pginterleave import Outcome
 from pginterleave.sql.timeouts import find_timeouts_set
 
 from . import counter
-from .counter import explored, hits, parameters, sql, together
+from .counter import explore_all, hits, parameters, sql, transact
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -48,7 +48,7 @@ def test_a_statement_that_reads_before_it_locks_is_named() -> None:
         )
         return "" if total == items else f"total {total} of {items}"
 
-    found = explored(insert_and_add_up, insert_and_add_up, setup=setup, invariant=added_up)
+    found = explore_all(insert_and_add_up, insert_and_add_up, setup=setup, invariant=added_up)
     assert found.violating == 0
     assert found.limits == (GAP + "UPDATE interleave_total SET v = (SELECT sum(v) FROM interle…",)
 
@@ -67,15 +67,15 @@ def test_a_statement_that_reads_before_it_locks_is_named() -> None:
     ],
 )
 def test_the_gap_is_named_only_if_it_matters(statement: str, processes: int, named: bool) -> None:
-    adds = [together(ITEM, statement)] * processes
-    found = explored(*adds, setup=setup, reduce=True, max_schedules=10)
+    adds = [transact(ITEM, statement)] * processes
+    found = explore_all(*adds, setup=setup, reduce=True, max_schedules=10)
     assert any(each.startswith(GAP) for each in found.limits) is named
 
 
 def test_a_safe_result_names_python_between_two_statements() -> None:
     line = "What Python does between two statements is not interleaved"
-    assert line in str(explored(hits, hits))
-    assert line not in str(explored(hits, hits, max_schedules=1))
+    assert line in str(explore_all(hits, hits))
+    assert line not in str(explore_all(hits, hits, max_schedules=1))
 
 
 def connected_elsewhere() -> Any:
@@ -96,7 +96,7 @@ def test_a_connection_that_was_opened_before_to_another_database_is_noticed(clos
                 if closes:
                     other.close()
 
-        found = explored(process, hits)
+        found = explore_all(process, hits)
     assert len(found.unobserved) == 1, found.unobserved
     ended = "a session of another connection, which has ended"
     assert (found.unobserved[0] == ended) is closes
@@ -105,7 +105,7 @@ def test_a_connection_that_was_opened_before_to_another_database_is_noticed(clos
 
 def test_a_connection_that_is_not_used_is_no_limit() -> None:
     with closing(connected_elsewhere()):
-        explored(hits, hits).assert_safe()
+        explore_all(hits, hits).assert_safe()
 
 
 @pytest.mark.parametrize("name", ["lock_timeout", "statement_timeout"])
@@ -115,10 +115,10 @@ def test_a_timeout_that_the_code_sets_is_named(name: str) -> None:
 
     def passes_over() -> None:
         with suppress(OperationalError):
-            together(f"SET LOCAL {name} = '5s'", update)()
+            transact(f"SET LOCAL {name} = '5s'", update)()
 
     limit = f"when {name} ends a statement or a session, which the code sets"
-    assert limit in explored(passes_over, together(update)).limits
+    assert limit in explore_all(passes_over, transact(update)).limits
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_memory_of_the_project_is_named(
         remember()
 
     place = name if "environ" in name else f"{__name__}.{name}"
-    assert explored(remembers, remembers).limits == (
+    assert explore_all(remembers, remembers).limits == (
         f"the memory of {place}, which the processes of a server do not share",
     )
-    assert explored(*[partial(sql, "SELECT 1")] * 2).limits == ()
+    assert explore_all(*[partial(sql, "SELECT 1")] * 2).limits == ()
