@@ -50,7 +50,7 @@ def parse_order(order: str) -> list[int]:
 
 
 def find_waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
-    """Return which step begins the wait of a planned victim, and which ends it, as indexes."""
+    """Return by the index of the step that begins a planned victim's wait, the one that ends it."""
     ends_of_waits = {}
     for end, choice in enumerate(choices):
         victim = victim_of(choice)

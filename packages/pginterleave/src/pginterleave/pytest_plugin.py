@@ -51,8 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let pytest-django make a test database for the tests that explore, and sort them.
 
-    pytest-django looks for the fixture `transactional_db`, which would empty every table after the
-    test. The fixture has a value already, so pytest does not run it.
+    pytest-django does so for tests that name the fixture `transactional_db`.
     """
     for item in items:
         names: list[str] = getattr(item, "fixturenames", [])
@@ -60,6 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         is_known = item.get_closest_marker("django_db") or not DATABASE_FIXTURES.isdisjoint(names)
         if explores and not is_known and isinstance(item, pytest.Function):
             item.fixturenames = [*names, "transactional_db"]
+            # With a value the fixture does not run: it would empty every table after the test.
             item.funcargs["transactional_db"] = None
 
 
@@ -84,7 +84,7 @@ def _make_interleave(item: pytest.Item, **options: Any) -> Interleave:
     """Return the Interleave of a test, with the options of the command line and of its marks."""
     values = {name: item.config.getoption(_flag(name)) for name in (*OPTIONS, "count_all")}
     options |= {name: value for name, value in values.items() if value is not None}
-    for mark in reversed(list(item.iter_markers("interleave"))):
+    for mark in reversed(list(item.iter_markers("interleave"))):  # the closest is the last
         options |= mark.kwargs
     shell = f"pytest {shlex.quote(item.nodeid)} --interleave-replay"
     run = Interleave(replay=item.config.getoption("--interleave-replay"), shell=shell, **options)

@@ -51,7 +51,7 @@ class Race:
 
     @contextlib.contextmanager
     def start_scheduler(self) -> Iterator[Scheduler]:
-        """Start the processes. The judge may first run the serial orders, to compare with them."""
+        """Start the processes; first run the serial orders if the judge compares with them."""
         if self.serial_judge and self.like:
             if len(self.like) != len(self.processes):
                 raise CannotExplore("like needs one function for each process.")
@@ -67,7 +67,7 @@ class Race:
 
 
 def _find_database(using: str | Database, isolation_level: str) -> Database:
-    """Return the database of an alias in Django's settings; an adapter is one itself."""
+    """Return the database of an alias in Django's settings, or the adapter itself."""
     if isinstance(using, str):
         # A late import: pytest loads this package as a plugin in projects without Django, too.
         from pginterleave.django.database import DjangoDatabase

@@ -94,7 +94,9 @@ def draw_timeline(
     cells = _write_cells(timeline, width, columns, marks)
     processes = range(1, len(outcomes) + 1)
     is_observed = any(step.observed is not None for step in timeline)
-    rows = [["", *(f"process {process}" for process in processes), "afterwards" * is_observed]]
+    rows = [["", *(f"process {process}" for process in processes)]]
+    if is_observed:
+        rows[0].append("afterwards")
     observed_before = ""
     for step in timeline:
         cells_of_step = [_wrap(cells[step.number, process], width) for process in processes]
@@ -118,6 +120,7 @@ def draw_timeline(
 
 
 def _write_cells(timeline: Timeline, width: int, columns: Columns, marks: Marks) -> Cells:
+    """Write each statement into the cell of its step, and its result where it returned."""
     cells: Cells = defaultdict(list)
     last_places: dict[int, str] = {}  # the last line of code of each process
     for step in timeline:

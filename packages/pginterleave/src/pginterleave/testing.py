@@ -85,20 +85,21 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         """
         __tracebackhide__ = True
         options = {**self.defaults, **options}
-        default: int = options.pop("processes", DEFAULT_PROCESSES)
+        default_processes: int = options.pop("processes", DEFAULT_PROCESSES)
         if len(functions) == 1:
-            functions *= processes or default
+            functions *= processes or default_processes
         elif processes:
             text = f"processes={processes} needs one function, which all processes run."
             raise CannotExplore(text)
-        put_back = self._save_all_rows(options.get("using", "default"))
+        restorers = self._save_all_rows(options.get("using", "default"))
 
-        def set_up() -> None:
-            for function in (*put_back, setup):
+        def restore_and_set_up() -> None:
+            for function in (*restorers, setup):
                 function()
 
         references = (like,) * len(functions) if callable(like) else tuple(like)
-        arguments = {**options, "invariant": invariant, "like": references, "setup": set_up}
+        arguments = {**options, "invariant": invariant, "like": references}
+        arguments["setup"] = restore_and_set_up
         try:
             _warm_up(functions, arguments)
             if order := replay or self.replay:
@@ -112,8 +113,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             raise
         finally:
             with contextlib.suppress(Exception):  # the first error is reported
-                for function in put_back:
-                    function()
+                for restore in restorers:
+                    restore()
 
     def _save_all_rows(self, using: str | Database) -> list[Callable[[], None]]:
         """Return functions that put back the present rows of the databases, and Django's caches."""
@@ -126,7 +127,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         return [*(saved.put_back for saved in rows), RowCaches(using).put_back]
 
     def _save_rows(self, using: str) -> Rows:
-        """Return the present rows of a database. The first ones are restored after the test."""
+        """Return the rows of a database; the first call's are put back at the end of the test."""
         # A late import: the plugin works without Django.
         from pginterleave.django.database import DjangoDatabase
 
@@ -167,11 +168,9 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         schedule = run_schedule(order, functions, **arguments)
         self.replayed.append(schedule)
         if schedule.violation:
-            how = (
-                "violates the invariant"
-                if arguments["invariant"]
-                else "ends as no serial order does"
-            )
+            how = "ends as no serial order does"
+            if arguments["invariant"]:
+                how = "violates the invariant"
             raise AssertionError(f"Schedule {order} {how}:\n\n{schedule.explain()}")
         reason = f"replay={order!r}"
         result = Exploration(orders=(order,), schedules=1, violating=0, truncated=reason)
@@ -182,12 +181,12 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 def _warm_up(functions: Sequence[Function], arguments: dict[str, Any]) -> None:
     """Run each function once alone, with these arguments of `explore`, whatever it does."""
     names = ("setup", "using", "isolation_level")
-    alone: dict[str, Any] = {name: arguments[name] for name in names if name in arguments}
+    kept: dict[str, Any] = {name: arguments[name] for name in names if name in arguments}
     options = replace(arguments.get("options", Options()), observe=None, on_schedule=None)
-    alone |= {"invariant": lambda _: None, "expected": BaseException, "options": options}
+    kept |= {"invariant": lambda _: None, "expected": BaseException, "options": options}
     for function in {id(function): function for function in functions}.values():  # each once
         try:
-            mark_read(explore([function], **alone))
+            mark_read(explore([function], **kept))
         except StepTimeout:
             raise
         except InterleaveError:  # the function may need the others; otherwise explore() raises it

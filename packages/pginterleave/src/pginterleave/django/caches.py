@@ -11,10 +11,10 @@ class RowCaches:
     def __init__(self, using: str) -> None:
         self._using = using
         self._is_stale = True
-        for name in ("contenttypes.ContentType", "sites.Site"):
-            if apps.is_installed(f"django.contrib.{name.partition('.')[0]}"):
+        for app, model in (("contenttypes", "ContentType"), ("sites", "Site")):
+            if apps.is_installed(f"django.contrib.{app}"):
                 for signal in (post_save, post_delete):
-                    signal.connect(self._note_change, sender=apps.get_model(name))
+                    signal.connect(self._note_change, sender=apps.get_model(app, model))
 
     def put_back(self) -> None:
         """Fill the caches from the tables, if a row has changed since they were filled."""
@@ -25,9 +25,9 @@ class RowCaches:
 
             ContentType.objects.clear_cache()
             content_types = ContentType.objects.db_manager(self._using)
-            known = {".".join(names) for names in content_types.values_list("app_label", "model")}
+            labels = {".".join(names) for names in content_types.values_list("app_label", "model")}
             # For a model without a row, get_for_models() would create the row.
-            models = [model for model in apps.get_models() if model._meta.label_lower in known]
+            models = [model for model in apps.get_models() if model._meta.label_lower in labels]
             content_types.get_for_models(*models, for_concrete_models=False)
         if apps.is_installed("django.contrib.sites"):
             from django.contrib.sites.models import Site

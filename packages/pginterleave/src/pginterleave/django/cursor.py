@@ -22,18 +22,18 @@ from pginterleave.processes.session import Session, keep_rows
 from pginterleave.sql import statements
 
 # The types of parameters that psycopg2 writes as constants.
-CONSTANTS = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
-CONSTANTS |= {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID}
-CONSTANTS |= {Jsonb}  # of a JSONField
+CONSTANT_TYPES = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
+CONSTANT_TYPES |= {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID}
+CONSTANT_TYPES |= {Jsonb}  # of a JSONField
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a parameter is known to be sent as a constant; psycopg2's AsIs may be any SQL."""
+    """Whether a parameter, or each of several, is sent as a constant; an AsIs may be any SQL."""
     if type(value) is dict:
-        value = [*value.values()]
+        value = list(value.values())
     if type(value) in (list, tuple):
         return all(map(_is_constant, value))
-    return type(value) in CONSTANTS
+    return type(value) in CONSTANT_TYPES
 
 
 class SteppingCursor(CursorWrapper):
@@ -43,7 +43,7 @@ class SteppingCursor(CursorWrapper):
     _last_step: SimpleNamespace | None = None
 
     def _write_sql(self, sql: Any, params: Any = None) -> str:
-        """Return a statement as text. If a parameter may be any SQL, the text contains them all."""
+        """Return a statement as text: with its parameters, if one of them may be any SQL."""
         if is_psycopg3 or _is_constant(params):
             text = sql.as_string(self.cursor) if hasattr(sql, "as_string") else sql
         else:
@@ -60,12 +60,12 @@ class SteppingCursor(CursorWrapper):
         values = list(params.values() if isinstance(params, dict) else params or ())
         placeholders = ", ".join(["%s"] * len(values))
         sql = f"SELECT * FROM {self._write_sql(procname)}({placeholders})"  # noqa: S608
-        with self.db.session.take_statement(
-            self._write_sql(sql, values), values
-        ) as self._last_step:
+        statement = self.db.session.take_statement(self._write_sql(sql, values), values)
+        with statement as self._last_step:
             return super().callproc(procname, params, kparams)
 
     def _get_driver_method(self, name: str) -> Any:
+        """Return a method of the driver's cursor: Django's class passes its attributes on."""
         return super().__getattr__(name)
 
     def _execute(self, sql: Any, params: Any, *ignored: Any) -> Any:
@@ -111,20 +111,20 @@ class SteppingCursor(CursorWrapper):
             self._last_step.rowcount = self.cursor.rowcount
         return result
 
-    def _keep(self, rows: list[Any]) -> list[Any]:
+    def _record_rows(self, rows: list[Any]) -> list[Any]:
         keep_rows(self._last_step, self.cursor, rows)
         return rows
 
     def fetchone(self) -> Any:
         row = self._fetch("fetchone")
-        self._keep([] if row is None else [row])
+        self._record_rows([] if row is None else [row])
         return row
 
     def fetchmany(self, *args: Any) -> list[Any]:
-        return self._keep(self._fetch("fetchmany", *args))
+        return self._record_rows(self._fetch("fetchmany", *args))
 
     def fetchall(self) -> list[Any]:
-        return self._keep(self._fetch("fetchall"))
+        return self._record_rows(self._fetch("fetchall"))
 
     def __iter__(self) -> Iterator[Any]:
         while rows := self.fetchmany(getattr(self.cursor, "itersize", 100)):
@@ -147,6 +147,7 @@ class SteppingCursor(CursorWrapper):
 
     @contextlib.contextmanager
     def copy(self, sql: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        """Copy rows with psycopg 3, as a step."""
         statement = self.db.session.take_statement(self._write_sql(sql), None)
         with statement as self._last_step, self.cursor.copy(sql, *args, **kwargs) as copy:
             yield copy
@@ -186,7 +187,7 @@ def make_psycopg2_class(base: Any, session: Session) -> Any:
     """Return a subclass of a class of psycopg2's connections that notes each use past Django."""
 
     def cursor(self: Any, *args: Any, **options: Any) -> Any:
-        # The factory may be a function, and a DictConnection has another default.
+        # Make a cursor to find its class: the caller or the connection may choose it.
         cursor_class: Any = type(base.cursor(self, *args, **options))
         names = ("name", "cursor_factory", "withhold", "scrollable")
         arguments = dict(zip(names, args, strict=False)) | options

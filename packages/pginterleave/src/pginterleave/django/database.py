@@ -61,6 +61,7 @@ class DjangoDatabase:
         return {wrapper.alias: partial(_query, wrapper) for wrapper in others}
 
     def new_session(self, process: Any, control: Any) -> Session:
+        """Return a process's session, which has a session with each other database."""
         session = DjangoSession(self.caller, self.isolation_level, process, control)
         for wrapper in _list_other_databases(self.caller):
             session.other_sessions.append(OtherSession(wrapper, "", process, control))
@@ -96,8 +97,8 @@ class DjangoSession(Session):
         if isolation_level:  # of transactions that Django begins, and of single statements
             options.pop("isolation_level", None)
             level = isolation_level.replace(" ", r"\ ")
-            others = options.get("options", "")  # of libpq
-            options["options"] = f"{others} -c default_transaction_isolation={level}".strip()
+            of_libpq = options.get("options", "")
+            options["options"] = f"{of_libpq} -c default_transaction_isolation={level}".strip()
         changed = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False, "OPTIONS": options}
         self._settings = caller.settings_dict | changed
         self._alias = caller.alias
@@ -110,22 +111,22 @@ class DjangoSession(Session):
         return self._wrapper and self._wrapper.connection
 
     def use_connection(self, kept: Any) -> None:
-        """Put a new connection into Django's `connections`, over the driver's that was kept."""
-        before = self._wrapper
+        """Put a new connection into Django's `connections`, over the driver's if that was kept."""
+        last_wrapper = self._wrapper
         self._wrapper = self._wrapper_class(self._settings, self._alias)
         self._wrapper.session = self
         connections[self._alias] = self._wrapper
         if kept is not None:
             self._wrapper.connection = kept
             self._wrapper.autocommit = kept.autocommit
-            self._wrapper.isolation_level = before.isolation_level
+            self._wrapper.isolation_level = last_wrapper.isolation_level
         elif not self.database:  # another database connects when it is used
             self._wrapper.ensure_connection()
 
     def close_others(self) -> None:
-        """Close the connections to databases that are not PostgreSQL; Django makes new ones."""
+        """Close the connections to databases that are not PostgreSQL, so that they open again."""
         for wrapper in connections.all(initialized_only=True):
-            if not isinstance(wrapper, SteppingWrapper):
+            if not isinstance(wrapper, SteppingWrapper):  # which every PostgreSQL database has
                 wrapper.close()
                 del connections[wrapper.alias]
 
@@ -151,7 +152,7 @@ class OtherSession(DjangoSession):
         self.catalogue.note_unchecked(unknown)
 
     def close_others(self) -> None:
-        """Do nothing: the session with the explored database does so."""
+        """Do nothing: the session with the explored database closes them."""
 
 
 class SteppingWrapper(BaseDatabaseWrapper):
@@ -206,8 +207,8 @@ class SteppingWrapper(BaseDatabaseWrapper):
             return SteppingDebugCursor(cursor, self)
         return super().make_debug_cursor(cursor)
 
-    def _ending_transaction(self, sql: str) -> contextlib.AbstractContextManager[object]:
-        """Return the context of a COMMIT or ROLLBACK: a step only if the driver sends it."""
+    def _take_end(self, sql: str) -> contextlib.AbstractContextManager[object]:
+        """Return the context in which to end a transaction: a step, if the driver sends the SQL."""
         connection = self.connection
         if connection is None or self.session is None or self.session.connecting:
             return self._allow_direct_use()
@@ -217,11 +218,11 @@ class SteppingWrapper(BaseDatabaseWrapper):
         return self.session.take_step(sql, sql) if is_sent else self._allow_direct_use()
 
     def _commit(self) -> None:
-        with self._ending_transaction("COMMIT"):
+        with self._take_end("COMMIT"):
             super()._commit()  # type: ignore[misc]
 
     def _rollback(self) -> None:
-        with self._ending_transaction("ROLLBACK"):
+        with self._take_end("ROLLBACK"):
             super()._rollback()  # type: ignore[misc]
 
     def _close(self) -> None:

@@ -16,7 +16,7 @@ from pginterleave.searching.state_graph import State, Trace
 from pginterleave.sql.dependent_steps import GLOBAL, are_dependent
 
 
-class Needed(Exception):
+class AnotherStepNeeded(Exception):
     """A step has to run before the state after another step can be derived."""
 
     def __init__(self, state: State, process: int) -> None:
@@ -39,15 +39,18 @@ class KnownStates:
 
     def __init__(self, *, reduces: bool) -> None:
         self.reduces = reduces
-        self.tried: set[tuple[State, int]] = set()  # steps whose state was to be derived just now
+        self.tried: set[tuple[State, int]] = set()  # steps whose state was just tried to be derived
         self.states_with_waits: dict[StateWithWaits, State] = {}
         self.states: dict[Trace, State] = {}  # the states that several orders may lead to
         # A heap of steps not yet taken: the preemptions, the order with the step, the state before.
         self.pending: list[tuple[int, Order, State]] = []
         self.share_done = 0.0  # the part of the search that is done, from 0 to 1
 
-    def find_after(self, state: State, choice: int) -> State | None:
-        """Return the state that a step leads to, if equivalent orders show it. May raise Needed."""
+    def find_known_after(self, state: State, choice: int) -> State | None:
+        """Return the state that a step leads to, or None if the step has to run to find out.
+
+        Raises AnotherStepNeeded if the state can be derived after another step has run.
+        """
         if not self.reduces or victim_of(choice):
             return None if state.waiting else self.find_equivalent(state, choice)
         if state.waiting or state.find_awaited_lock(choice):
@@ -56,7 +59,7 @@ class KnownStates:
         return self._find_or_derive(state, choice)
 
     def _find_state_with_waits(self, derived: StateWithWaits) -> State:
-        """Return the state in which these processes have sent their statements, in turn."""
+        """Return the state after the base and the waiting statements, sent in this order."""
         if not derived.waiting:
             return derived.base
         if derived not in self.states_with_waits:
@@ -68,7 +71,7 @@ class KnownStates:
         return self.states_with_waits[derived]
 
     def _take_known_step(self, state: State, choice: int) -> State | None:
-        """Return the state that a step leads to, if it was taken or can be derived."""
+        """Link a step to the known state that it leads to; return the state, or None."""
         after = state.steps.get(choice)
         if isinstance(after, State):
             return after
@@ -80,7 +83,7 @@ class KnownStates:
         return known
 
     def _find_or_derive(self, state: State, process: int) -> State | None:
-        """Return the state that a step leads to, if it is known, or derived at the first try."""
+        """Return the state that a step leads to, or None; derive it, if that was not tried yet."""
         known = self.find_equivalent(state, process)
         if known or (state, process) in self.tried:
             return known
@@ -110,14 +113,14 @@ class KnownStates:
         return None if after_both is None or after_both.has_waits() else after_both
 
     def _derive_wait(self, state: State, process: int) -> StateWithWaits | None:
-        """Return the state after a step that waits, or beside waits; None if it has to run."""
+        """Return the state after a step that waits or goes beside waits; None: it has to run."""
         base = state.base or state
         lock = base.find_awaited_lock(process)
-        if lock is None:
+        if not lock:
             return self._derive_ends_of_waits(base, process, state.waiting)
         if not lock.is_harmless:
             return None
-        while lock and lock.process in state.waiting:
+        while lock and lock.process in state.waiting:  # the holder of the lock waits for another
             lock = base.find_awaited_lock(lock.process)
         closes_deadlock = lock is None or lock.process == process
         return None if closes_deadlock else StateWithWaits(base, (*state.waiting, process))
@@ -153,7 +156,7 @@ class KnownStates:
         """Return the state after a step; None if it may affect every process, or one waits."""
         after = self._take_known_step(before, process)
         if after is None:
-            raise Needed(before, process)
+            raise AnotherStepNeeded(before, process)
         return None if after.has_waits() or before.ready[process] == GLOBAL else after
 
     def find_equivalent(self, state: State, choice: int) -> State | None:
@@ -187,8 +190,6 @@ class KnownStates:
     def offer_step(self, state: State, choice: int, preemptions: int) -> None:
         """Note that a schedule with so many preemptions could take a step not yet taken."""
         fewest = state.steps[choice]
-        if isinstance(fewest, State):
-            return
-        if fewest is None or preemptions < fewest:
+        if not isinstance(fewest, int) or preemptions < fewest:
             state.steps[choice] = preemptions
             heapq.heappush(self.pending, (preemptions, (*state.order, choice), state))

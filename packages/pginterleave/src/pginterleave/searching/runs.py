@@ -14,12 +14,12 @@ from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import Effect
 
 MAX_RUNS_AFTER_ERROR = 100  # schedules to run after one that raises, to find a broken invariant
-MAX_RUNS_TO_SHRINK = 200  # of schedules, to find a simpler one
+MAX_RUNS_TO_SHRINK = 200  # schedules to run to find a simpler one
 RunSimilar = Callable[[str], Schedule]  # runs the schedule most similar to an order of processes
 
 
 class Run:
-    """The schedules that have run: their `orders`, and the `violations`."""
+    """Runs the schedules of a search; keeps their `orders`, and those that are `violations`."""
 
     def __init__(self, scheduler: Scheduler, search: Search) -> None:
         self.scheduler = scheduler
@@ -99,17 +99,19 @@ class Run:
         )
 
     def find_serial_failure(self) -> Schedule | None:
-        """Return a schedule that fails though the processes run wholly one after the other.
+        """Run serial schedules that failed once more, and return the first that fails again.
 
-        In the schedules of a search, all processes have run their Python up to the first step
-        before the first step is taken.
+        Now even the Python of the processes runs one after the other. In a search, every process
+        has run its Python up to its first step before the first step is taken.
         """
-        for violation in filter(lambda schedule: schedule.serial, self.violations):
-            order = [step.process for step in violation.timeline]
-            order += [process.number for process in self.scheduler.processes]  # without a step
-            schedule = self.scheduler.run_in_turn(list(dict.fromkeys(order)))
-            if schedule.violation:
-                return schedule
+        numbers = [process.number for process in self.scheduler.processes]
+        for violation in self.violations:
+            if violation.serial:
+                order = [step.process for step in violation.timeline]
+                each_once = dict.fromkeys([*order, *numbers])  # some may have taken no step
+                schedule = self.scheduler.run_in_turn(list(each_once))
+                if schedule.violation:
+                    return schedule
         return None
 
     def run_similar(self, order: str) -> Schedule:
@@ -150,7 +152,7 @@ def shrink(schedule: Schedule, run_similar: RunSimilar) -> Schedule:
 
 
 def _find_simpler(schedule: Schedule, run: RunSimilar, tried: set[str]) -> Schedule | None:
-    """Return the first simpler schedule of the same kind; add the orders that were tried."""
+    """Return the first simpler schedule of the same kind; add the orders that run to `tried`."""
     order = "".join(str(step.process) for step in schedule.timeline)  # without victims
     tried.add(order)
     for similar in [*_interrupt_once(order), *_join_turns(order)]:
@@ -170,10 +172,10 @@ def _interrupt_once(order: str) -> Iterator[str]:
     if count_switches(order) <= len(processes):
         return  # it is such an order, or a serial one
     for process in processes:
-        number = order.count(process)
+        steps = order.count(process)
         others = "".join(sorted(order.replace(process, "")))
-        for before in range(1, number):
-            yield process * before + others + process * (number - before)
+        for steps_before in range(1, steps):
+            yield process * steps_before + others + process * (steps - steps_before)
 
 
 def _join_turns(order: str) -> Iterator[str]:

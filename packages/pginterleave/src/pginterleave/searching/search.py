@@ -12,19 +12,19 @@ from pginterleave.choices import ENDED, Order, Position, Positions, make_choice,
 from pginterleave.explorer_errors import NotDeterministic
 from pginterleave.formatting import format_processes
 from pginterleave.searching import state_graph
-from pginterleave.searching.known_states import KnownStates, Needed
+from pginterleave.searching.known_states import AnotherStepNeeded, KnownStates
 from pginterleave.searching.state_graph import Effects, Ending, State, Trace
 from pginterleave.sql.dependent_steps import GLOBAL, Claims
 
 
 class Search:
-    """The choices of which process takes the next step, those with the fewest preemptions first."""
+    """Chooses which process takes the next step; schedules with few preemptions come first."""
 
     def __init__(self, *, reduces: bool = False) -> None:
         self.graph = KnownStates(reduces=reduces)
         self.first: State | None = None
         self.prefix: Order = ()  # the choices that the schedule begins with
-        self.counted_preemptions = -1  # every schedule with at most so many is counted
+        self.counted_preemptions = -1  # every schedule with at most so many is counted; -1: none
         self.rewind()
 
     def rewind(self) -> None:
@@ -33,7 +33,7 @@ class Search:
         self.path: list[State] = []  # the states before each step of the order
         # Steps that lead to known states: the state before, the choice, the known state.
         self.merged: list[tuple[State, int, State]] = []
-        self.pruned = False  # whether every state that can follow is known
+        self.pruned = False  # whether the schedule has come to states that are all known
 
     def choose(
         self, ready: Effects, positions: Positions, affected_others: bool, claims: Claims = ()
@@ -43,19 +43,22 @@ class Search:
         `affected_others` says that the last step did more than its effect. `claims` has the locks
         of each process, and the row that its next step locks.
         """
-        choice = 0  # none leads to a new state
-        if not self.pruned and len(self.order) < len(self.prefix):
-            choice = self._repeat_choice(positions)
-        elif not self.pruned:
+        any_choice = next(iter(ready))
+        if self.pruned:
+            return any_choice
+        if len(self.order) < len(self.prefix):
+            choice: int | None = self._repeat_choice(positions)
+        else:
             state = self._add_state(positions, ready, affected_others, claims)
-            choice = self._choose_new(state) if state else 0
-        if choice:
-            self.order += (choice,)
-        self.pruned = not choice
-        return choice or next(iter(ready))
+            choice = self._choose_new(state) if state else None
+        if choice is None:
+            self.pruned = True
+            return any_choice
+        self.order += (choice,)
+        return choice
 
     def finish_schedule(self, ending: Ending, *, affected_others: bool) -> bool:
-        """Keep the states of the schedule that has run; return whether its last state is new."""
+        """Add the states of the schedule to the graph; return whether its last state is new."""
         last = None
         if not self.pruned:
             last = self._add_state(positions=(), ready={}, affected_others=affected_others)
@@ -65,17 +68,20 @@ class Search:
         return last is not None
 
     def advance(self) -> bool:
-        """Set the prefix of the next schedule; return False if no schedule is left."""
+        """Set the prefix of the next schedule; return False if no schedule is left.
+
+        A step that leads to a known state need not run: it is only linked to the state.
+        """
         while self.graph.pending:
             preemptions, order, state = heapq.heappop(self.graph.pending)
             choice = order[-1]
             if state.steps.get(choice) != preemptions:
-                continue  # it was taken since, or needs fewer preemptions
-            self.counted_preemptions = preemptions - 1
-            self.graph.tried.clear()
+                continue  # the step was taken since, or needs fewer preemptions
+            self.counted_preemptions = preemptions - 1  # all steps with fewer have been taken
+            self.graph.tried.clear()  # more may be derived since the last schedule
             try:
-                known = self.graph.find_after(state, choice)
-            except Needed as needed:
+                known = self.graph.find_known_after(state, choice)
+            except AnotherStepNeeded as needed:  # it runs first, and this step is looked at again
                 heapq.heappush(self.graph.pending, (preemptions, order, state))
                 self.prefix = (*needed.state.order, needed.process)
                 return True
@@ -86,7 +92,7 @@ class Search:
         return False
 
     def drop_last_of_prefix(self) -> None:
-        """Leave out the last step of the prefix: it is not possible."""
+        """Remove the last step of the prefix from the graph: it is not possible."""
         choice = self.prefix[-1]
         state_before = self.path[len(self.prefix) - 1]
         del state_before.steps[choice], state_before.ready[choice]
@@ -118,15 +124,15 @@ class Search:
                 state.ready[choice] = GLOBAL
                 state.steps[choice] = None
                 for last, preemptions in state.fewest.items():
-                    fewest = preemptions + state.is_preemption(last, choice)
-                    self.graph.offer_step(state, choice, fewest)
+                    with_step = preemptions + state.is_preemption(last, choice)
+                    self.graph.offer_step(state, choice, with_step)
 
     def _repeat_choice(self, positions: Positions) -> int:
-        """Return the next choice of the prefix. Raises NotDeterministic if the state is another."""
+        """Return the next choice of the prefix. Raises NotDeterministic at another state."""
         state = self.path[-1].steps[self.order[-1]] if self.path else self.first
         assert isinstance(state, State)
-        for number, before in enumerate(state.positions, start=1):
-            now = positions[number - 1]
+        pairs = zip(state.positions, positions, strict=True)
+        for number, (before, now) in enumerate(pairs, start=1):
             # The positions of a derived state do not say which process waits for which.
             expected = before._replace(blockers=now.blockers) if state.waiting else before
             if now == expected:
@@ -153,7 +159,8 @@ class Search:
             return state
         before = self.path[-1]
         choice = self.order[-1]
-        if affected_others:  # otherwise it is new, or the step would not have been chosen
+        if affected_others:
+            # The choice was of a step that leads to a new state, if it has only its effect.
             before.ready[choice] = GLOBAL
             if known := self.graph.find_equivalent(before, choice):
                 self.merged.append((before, choice, known))
@@ -164,18 +171,18 @@ class Search:
         self.path.append(state)
         return state
 
-    def _choose_new(self, state: State) -> int:
-        """Return the choice with the fewest preemptions that leads to a new state, or 0."""
+    def _choose_new(self, state: State) -> int | None:
+        """Return the choice with the fewest preemptions that leads to a new state, or None."""
         last = self.order[-1] if self.order else 0
-        self.graph.tried.clear()
+        self.graph.tried.clear()  # more may be derived since the last step
         for choice in sorted(state.steps, key=lambda choice: state.is_preemption(last, choice)):
             if self.graph.reduces and state.find_awaited_lock(choice):
                 continue  # the state that it leads to is derived later
-            known = self.graph.find_after(state, choice)
+            known = self.graph.find_known_after(state, choice)
             if known is None:
                 return choice
             self.merged.append((state, choice, known))
-        return 0
+        return None
 
     def _keep_states(self) -> None:
         """Add the new states of the path to the graph, and the steps between them."""
@@ -186,9 +193,9 @@ class Search:
                 self.graph.states[state.trace] = state
         if not states[-1].steps:  # all processes have ended
             self.graph.share_done += states[-1].share
-        taken = zip(states, self.order[first_new:], states[1:], strict=False)
+        steps = zip(states, self.order[first_new:], states[1:], strict=False)
         # Backwards, so that the preemptions spread to all new states at once.
-        for before, choice, after in reversed([*taken, *self.merged]):
+        for before, choice, after in reversed([*steps, *self.merged]):
             self.graph.link(before, choice, after)
         if self.first is None:
             self.first = states[0]

@@ -1,7 +1,8 @@
 """The graph of the states between steps: each of its paths is a schedule. It does no I/O.
 
 Each state has a trace. Equal traces lead to the same state: the orders differ only in the order of
-adjacent independent steps.
+adjacent independent steps. A state is derived if its step did not run, because other steps that ran
+show where it leads.
 """
 
 from collections import Counter, defaultdict
@@ -43,15 +44,15 @@ class State:
     trace: Trace
     positions: Positions
     ready: Effects
-    share: float = 1.0  # the part of the search behind the state, as far as it is known
+    share: float = 1.0  # the estimated part of the search that is behind the state
     # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
     # fewest preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(init=False)
     fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's choice
     ending: Ending = Ending.HOLDS  # if all processes have ended
     claims: Claims = ()
-    waiting: tuple[int, ...] = ()  # processes whose waiting statement was derived, and not run
-    base: "State | None" = None  # the state without these statements
+    waiting: tuple[int, ...] = ()  # processes that wait by a statement that did not run: derived
+    base: "State | None" = None  # the state before these statements
 
     def __post_init__(self) -> None:
         self.steps = dict.fromkeys(self.ready)
@@ -85,10 +86,14 @@ class State:
         return None
 
     def has_waits(self) -> bool:
+        """Whether a process waits: PostgreSQL has said so, or it was derived."""
         return bool(self.waiting) or any(position.blockers for position in self.positions)
 
     def derive_after_step(self, process: int, after_both: "State") -> "State":
-        """Return the state after a step that so far ran only behind another one: `after_both`."""
+        """Return the state after a step that has run only after an independent step of another.
+
+        `after_both` is the state after both steps.
+        """
         ready = self._list_other_effects(process)
         if process in after_both.ready:
             ready[process] = after_both.ready[process]
@@ -103,7 +108,7 @@ class State:
         )
 
     def derive_after_wait(self, process: int) -> "State":
-        """Return the state after a statement that waits."""
+        """Return the state after a process has sent a statement that waits."""
         return State(
             (*self.order, process),
             self.trace_after(process),
