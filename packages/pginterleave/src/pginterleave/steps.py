@@ -94,9 +94,8 @@ def draw_timeline(
     cells = _write_cells(timeline, width, columns, marks)
     processes = range(1, len(outcomes) + 1)
     is_observed = any(step.observed is not None for step in timeline)
-    rows = [["", *(f"process {process}" for process in processes)]]
-    if is_observed:
-        rows[0].append("afterwards")
+    last_head = "afterwards" if is_observed else ""
+    rows = [["", *(f"process {process}" for process in processes), last_head]]
     observed_before = ""
     for step in timeline:
         cells_of_step = [_wrap(cells[step.number, process], width) for process in processes]

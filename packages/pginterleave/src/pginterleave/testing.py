@@ -93,13 +93,12 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             raise CannotExplore(text)
         restorers = self._save_all_rows(options.get("using", "default"))
 
-        def restore_and_set_up() -> None:
+        def reset() -> None:
             for function in (*restorers, setup):
                 function()
 
         references = (like,) * len(functions) if callable(like) else tuple(like)
-        arguments = {**options, "invariant": invariant, "like": references}
-        arguments["setup"] = restore_and_set_up
+        arguments = {**options, "invariant": invariant, "like": references, "setup": reset}
         try:
             _warm_up(functions, arguments)
             if order := replay or self.replay:

@@ -151,9 +151,6 @@ class OtherSession(DjangoSession):
         unknown = f"the functions, triggers and lock orders of the database {self.database!r}"
         self.catalogue.note_unchecked(unknown)
 
-    def close_others(self) -> None:
-        """Do nothing: the session with the explored database closes them."""
-
 
 class SteppingWrapper(BaseDatabaseWrapper):
     """Mixed into Django's backend: takes each commit, rollback and closing as a step.

@@ -47,10 +47,7 @@ class KnownStates:
         self.share_done = 0.0  # the part of the search that is done, from 0 to 1
 
     def find_known_after(self, state: State, choice: int) -> State | None:
-        """Return the state that a step leads to, or None if the step has to run to find out.
-
-        Raises AnotherStepNeeded if the state can be derived after another step has run.
-        """
+        """Return the state that a step leads to; None: it must run. May raise AnotherStepNeeded."""
         if not self.reduces or victim_of(choice):
             return None if state.waiting else self.find_equivalent(state, choice)
         if state.waiting or state.find_awaited_lock(choice):

@@ -104,14 +104,13 @@ class Run:
         Now even the Python of the processes runs one after the other. In a search, every process
         has run its Python up to its first step before the first step is taken.
         """
-        numbers = [process.number for process in self.scheduler.processes]
-        for violation in self.violations:
-            if violation.serial:
-                order = [step.process for step in violation.timeline]
-                each_once = dict.fromkeys([*order, *numbers])  # some may have taken no step
-                schedule = self.scheduler.run_in_turn(list(each_once))
-                if schedule.violation:
-                    return schedule
+        for violation in [schedule for schedule in self.violations if schedule.serial]:
+            order = [step.process for step in violation.timeline]
+            order += [process.number for process in self.scheduler.processes]  # without a step
+            each_once = list(dict.fromkeys(order))
+            schedule = self.scheduler.run_in_turn(each_once)
+            if schedule.violation:
+                return schedule
         return None
 
     def run_similar(self, order: str) -> Schedule:

@@ -68,10 +68,7 @@ class Search:
         return last is not None
 
     def advance(self) -> bool:
-        """Set the prefix of the next schedule; return False if no schedule is left.
-
-        A step that leads to a known state need not run: it is only linked to the state.
-        """
+        """Set the prefix of the next schedule; return False if no schedule is left."""
         while self.graph.pending:
             preemptions, order, state = heapq.heappop(self.graph.pending)
             choice = order[-1]
@@ -88,7 +85,7 @@ class Search:
             if known is None:
                 self.prefix = order
                 return True
-            self.graph.link(state, choice, known)
+            self.graph.link(state, choice, known)  # the step need not run
         return False
 
     def drop_last_of_prefix(self) -> None:

@@ -90,10 +90,7 @@ class State:
         return bool(self.waiting) or any(position.blockers for position in self.positions)
 
     def derive_after_step(self, process: int, after_both: "State") -> "State":
-        """Return the state after a step that has run only after an independent step of another.
-
-        `after_both` is the state after both steps.
-        """
+        """Return the state after a step, from the state after both this step and another one."""
         ready = self._list_other_effects(process)
         if process in after_both.ready:
             ready[process] = after_both.ready[process]
