@@ -158,7 +158,7 @@ class Bench:
         seconds = dict.fromkeys(processes, 0.0)
         for name in processes:
             for process in processes[name]:
-                with suppress(psutil.NoSuchProcess):  # then the parent has the time of the process
+                with suppress(psutil.NoSuchProcess):  # it has ended: its parent has its time
                     times = process.cpu_times()
                     seconds[name] += times.user + times.system
                     seconds[name] += times.children_user + times.children_system
@@ -175,15 +175,15 @@ class Bench:
         self.per_second[PGBENCH, load].append(float(per_second))
 
 
-def table(measurements: Measurements) -> str:
+def format_table(measurements: Measurements) -> str:
     """Return the medians in Markdown."""
     rows = []
     for title in dict.fromkeys(title for title, _ in measurements):
         cells = [measurements.get((title, load)) for load in LOADS]
         rows.append([title, *(f"{median(cell):,.0f}" if cell else "–" for cell in cells)])
-    heads = [f"{kind}, {clients} clients" for kind, clients in LOADS]
+    headings = [f"{kind}, {clients} clients" for kind, clients in LOADS]
     alignment = ["left", *["right"] * len(LOADS)]
-    return tabulate(rows, ["", *heads], "pipe", colalign=alignment, disable_numparse=True)
+    return tabulate(rows, ["", *headings], "pipe", colalign=alignment, disable_numparse=True)
 
 
 def main() -> int:
@@ -211,8 +211,9 @@ def main() -> int:
                 for subject, service in zip(SUBJECTS, services, strict=True):
                     if load.kind in subject.kinds:
                         bench.measure(subject, service, load)
-    print(f"Requests per second:\n\n{table(bench.per_second)}\n")
-    print(f"Microseconds of processor time for a request:\n\n{table(bench.processor_time)}\n")
+    print(f"Requests per second:\n\n{format_table(bench.per_second)}\n")
+    processor_time = format_table(bench.processor_time)
+    print(f"Microseconds of processor time for a request:\n\n{processor_time}\n")
     print(f"Measured by `make bench`: {about}.")
     return min(1, bench.miscounted)
 

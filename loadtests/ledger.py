@@ -115,13 +115,14 @@ class Ledger:
         """Keep the environment, and prepare a worker or the web UI."""
         self.environment = environment
         gevent.sleep(0)  # brings gevent's clock up to date; else --run-time would begin too early
-        if self.is_worker:  # to which on_test_stopping() in the master sends "finish"
+        if self.is_worker:  # the master's on_test_stopping() sends it "finish"
             stop = environment.runner.stop
             environment.runner.register_message("finish", lambda **_: stop(), concurrent=True)
         if environment.web_ui:
             self.add_tab(environment.web_ui)
 
     def on_test_start(self, **kwargs: Any) -> None:
+        """Begin with empty records, and prepare the run; end it if the service does not answer."""
         self.records.take()
         self.result = None
         self.problem = ""
@@ -148,7 +149,7 @@ class Ledger:
         runner = self.environment.runner
         if isinstance(runner, MasterRunner):
             runner.send_message("finish")
-            with gevent.Timeout(2 * STOP_TIMEOUT, False):
+            with gevent.Timeout(2 * STOP_TIMEOUT, False):  # ends without an exception
                 while runner.user_count:
                     gevent.sleep(0.1)
 
@@ -161,9 +162,9 @@ class Ledger:
             self.environment.events.report_to_master.fire(client_id=runner.client_id, data=data)
             runner.send_message("stats", data)
             return
-        until = time.monotonic() + LATE_SECONDS
+        deadline = time.monotonic() + LATE_SECONDS
         result = self.compare()
-        while result.lost and time.monotonic() < until:
+        while result.lost and time.monotonic() < deadline:
             gevent.sleep(0.1)
             result = self.compare()
         self.result = result

@@ -64,8 +64,8 @@ def serving(*arguments: str, **environment: str) -> Iterator[RunningService]:
             url = wait_for_address(process)
             if not url:
                 log.seek(0)
-                last = log.read().strip().rpartition("\n")[2]
-                raise ChildProcessError(f"the service does not start: {last}")
+                last_line = log.read().strip().rpartition("\n")[2]
+                raise ChildProcessError(f"the service does not start: {last_line}")
             yield RunningService(url, process)
         finally:
             stop(process)
@@ -119,7 +119,7 @@ class OwnPostgres:
     """A PostgreSQL in `directory`, which runs after start(). Use own_postgres() to get it."""
 
     def __init__(self, directory: Path) -> None:
-        self._alive = directory / "alive.lock"  # a lock that each of its processes holds
+        self._alive = directory / "alive.lock"  # each process of PostgreSQL holds this lock
         self.server = Server(directory)
         self.start()
 
@@ -155,11 +155,11 @@ class OwnPostgres:
 @contextmanager
 def own_postgres() -> Iterator[OwnPostgres]:
     """Start a PostgreSQL in a temporary directory, with an empty database; remove it afterwards."""
-    # The process that watches the server for a second may still write into the directory.
+    # For a second, the process that watches the server may still write into the directory.
     with tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as name:
         Path(name).chmod(0o711)  # root runs PostgreSQL as another account, which needs access
         own = OwnPostgres(Path(name))
         try:
             yield own
         finally:
-            own.server.leave()
+            own.server.leave()  # stops it, as nobody else uses it

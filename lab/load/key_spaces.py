@@ -37,7 +37,7 @@ class KeySpace:
         return ShortUrl.objects.filter(target_url__startswith=self.target_prefix)
 
     def draw_keys(self, prefix: str = "", length: int = DEFAULT_KEY_LENGTH) -> Iterator[str]:
-        """Yield candidate keys for one create: the prefix, and so many random characters."""
+        """Yield candidate keys for one create: a prefix and at first `length` random characters."""
         for key in keys.candidates(length):
             yield f"{self.name}-{prefix}{key}"
 

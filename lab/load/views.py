@@ -126,7 +126,7 @@ class Content:
 def create(function: Function, content: Content) -> HttpResponse:
     """Create a link to {"target_url": …}, perhaps with "max_hits".
 
-    It has the "key", or one of the few keys of a "round": its number and one character.
+    Its key is "key", or a short random key that begins with the number of the "round".
     """
     limit = {"max_hits": content.read_number("max_hits")} if "max_hits" in content.values else {}
     if "key" in content.values:

@@ -10,7 +10,7 @@ from pginterleave.picture.history import Wait, cut_steps, find_waits
 
 
 class Choice(NamedTuple):
-    """A process that can go next, or one that cannot, with an empty `order` and `key`.
+    """A process that can go next; one that cannot has an empty `order` and `key`.
 
     `order` has all steps up to the chosen one. `key` is on the keyboard: the digit of the process,
     or the letter of the step. `state` says why the process cannot go, or which process PostgreSQL
@@ -33,9 +33,9 @@ def split_steps(order: str) -> list[str]:
 
 def find_choices(chosen: ChosenSchedule, taken: str) -> list[Choice]:
     """Return the choices after the steps `taken`, in the order of the processes."""
-    number = len(split_steps(taken))
-    steps = cut_steps(chosen.schedule.steps, number)
-    waiting = [wait for wait in find_waits(steps) if wait.last > number]  # still
+    count = len(split_steps(taken))
+    steps = cut_steps(chosen.schedule.steps, count)
+    waiting = [wait for wait in find_waits(steps) if wait.last > count]  # not over yet
     choices: list[Choice] = []
     for process in range(1, chosen.recording.cell.processes + 1):
         choices += find_choices_of_process(chosen, taken, process, waiting)
@@ -50,7 +50,8 @@ def find_choices_of_process(
     A step that closes a deadlock may be recorded several times, each with another victim.
     """
     orders = [end.order for end in chosen.recording.ends]
-    victims = {f"{process}": process}  # by the step, if it closes a deadlock
+    # If a step closes a deadlock, PostgreSQL ends this process: its own, or that of the letter.
+    victims = {f"{process}": process}
     for wait in waiting:
         victims[f"{process}{ascii_lowercase[wait.process - 1]}"] = wait.process
     steps = [step for step in victims if any(begins_with(order, taken + step) for order in orders)]
@@ -68,8 +69,8 @@ def explain_halt(chosen: ChosenSchedule, taken: str, process: int, waiting: list
     for wait in waiting:
         if wait.process == process:
             return f"waits for process {' and '.join(map(str, wait.waited_for))}"
-    has_steps = f"{process}" in chosen.schedule.order[len(taken) :]
-    return "was not recorded from here" if has_steps else "has ended"
+    has_more_steps = f"{process}" in chosen.schedule.order[len(taken) :]
+    return "was not recorded from here" if has_more_steps else "has ended"
 
 
 def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
@@ -83,7 +84,8 @@ def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
         "before": "".join(steps[:-1]),
         "ended": picture.is_whole,
         "verdict": picture.verdict,
-        "sentences": " ".join(picture.sentences[len(steps) - 1 :]),  # of the last step
+        # Of the last step, and of second tries after it.
+        "sentences": " ".join(picture.sentences[len(steps) - 1 :]),
         "choices": [] if picture.is_whole else find_choices(chosen, taken),
         "held": picture.last_value,
     }
@@ -92,8 +94,8 @@ def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
 def find_current_lines(schedule: RecordedSchedule, taken: str) -> dict[int, str]:
     """Return the processes at each line of the source after the steps `taken`, as "P1 P2"."""
     steps = schedule.steps[: len(split_steps(taken))]
-    line_of = {step["process"]: step["line"] for step in steps if step["line"]}
+    line_by_process = {step["process"]: step["line"] for step in steps if step["line"]}
     lines: dict[int, str] = {}
-    for process, line in sorted(line_of.items()):
+    for process, line in sorted(line_by_process.items()):
         lines[line] = f"{lines.get(line, '')} P{process}".strip()
     return lines

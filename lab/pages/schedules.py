@@ -53,10 +53,10 @@ def begins_with(order: str, taken: str) -> bool:
 
 
 def make_neighbour_context(chosen: ChosenSchedule) -> dict[str, Any]:
-    """Return the orders to which the page of a schedule links: the previous and the next ones."""
+    """Return the number of a schedule, and the orders of those to which its page links."""
     ends = chosen.recording.ends
     number = chosen.number
-    following = ends[number + 1 :] + ends[:number]
+    following = ends[number + 1 :] + ends[:number]  # after the last schedule comes the first
     violating = (end.order for end in following if end.verdict.kind != HOLDS)
     return {
         "number": number + 1,
@@ -67,7 +67,7 @@ def make_neighbour_context(chosen: ChosenSchedule) -> dict[str, Any]:
 
 
 class Group(NamedTuple):
-    """The schedules with one outcome: `listed` ones, including the one shown, and `more`."""
+    """The orders with one outcome: those that the page lists at once, and `more` of them."""
 
     verdict: HowItEnds
     listed: list[str]
@@ -91,7 +91,7 @@ def group_by_outcome(ends: list[ScheduleEnd], current: str) -> list[Group]:
     for outcome, orders in orders_by_outcome.items():
         listed = orders[: count_fitting(orders, lines)]
         if current in orders and current not in listed:
-            listed[-1] = current  # in place of another one
+            listed[-1] = current  # the list has the schedule that the page shows
         more = [order for order in orders if order not in listed]
         groups.append(Group(outcome, listed, more))
     kinds = list(SIGNS)
@@ -99,11 +99,11 @@ def group_by_outcome(ends: list[ScheduleEnd], current: str) -> list[Group]:
 
 
 def count_fitting(orders: list[str], lines: int) -> int:
-    """Return how many schedules fit into the lines, with a button if others are left."""
+    """Return how many schedules fit into the lines, beside a button if not all do."""
     width = max(map(len, orders)) + FRAME_WIDTH
     fitting = (lines * LINE_WIDTH - OUTCOME_WIDTH) // width
     if len(orders) > fitting:
-        fitting -= MORE_WIDTH // width  # the room of the button
+        fitting -= MORE_WIDTH // width
     return max(1, fitting)
 
 
@@ -142,13 +142,13 @@ def make_picture(
     shown = schedule.all_steps if ended else cut_steps(schedule.steps, taken)
     cell = recording.cell
     return Picture(
-        schedule.all_steps,
-        shown,
-        cell.processes,
-        recording.initial,
-        judge_end(schedule.violation, raises=schedule.raises, due=cell.race.invariant),
-        schedule.outcomes,
-        hidden,
+        all_steps=schedule.all_steps,
+        steps=shown,
+        processes=cell.processes,
+        initial=recording.initial,
+        verdict=judge_end(schedule.violation, raises=schedule.raises, due=cell.race.invariant),
+        outcomes=schedule.outcomes,
+        hidden=hidden,
         snapshots=cell.level != READ_COMMITTED,
     )
 
@@ -187,21 +187,21 @@ def list_moments(steps: list[Step]) -> list[dict[str, Any]]:
 
 
 def make_rows(picture: Picture) -> list[dict[str, Any]]:
-    """Return the rows of the timeline: for each step a cell for each process."""
+    """Return the rows of the table of steps, each with a field for each process."""
     rows = []
     marks_by_step = find_marks(picture.conflicts)
+    sentences = dict(enumerate(picture.sentences, start=1))  # of the steps that are not hidden
     for number, step in enumerate(picture.all_steps, start=1):
-        cells: list[dict[str, Any]] = [{} for _ in range(picture.processes)]
+        fields: list[dict[str, Any]] = [{} for _ in range(picture.processes)]
         for earlier_number, earlier in enumerate(picture.all_steps[: number - 1], start=1):
-            cell = cells[earlier["process"] - 1]
-            if earlier["until"] == number:  # its wait ends with this step
-                cell["back"] = {"step": earlier, "number": earlier_number}
+            field = fields[earlier["process"] - 1]
+            if earlier["until"] == number:  # the wait of the earlier step ends with this one
+                field["back"] = {"step": earlier, "number": earlier_number}
             elif earlier["until"] > number:
-                cell["waiting"] = True
-        cell = cells[step["process"] - 1]
-        cell["step"] = step
-        cell["marks"] = marks_by_step.get(number, [])
-        cell["waits"] = number < step["until"] or step["waited_for"]
-        sentence = "".join(picture.sentences[number - 1 : number])  # empty for a hidden step
-        rows.append({"number": number, "step": step, "cells": cells, "sentence": sentence})
+                field["waiting"] = True
+        field = fields[step["process"] - 1]
+        field["step"] = step
+        field["marks"] = marks_by_step.get(number, [])
+        sentence = sentences.get(number, "")
+        rows.append({"number": number, "step": step, "fields": fields, "sentence": sentence})
     return rows

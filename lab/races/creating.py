@@ -127,8 +127,9 @@ _race = partial(
     check=check_own_links,
     rows=describe_links,
 )
-# A key made of the time is free, unless two processes read the clock at once.
+# timestamp_key makes keys of the time, and so finds none taken unless processes run at once.
 TRIES_KEYS = {k: v for k, v in STRATEGIES["creating"].items() if k != "timestamp_key"}
+# permuted_sequence makes keys of ids, and takes no custom key.
 TAKES_KEYS = {k: v for k, v in TRIES_KEYS.items() if k != "permuted_sequence"}
 
 RACES = (

@@ -13,23 +13,16 @@ from shorturl.models import LinkEvent, Subscription
 from shorturl.strategies.table import STRATEGIES, Strategy
 
 RECEIVER = 1
-KEYS = {1: "a", 2: "a"}  # of the links of two events, by the events' ids
+# The keys of the links of events, by the events' ids.
+KEYS = {1: "a", 2: "a"}
 EARLY_KEYS = {100: "b"}
-LATE_KEYS = {1: "a"}  # of an event that is committed later, and has a smaller id
+LATE_KEYS = {1: "a"}  # this event is committed later, and has a smaller id
 DRAW_NUMBER = "SELECT nextval(pg_get_serial_sequence('shorturl_subscription', 'id'))"
-Sent = dict[int, int]  # the ids of events, by a number in the order of all deliveries
+Sent = dict[int, int]  # the ids of events, by numbers in the order in which they were sent
 
 
-def make_two_events(strategy: Strategy) -> None:
-    make_events(KEYS)
-
-
-def make_event_of_another_link(strategy: Strategy) -> None:
-    make_events(EARLY_KEYS)
-
-
-def make_events(keys: dict[int, str]) -> None:
-    """Replace all events by these of the receiver, given by their ids and the keys of links."""
+def make_events(strategy: Strategy, keys: dict[int, str]) -> None:
+    """Replace all events by events of the receiver, given by their ids and the keys of links."""
     LinkEvent.objects.all().delete()
     Subscription.objects.get_or_create(id=RECEIVER, url="https://receiver.example/")
     set_next_id(1, LinkEvent)
@@ -103,7 +96,7 @@ _race = partial(
     Race,
     operation="delivering",
     strategies=STRATEGIES["delivering"],
-    setup=make_two_events,
+    setup=partial(make_events, keys=KEYS),
     process=deliver,
     check=check_sent_once_in_order,
     rows=describe_events,
@@ -143,7 +136,7 @@ RACES = (
             "Events of one link are committed in the order of their ids, because each change of a "
             "link waits for its row."
         ),
-        setup=make_event_of_another_link,
+        setup=partial(make_events, keys=EARLY_KEYS),
         first=write_late_event,
         check=partial(check_sent_once_in_order, keys=LATE_KEYS | EARLY_KEYS),
     ),

@@ -39,7 +39,7 @@ def use_up_period_before(strategy: Strategy) -> None:
     SingleCreate.objects.bulk_create([SingleCreate(**before)] * LIMIT)
 
 
-def spend(strategy: Strategy, process: int, *, key: str = "free", limit: int = LIMIT) -> ShortUrl:
+def spend(strategy: Strategy, process: int, *, key: str = "free", limit: int = LIMIT) -> object:
     """Spend one of the quota on a link with this key; raise QuotaExceeded or KeyTaken.
 
     The link is not stored, because the race is for the quota only.
@@ -50,26 +50,16 @@ def spend(strategy: Strategy, process: int, *, key: str = "free", limit: int = L
             raise KeyTaken(key)
         return ShortUrl(key=key)
 
-    link: ShortUrl = strategy.function(SPENDER, create, limit=limit, period=PERIOD)
-    return link
+    return strategy.function(SPENDER, create, limit=limit, period=PERIOD)
 
 
-def spend_the_only_one(strategy: Strategy, process: int) -> ShortUrl:
-    return spend(strategy, process, limit=1)
+def spend_two_quotas(strategy: Strategy, process: int) -> object:
+    """Spend one of each quota on a link, first of the quota with the longer period."""
+    create = partial(strategy.function, SPENDER, ShortUrl, limit=1, period=SHORT_PERIOD)
+    return strategy.function(SPENDER, create, limit=LIMIT, period=PERIOD)
 
 
-def spend_two_quotas(strategy: Strategy, process: int) -> ShortUrl:
-    """Spend one of each quota on a link, first of the one with the longer period."""
-
-    def spend_second_quota() -> ShortUrl:
-        link: ShortUrl = strategy.function(SPENDER, ShortUrl, limit=1, period=SHORT_PERIOD)
-        return link
-
-    link: ShortUrl = strategy.function(SPENDER, spend_second_quota, limit=LIMIT, period=PERIOD)
-    return link
-
-
-def spend_with_process_1_failing(strategy: Strategy, process: int) -> ShortUrl | str:
+def spend_with_process_1_failing(strategy: Strategy, process: int) -> object:
     """Spend one of the quota; process 1 requests a key that is taken, and has to try again."""
     try:
         return spend(strategy, process, key=TAKEN if process == 1 else "free")
@@ -129,7 +119,7 @@ RACES = (
             "row first."
         ),
         setup=use_up_period_before,
-        process=spend_the_only_one,
+        process=partial(spend, limit=1),
     ),
     _race(
         name="given_back",

@@ -24,11 +24,14 @@ class HitsAndVisits(NamedTuple):  # of the link `a`
     hits: int
     visits: int
 
+    def __str__(self) -> str:
+        return f"hits = {self.hits}, visits = {self.visits}"
+
 
 def read_hits_and_visits() -> HitsAndVisits:
-    """Read both by one statement."""
-    link = ShortUrl.objects.filter(key="a").annotate(visits_sum=VISITS)
-    return HitsAndVisits(*link.values_list("hits", "visits_sum").get())
+    """Read the hits of the link `a` and the sum of its visits by one statement."""
+    links = ShortUrl.objects.annotate(visits_sum=VISITS)
+    return HitsAndVisits(*links.values_list("hits", "visits_sum").get(key="a"))
 
 
 def make_unvisited_links(strategy: Strategy) -> None:
@@ -43,19 +46,18 @@ def make_links_with_one_use(strategy: Strategy) -> None:
     ShortUrl.objects.filter(key="a").update(max_hits=1)
 
 
-def follow(strategy: Strategy, process: int) -> ShortUrl:
-    link: ShortUrl = strategy.function("a", VISIT)
-    return link
+def follow(strategy: Strategy, process: int) -> object:
+    return strategy.function("a", VISIT)
 
 
-def follow_if_live(strategy: Strategy, process: int) -> ShortUrl | None:
+def follow_if_live(strategy: Strategy, process: int) -> object:
     try:
         return follow(strategy, process)
     except ShortUrl.DoesNotExist:
         return None
 
 
-def follow_with_process_1_killed(strategy: Strategy, process: int) -> ShortUrl | None:
+def follow_with_process_1_killed(strategy: Strategy, process: int) -> object:
     """Follow the link; the first process is killed after its first statement."""
     if process != 1:
         return follow(strategy, process)
@@ -65,7 +67,7 @@ def follow_with_process_1_killed(strategy: Strategy, process: int) -> ShortUrl |
 
 
 class KillAfterFirstStatement:
-    """Wraps the statements of a connection: sends the first one, and raises Killed at the next."""
+    """Wraps the statements of a connection: sends the first, and raises Killed for the second."""
 
     has_sent = False
 
@@ -89,7 +91,7 @@ def follow_both(strategy: Strategy, process: int) -> None:
 
 def describe_difference(counts: HitsAndVisits) -> str:
     """Return the counts in words if they differ, else ""."""
-    return "" if counts.hits == counts.visits else describe_counts(counts)
+    return "" if counts.hits == counts.visits else str(counts)
 
 
 def check_no_lost_visit(outcomes: list[Outcome]) -> str:
@@ -119,7 +121,7 @@ def check_one_visit(outcomes: list[Outcome]) -> str:
     counts = read_hits_and_visits()
     if redirects != 1:
         return f"{redirects} redirected, by a link with one use left"
-    return "" if counts == HitsAndVisits(hits=1, visits=1) else describe_counts(counts)
+    return "" if counts == HitsAndVisits(hits=1, visits=1) else str(counts)
 
 
 def check_no_lost_visit_of_both(outcomes: list[Outcome]) -> str:
@@ -140,21 +142,13 @@ def describe_both() -> str:
     return ", ".join(f"{key}: {hits}, visits {visits}" for key, hits, visits in rows)
 
 
-def describe_hits_and_visits() -> str:
-    return describe_counts(read_hits_and_visits())
-
-
-def describe_counts(counts: HitsAndVisits) -> str:
-    return f"hits = {counts.hits}, visits = {counts.visits}"
-
-
 _race = partial(
     Race,
     operation="recording_visits",
     strategies=STRATEGIES["recording_visits"],
     setup=make_unvisited_links,
     process=follow,
-    rows=describe_hits_and_visits,
+    rows=read_hits_and_visits,
 )
 
 RACES = (

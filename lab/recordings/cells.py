@@ -1,4 +1,4 @@
-"""The cells of the tables: a race, one of its strategies, a number of processes, a level."""
+"""A cell of the lab's tables is one exploration: it has a race, a strategy and two settings."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,13 +13,13 @@ from shorturl.strategies.table import Strategy
 
 READ_COMMITTED = "read committed"
 LEVELS = (READ_COMMITTED, "repeatable read", "serializable")
-# Explored at every level; write_skew is not in the matrix.
+# The races that are explored at every level.
 ISOLATED = ("lost_update", "clobbered_edit", "toctou_in_a_transaction", "write_skew")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table, which one exploration fills."""
+    """One exploration of a race: with a strategy, a number of processes, an isolation level."""
 
     race: Race
     strategy: Strategy

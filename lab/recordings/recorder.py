@@ -31,8 +31,8 @@ MAX_MESSAGE_LENGTH = 300
 # What the clock says: the times that races set are before 2026.
 CLOCK = re.compile(r"20(2[6-9]|[3-9]\d)-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(\+\d\d(:?\d\d)?)?")
 NOW = "(now)"
-# So that new rows have the same ids in every schedule, whatever ran before.
-# Without those of the tables that migrations fill.
+# New rows get the same ids in every schedule, whatever ran before. The sequences of the tables that
+# migrations fill stay as they are.
 RESTART_SEQUENCES = """
     SELECT setval(seqrelid::regclass, seqstart, false) FROM pg_sequence
     WHERE seqrelid::regclass::text !~ '^(django_migrations|django_content_type|auth_permission)_'
@@ -40,15 +40,15 @@ RESTART_SEQUENCES = """
 # A SELECT without ORDER BY returns rows in the order of the table's file. In a file that was empty
 # this is the order in which they were inserted, whatever ran before.
 # No foreign key of the database leads from visits and partial counts to their link.
-TABLES = (ShortUrl, RecentVisits, HourlyVisits, DailyVisits, PartialCount)
-NAMES = [model._meta.db_table for model in TABLES]
-EMPTY_TABLES = f"TRUNCATE {', '.join(NAMES)} CASCADE"
+MODELS = (ShortUrl, RecentVisits, HourlyVisits, DailyVisits, PartialCount)
+TABLES = [model._meta.db_table for model in MODELS]
+EMPTY_TABLES = f"TRUNCATE {', '.join(TABLES)} CASCADE"
 # An ANALYZE in the background could change a plan, and with the plan the order of the rows.
-WITHOUT_ANALYZE = "; ".join(f"ALTER TABLE {name} SET (autovacuum_enabled = off)" for name in NAMES)
+WITHOUT_ANALYZE = "; ".join(f"ALTER TABLE {name} SET (autovacuum_enabled = off)" for name in TABLES)
 
 
 def record_cell(cell: Cell, *, is_counted: bool = True) -> Recording:
-    """Explore a cell and record its schedules; if `is_counted`, explore it before to count them."""
+    """Record the schedules of a cell; if `is_counted`, explore it once before to count them."""
     counted = None
     if is_counted:
         counted = cell.race.explore(
@@ -69,7 +69,7 @@ class _Recorder:
         self.randoms: dict[str, Random] = {}  # by process, so that each recording has the same keys
 
     def record(self, counted: Exploration | None) -> Recording:
-        """Run and record the schedules. The count is that of `counted`, if there is one."""
+        """Run and record the schedules; `counted` is an earlier exploration with their count."""
         cell = self.cell
         is_small = counted and counted.schedules <= MAX_SCHEDULES
         with connection.cursor() as cursor:
@@ -127,10 +127,11 @@ class _Recorder:
 
     def _record_second_try(self, number: int, function: Function) -> Outcome:
         """Run a second try as an exploration of one schedule, and keep its steps."""
-        idle: list[Function] = [lambda: None] * (number - 1)  # the process keeps its number
+        # Before it are processes that do nothing, so that it keeps the number of its process.
+        idle_processes: list[Function] = [lambda: None] * (number - 1)
         explore(
-            [*idle, function],
-            invariant=lambda _: "",
+            [*idle_processes, function],
+            invariant=lambda _: "",  # the race checks it afterwards
             expected=Exception,
             isolation_level=self.cell.level,
             options=Options(observe=self.cell.race.rows, on_schedule=self.second_tries.append),
@@ -141,9 +142,9 @@ class _Recorder:
         """Add a schedule that has run, and its second tries; a step is a text of JSON."""
         steps = list(self._list_steps(schedule))
         for second_try in self.second_tries:
-            again = list(self._list_steps(second_try, steps_before=len(steps)))
-            again[0]["alone"] = True  # begins a second try
-            steps += again
+            steps_of_second_try = list(self._list_steps(second_try, steps_before=len(steps)))
+            steps_of_second_try[0]["alone"] = True  # marks where a second try begins
+            steps += steps_of_second_try
         texts = [json.dumps(_sort_names(step), ensure_ascii=False) for step in steps]
         self.schedules.append(
             {
@@ -156,9 +157,10 @@ class _Recorder:
         )
 
     def _list_steps(self, schedule: Schedule, steps_before: int = 0) -> Iterator[Step]:
-        """Yield the steps of a schedule with their files; a line only in the strategy's file.
+        """Yield the steps of a schedule, each with the file of its code, as JSON objects.
 
-        Of a second try `until`, the number of the step that returned, counts `steps_before`, too.
+        A step has a line only if its file is the strategy's. `until`, the number of the step at
+        which its wait ends, counts the `steps_before` a second try, too.
         """
         for recorded, step in zip(record_steps(schedule.timeline), schedule.timeline, strict=True):
             recorded["until"] += steps_before

@@ -1,8 +1,8 @@
-"""The recordings: of each race a file with its counts, and each cell with its schedules.
+"""The recordings: a file for each race, with the count and the schedules of each of its cells.
 
-A file has lines of JSON, compressed. The first line has the counts of all cells, by Cell.key; each
-other line is one cell, in the order of the first. Of a schedule a cell has the steps as their
-positions in the list of the cell's different steps.
+A cell is one exploration of a race: of one strategy, with a number of processes, at an isolation
+level. A file has lines of JSON, compressed: first the counts by Cell.key, and then, in the same
+order, a line for each cell. A schedule is stored as positions in a list of the cell's steps.
 """
 
 import gzip
@@ -129,13 +129,13 @@ class Recording:
 
 def read_counts(race: Race) -> dict[str, Count]:
     """Return the counts of a race's recorded cells, by Cell.key; none if nothing is recorded."""
-    counts = json.loads(next(_lines(race), "{}"))
+    counts = json.loads(next(_read_lines(race), "{}"))
     return {key: Count(**count) for key, count in counts.items()}
 
 
 def read_recording(cell: Cell) -> Recording:
     """Return the recording of a cell; raise NotRecorded, which names the command to record it."""
-    lines = _lines(cell.race)
+    lines = _read_lines(cell.race)
     counts = json.loads(next(lines, "{}"))  # the first line; then a line for each of the counts
     for key, line in zip(counts, lines, strict=False):
         if key == cell.key:
@@ -144,7 +144,7 @@ def read_recording(cell: Cell) -> Recording:
 
 
 def write_recordings(race: Race, recordings: Mapping[str, Recording]) -> None:
-    """Write the recordings of some cells, by Cell.key; those of the race's other cells stay.
+    """Write recordings, given by Cell.key, into the race's file; its other cells stay.
 
     The same recordings make the same bytes.
     """
@@ -167,7 +167,7 @@ def path_of(race: Race) -> Path:
     return FOLDER / f"{race.name}.json.gz"
 
 
-def _lines(race: Race) -> Iterator[str]:
+def _read_lines(race: Race) -> Iterator[str]:
     """Yield the lines of a race's file; none without a file."""
     with suppress(FileNotFoundError), gzip.open(path_of(race), "rt", encoding="utf-8") as file:
         yield from file

@@ -13,7 +13,7 @@ from shorturl.strategies.table import Strategy
 
 @dataclass(frozen=True)
 class CountedCell:
-    """A cell, and its count, or None if it is not recorded yet."""
+    """A cell, and its count, which is None if the cell is not recorded yet."""
 
     cell: Cell
     count: Count | None
@@ -23,7 +23,7 @@ class CountedCell:
 
 
 class Table(NamedTuple):
-    """A row for each strategy with its cells. A cell is None if its race lacks the strategy."""
+    """A row for each strategy, with a cell for each column, or None if there is no such cell."""
 
     title: str
     columns: list[str]

@@ -58,7 +58,7 @@ def measure(
     result = traffic.stop()
     longest = traffic.stats.total.max_response_time / 1000
     limit = MAX_WAITS.get(name, USUAL_WAIT) + MARGIN_SECONDS
-    return result, [Figure("longest wait", longest, limit, "s"), *figures]
+    return result, [Figure("longest wait", longest, limit, unit="s"), *figures]
 
 
 def describe(name: str, result: Result, figures: list[Figure]) -> list[str]:

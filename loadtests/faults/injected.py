@@ -18,10 +18,10 @@ from loadtests.servers import ROOT, run_wrk, wait_until
 
 USUAL_WAIT = 1.0  # second, of a request
 BODY_TIMEOUT = 5  # seconds, as in docs/deploying.md
-SEND_TIMEOUT = 20
+SEND_TIMEOUT = 20  # seconds
 TIMEOUT = 60  # seconds
-POLL_INTERVAL = 0.1
-KILL_INTERVAL = 1
+POLL_INTERVAL = 0.1  # seconds
+KILL_INTERVAL = 1  # second
 OVERLOAD_SECONDS = 5
 CONNECTIONS = 200
 CLIENTS = 64
@@ -32,7 +32,7 @@ LOCK_HOT_ROW = "SELECT 1 FROM shorturl_shorturl WHERE key = %s FOR UPDATE"
 # A roll-up waits for the rows that it adds to, after it has deleted those that it moves.
 LOCK_HOURS = "SELECT 1 FROM shorturl_hourlyvisits FOR UPDATE"
 MIDWAY = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'DELETE FROM'"
-FIND_MIDWAY = f"SELECT pg_stat_clear_snapshot(); SELECT pid {MIDWAY}"  # in a new snapshot
+FIND_MIDWAY = f"SELECT pg_stat_clear_snapshot(); SELECT pid {MIDWAY}"  # as it is now
 
 
 class Figure(NamedTuple):
@@ -52,12 +52,13 @@ class Figure(NamedTuple):
 
 
 def kill_worker(traffic: Traffic) -> list[Figure]:
-    """Kill a worker every second. gunicorn replaces each of them."""
-    number = len(traffic.service.workers)
+    """Kill a random worker every second. gunicorn replaces each of them."""
+    workers_before = len(traffic.service.workers)
     for _ in range(KILLS):
         random.choice(traffic.service.workers).kill()  # noqa: S311
         time.sleep(KILL_INTERVAL)
-    return [Figure("workers missing", number - len(traffic.service.workers), 0, "")]
+    missing = workers_before - len(traffic.service.workers)
+    return [Figure("workers missing", missing, limit=0, unit="")]
 
 
 def crash_postgres(traffic: Traffic) -> list[Figure]:
@@ -82,11 +83,12 @@ def freeze_postgres(traffic: Traffic) -> list[Figure]:
 
 def lock_row(traffic: Traffic) -> list[Figure]:
     """Keep the hot row locked in a transaction; compare the throughput of everything else."""
-    usual = measure_other_keys(traffic, seconds=2)
+    usual_rate = measure_other_keys(traffic, seconds=2)
     with closing(traffic.postgres.connect()) as connection, connection.cursor() as cursor:
         cursor.execute(LOCK_HOT_ROW, [traffic.keys["hot"]])
-        meanwhile = measure_other_keys(traffic, seconds=6)
-    return [Figure("other keys slower by", 100 * (1 - meanwhile / usual), 20, "%")]
+        locked_rate = measure_other_keys(traffic, seconds=6)
+    loss = 100 * (1 - locked_rate / usual_rate)
+    return [Figure("other keys slower by", loss, limit=20, unit="%")]
 
 
 def measure_other_keys(traffic: Traffic, seconds: float) -> float:
@@ -126,7 +128,8 @@ def keep_connections(
         while clients and time.monotonic() < began + TIMEOUT:
             time.sleep(POLL_INTERVAL)
             clients = [client for client in clients if is_open(client, use)]
-    return [Figure("all closed after", time.monotonic() - began, timeout + 2 * USUAL_WAIT, "s")]
+    limit = timeout + 2 * USUAL_WAIT
+    return [Figure("all closed after", time.monotonic() - began, limit, unit="s")]
 
 
 def is_open(client: socket.socket, use: Callable[[socket.socket], object]) -> bool:
@@ -141,9 +144,10 @@ def is_open(client: socket.socket, use: Callable[[socket.socket], object]) -> bo
 
 def overload(traffic: Traffic) -> list[Figure]:
     """Follow the hot link by as many clients as keep the service busy, and by ten times as many."""
-    usual = follow_without_pause(traffic, CLIENTS)
-    overloaded = follow_without_pause(traffic, 10 * CLIENTS)
-    return [Figure("goodput less by", 100 * (1 - overloaded / usual), 30, "%")]
+    usual_rate = follow_without_pause(traffic, CLIENTS)
+    overloaded_rate = follow_without_pause(traffic, 10 * CLIENTS)
+    loss = 100 * (1 - overloaded_rate / usual_rate)
+    return [Figure("goodput less by", loss, limit=30, unit="%")]
 
 
 def follow_without_pause(traffic: Traffic, clients: int) -> float:

@@ -70,7 +70,7 @@ class User(FastHttpUser):
         if kind.is_hit:
             records.sent[key] += 1
         else:
-            expected.append(HTTPStatus.SERVICE_UNAVAILABLE)  # refuses a prefetch
+            expected.append(HTTPStatus.SERVICE_UNAVAILABLE)  # so the service refuses a prefetch
         path = f"/{key}{kind.query}"
         response = self.send(kind.method, path, name, *expected, headers=headers)
         if response is None:
@@ -99,7 +99,7 @@ class Follower(User):
     """Requests all links but the hot one."""
 
     fixed_count = 8
-    names = tuple(KINDS)[1:]
+    names = tuple(KINDS)[1:]  # all but "hot"
 
     @task
     def follow_link(self) -> None:
@@ -147,8 +147,8 @@ class Visitor(User):
 class Traffic:
     """The users of a service, who begin at once, and their records.
 
-    `keys` has the key of a link for each of KINDS, and `limited` the key of a link that is not used
-    up. `redirects` is the number of redirects since a request has failed.
+    `keys` has the key of a link for each of KINDS, and `limited` that of a link with a limit, until
+    it is used up. `redirects` is the number of redirects since a request failed.
     """
 
     def __init__(self, service: RunningService, postgres: OwnPostgres) -> None:
@@ -168,8 +168,8 @@ class Traffic:
         self.keys = {
             name: str(self.first_user.create(forward_query=name == "forwarding")) for name in KINDS
         }
-        number = sum(user.fixed_count for user in users)
-        self.runner.start(number, spawn_rate=number)
+        count = sum(user.fixed_count for user in users)
+        self.runner.start(count, spawn_rate=count)
 
     def wait_until_at_work(self) -> None:
         """Wait for MIN_REDIRECTS redirects without an error; raise TimeoutError."""

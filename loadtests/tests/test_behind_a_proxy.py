@@ -44,7 +44,7 @@ class Proxy(BaseHTTPRequestHandler):
         is_chosen = is_of_script and next(self.server.numbers) % EVERY == 0
         message = self.misbehave(body) if is_chosen else self.ask(body)
         if is_of_script:
-            self.server.last = message
+            self.server.last_answer = message
         self.close_connection = message is None
         if message is not None:
             self.send_response_only(message.status)
@@ -68,7 +68,7 @@ class Proxy(BaseHTTPRequestHandler):
     def misbehave(self, body: bytes) -> Message | None:
         """Return the message that the client gets; None hangs up."""
         misdeed = self.server.misdeed
-        answer_to_another: Message | None = self.server.last
+        answer_to_another: Message | None = self.server.last_answer
         if misdeed == "refuse":  # without asking the service
             return Message(502, [], b"bad gateway")
         message = self.ask(body)
@@ -93,7 +93,7 @@ class Server(ThreadingHTTPServer):
         self.service = service
         self.misdeed = misdeed
         self.numbers = itertools.count(1)  # of the requests of the script
-        self.last: Message | None = None
+        self.last_answer: Message | None = None
         super().__init__(("127.0.0.1", 0), Proxy)
 
     def handle_error(self, *args: Any) -> None:

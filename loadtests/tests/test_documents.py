@@ -30,7 +30,7 @@ def test_the_example_finds_lost_purchases(tmp_path: Path) -> None:
             stop(process)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert json.loads(file.read_text())["lost"] > 0
-    ended = run(*locust, *options)
+    ended = run(*locust, *options)  # the shop has stopped
     assert ended.returncode == 2
     assert f"no service for this test answers at {url}: start it" in ended.stdout
     assert "Traceback" not in ended.stderr

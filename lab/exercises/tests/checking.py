@@ -61,7 +61,7 @@ def in_transactions(pairs: Sequence[Pair]) -> list[Pair]:
 def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = None) -> None:
     """Fail unless the solution's calls end as the right ones do one after the other.
 
-    With `interleave` they run at once, and may end as in any order. `text` begins the message.
+    With `interleave` the solution's run at once, and may end as the right ones do in any order.
     """
     solution_calls, right_calls = zip(*pairs, strict=True)
     numbers = range(len(pairs))
@@ -74,7 +74,7 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
 
     def describe_mistake(outcomes: Sequence[Outcome]) -> str:
         end = [outcome.returned for outcome in outcomes], read_rows()
-        if end in right_ends or Raised("RuntimeError") in end[0]:  # as atomic(durable=True) does
+        if end in right_ends or Raised("RuntimeError") in end[0]:  # from atomic(durable=True)
             return ""
         return f"{text}: it is {end}. One after the other it is {right_ends[0]}."
 
@@ -87,7 +87,7 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
 
 
 def explore(calls: Sequence[Call], invariant: Any, interleave: Interleave) -> None:
-    """Fail if a schedule of the calls violates the invariant; of very many, some are run."""
+    """Fail if a schedule of the calls violates the invariant; MAX_SCHEDULES are tried at most."""
     try:
         interleave(*calls, invariant=invariant, max_schedules=MAX_SCHEDULES[len(calls)])
     except NotProven:
@@ -103,5 +103,5 @@ def require(is_right: object, mistake: str) -> None:
 
 def repeat_in_threads(call: Call, *, times: int) -> list[Any]:
     """Return the outcomes of a call that each of three threads repeats."""
-    threads = run_in_threads([lambda: [outcome_of(call) for _ in range(times)]] * 3)
-    return [outcome for thread in threads for outcome in thread.returned]
+    outcomes_of_threads = run_in_threads([lambda: [outcome_of(call) for _ in range(times)]] * 3)
+    return [outcome for thread in outcomes_of_threads for outcome in thread.returned]

@@ -12,8 +12,8 @@ from shorturl.models import ShortUrl
 from shorturl.strategies.creating import on_conflict
 
 
-def run(create: Any, keys: Any, iterable: Any = list) -> str:
-    link = create("https://target.example/", keys=iterable(keys))
+def run(create: Any, keys: Any, make_iterable: Any = list) -> str:
+    link = create("https://target.example/", keys=make_iterable(keys))
     return f"returns {link.key} to {link.target_url}" if link else f"returns {link!r}"
 
 
@@ -29,7 +29,7 @@ def make_links(keys: str) -> None:
         ShortUrl.objects.create(key=key, target_url=f"https://{key}.example/", deleted_at=deleted)
 
 
-def links() -> list[Any]:
+def read_links() -> list[Any]:
     return [*ShortUrl.objects.order_by("key").values("key", "target_url")]
 
 
@@ -39,22 +39,22 @@ KEYS = (("", "ab"), ("a", "ab"), ("ad", "adb"), ("a", "A"), ("ad", "ad"), ("", "
 
 def test_calls_one_after_another(interleave: Interleave) -> None:
     for taken, keys in KEYS:
-        for iterable in (list, iter):
+        for make_iterable in (list, iter):
             make_links(taken)
             text = f"create with the keys {list(keys)} where {list(taken)} are taken"
-            checking.check([pair(keys, iterable)], links, text)
+            checking.check([pair(keys, make_iterable)], read_links, text)
     text = "create in a transaction where the key a is taken"
     make_links("a")
-    checking.check(checking.in_transactions([pair("ab"), pair("a")]), links, text)
+    checking.check(checking.in_transactions([pair("ab"), pair("a")]), read_links, text)
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
     make_links("")
     for keys, processes in (("ab", 2), ("a", 2), ("abc", 3)):
         text = f"{processes} times create with the keys {list(keys)} at once"
-        checking.check([pair(keys)] * processes, links, text, interleave)
+        checking.check([pair(keys)] * processes, read_links, text, interleave)
     text = "two creates in transactions at once"
-    checking.check(checking.in_transactions([pair("ab")] * 2), links, text, interleave)
+    checking.check(checking.in_transactions([pair("ab")] * 2), read_links, text, interleave)
     call = partial(run, exercise.create, [f"key{number}" for number in range(120)])
     returned = {*checking.repeat_in_threads(call, times=40)}
     counts = len(returned), ShortUrl.objects.count()

@@ -34,7 +34,7 @@ def set_spent(spent: int) -> None:
         run(row_lock.spend, limit=spent, amount=spent)
 
 
-def usage() -> list[Any]:
+def read_usage() -> list[Any]:
     spent = QuotaUsage.objects.filter(spent__gt=0).order_by("spender")
     return [*spent.values_list("spender", "spent"), Notification.objects.count()]
 
@@ -46,24 +46,24 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
             set_spent(spent)
             pairs = [pair(limit=limit, amount=amount), pair(limit=2), pair("b", limit=1)]
             text = f"{spent} are spent: spend {amount} of {limit}, then 1 of 2, then 1 of 1 by b"
-            checking.check(pairs, usage, text)
+            checking.check(pairs, read_usage, text)
         set_spent(spent)
         pairs = [pair(create=lambda: 1 / 0, limit=2), pair(limit=2)]
-        checking.check(pairs, usage, f"{spent} are spent: a create that fails, then another")
+        checking.check(pairs, read_usage, f"{spent} are spent: a create that fails, then another")
     set_spent(0)
     pairs = checking.in_transactions([pair(limit=1)] * 2)
-    checking.check(pairs, usage, "two in transactions, limit 1")
+    checking.check(pairs, read_usage, "two in transactions, limit 1")
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
     for spent, processes, limit in ((0, 2, 1), (0, 2, 2), (1, 2, 2), (1, 3, 3)):
         set_spent(spent)
         text = f"{processes} calls of spend at once with the limit {limit} after {spent}"
-        checking.check([pair(limit=limit)] * processes, usage, text, interleave)
+        checking.check([pair(limit=limit)] * processes, read_usage, text, interleave)
     set_spent(1)
     text = "two calls at once in transactions, limit 2"
-    checking.check(checking.in_transactions([pair(limit=2)] * 2), usage, text, interleave)
+    checking.check(checking.in_transactions([pair(limit=2)] * 2), read_usage, text, interleave)
     checking.repeat_in_threads(partial(run, exercise.spend, limit=100), times=50)
-    (_, spent), created = usage()
+    (_, spent), created = read_usage()
     text = f"150 calls at once with the limit 100 create {created} and spend {spent}."
     checking.require(created == spent <= 100, f"{text} Right is as many as created, up to 100.")

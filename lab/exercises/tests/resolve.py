@@ -29,7 +29,7 @@ def make_links(**fields: Any) -> None:
     ShortUrl.objects.create(key="a", **{"target_url": "https://a.example/", "hits": 2} | fields)
 
 
-def links() -> list[Any]:
+def read_links() -> list[Any]:
     return [*ShortUrl.objects.order_by("key").values("key", "hits", "target_url")]
 
 
@@ -37,25 +37,25 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
     for fields in ({}, {"max_hits": 3}, *ENDED):
         make_links(**fields)
         for key in ("a", "a", "b", "A", "a%", ""):
-            checking.check([pair(key)], links, f"resolve({key!r}) with {fields or 'no limit'}")
+            text = f"resolve({key!r}) with {fields or 'no limit'}"
+            checking.check([pair(key)], read_links, text)
     make_links(max_hits=3)
     text = "resolve in transactions with one use left: twice, then an unknown key"
     pairs = checking.in_transactions([pair(), pair(), pair("unknown")])
-    checking.check(pairs, links, text)
+    checking.check(pairs, read_links, text)
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
     for fields in ({}, {"max_hits": 3}):
         make_links(**fields)
-        checking.check(
-            [pair()] * 2, links, f"resolve('a') twice with {fields or 'no limit'}", interleave
-        )
+        text = f"resolve('a') twice with {fields or 'no limit'}"
+        checking.check([pair()] * 2, read_links, text, interleave)
         for changed in (*ENDED, {"target_url": "https://new.example/"}):
             edit = transaction.atomic(partial(ShortUrl.objects.filter(key="a").update, **changed))
             text = f"resolve('a') with {fields or 'no limit'} and edit({changed})"
-            checking.check([pair(), (edit, edit)], links, text, interleave)
+            checking.check([pair(), (edit, edit)], read_links, text, interleave)
     make_links(max_hits=4)
-    checking.check([pair()] * 3, links, "three resolve('a') with two uses left", interleave)
+    checking.check([pair()] * 3, read_links, "three resolve('a') with two uses left", interleave)
     make_links(max_hits=100)
     outcomes = checking.repeat_in_threads(partial(run, exercise.resolve, "a"), times=40)
     got, counted = outcomes.count("returns a"), ShortUrl.objects.get(key="a").hits - 2

@@ -35,7 +35,7 @@ def make_links(*rows: dict[str, Any]) -> None:
         ShortUrl.objects.create(**{"key": key, "target_url": TARGETS[0], **fields})
 
 
-def links() -> list[Any]:
+def read_links() -> list[Any]:
     return [*ShortUrl.objects.order_by("key").values("key", "target_url")]
 
 
@@ -46,9 +46,10 @@ BEFORE = ((), ({}, {}), *((fields, {}) for fields in ENDED), ({"target_url": TAR
 def test_calls_one_after_another(interleave: Interleave) -> None:
     for rows in BEFORE:
         make_links(*rows)
-        checking.check([pair("new"), pair("other")], links, f"two calls with the links {rows}")
+        text = f"two calls with the links {rows}"
+        checking.check([pair("new"), pair("other")], read_links, text)
     make_links({"deleted_at": checking.PAST})
-    checking.check([pair("a")], links, "reuse whose create fails, as its key is taken")
+    checking.check([pair("a")], read_links, "reuse whose create fails, as its key is taken")
 
 
 def test_calls_at_once(interleave: Interleave) -> None:
@@ -57,13 +58,14 @@ def test_calls_at_once(interleave: Interleave) -> None:
         make_links(*[{}] * number)
         for other in (second, (DELETE, DELETE)):
             text = f"with {number} links, reuse at once with another call of it or a deletion"
-            checking.check([first, other], links, text, interleave)
+            checking.check([first, other], read_links, text, interleave)
     make_links()
-    checking.check([first, second, third], links, "three calls of reuse at once", interleave)
+    checking.check([first, second, third], read_links, "three calls of reuse at once", interleave)
     text = "two calls in transactions at once"
-    checking.check(checking.in_transactions([first, second]), links, text, interleave)
+    checking.check(checking.in_transactions([first, second]), read_links, text, interleave)
     for target_url in TARGETS:
         call = partial(run, exercise.reuse, target_url=target_url)
         checking.repeat_in_threads(call, times=10)
-    text = f"30 calls of reuse at once for each of two targets leave {links()}. Right is 2 links."
-    checking.require(len(links()) == 2, text)
+    links = read_links()
+    text = f"30 calls of reuse at once for each of two targets leave {links}. Right is 2 links."
+    checking.require(len(links) == 2, text)

@@ -74,7 +74,7 @@ RIGHT: list[tuple[str, Any]] = [
     ("deliver", skip_locked.deliver),
     ("deliver", select_for_update.deliver),
 ]
-WRONG: list[tuple[str, Any, str]] = [  # None is the given function
+WRONG: list[tuple[str, Any, str]] = [  # None is the function that the exercise begins with
     ("resolve", None, "One after the other it is"),
     ("create", None, "One after the other it is"),
     ("reuse", None, "One after the other it is"),

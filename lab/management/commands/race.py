@@ -24,10 +24,12 @@ from shorturl.strategies.table import Strategy
 # runs all its 34,650 schedules.
 MAX_SCHEDULES = 50_000
 MAX_SECONDS = 900
+MIN_COLUMN_WIDTH, MAX_COLUMN_WIDTH = 24, 40  # characters, of a drawing
 LEGEND = (
     "A cell has the violating schedules out of all. ✗ is silently wrong, ⊘ fails loudly (a process "
     "gets an error), ✓ holds, and – takes no part."
 )
+NO_CELL = "–"  # a strategy without a part in the race
 HOW_TO_READ = "Each digit of a schedule is the process that takes the next step."
 
 
@@ -52,9 +54,9 @@ class Command(BaseCommand):
         listing.add_argument(
             "--processes", type=parse_positive, help="default: the race's smallest"
         )
-        form = listing.add_mutually_exclusive_group()
-        form.add_argument("--json", action="store_true", help="a list of the cells")
-        form.add_argument("--markdown", action="store_true", help="tables for a document")
+        formats = listing.add_mutually_exclusive_group()
+        formats.add_argument("--json", action="store_true", help="a list of the cells")
+        formats.add_argument("--markdown", action="store_true", help="tables for a document")
         show = actions.add_parser("show", help="draw one schedule, step by step")
         show.add_argument("race", type=find_race)
         show.add_argument("strategy")
@@ -92,7 +94,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(counts, indent=1))
             return
         format_table = format_markdown if options["markdown"] else format_aligned
-        format_cell = _format_bold if options["markdown"] else _format_marked
+        format_cell = _format_bold if options["markdown"] else _format_with_mark
         if not options["markdown"]:
             self.stdout.write(f"{LEGEND}\n\n")
         for title, columns, rows in operations:
@@ -119,9 +121,10 @@ class Command(BaseCommand):
                 which = "one of them" if example else "the first"
                 title = f"{_describe_result(result)}; {which}: {schedule}"
             run = race.run(chosen, number, schedule)
-        # On a terminal the drawing fits its width, down to 24 columns a lane.
-        lane = get_terminal_size().columns // (number + 1) - 3 if self.stdout.isatty() else 40
-        drawing = run.draw(max(24, min(40, lane)))
+        width = MAX_COLUMN_WIDTH
+        if self.stdout.isatty():  # a column for each process and one for the rows
+            width = min(width, get_terminal_size().columns // (number + 1) - 3)
+        drawing = run.draw(max(MIN_COLUMN_WIDTH, width))
         self.stdout.write(f"{race.name} × {strategy}: {title}\n{HOW_TO_READ}\n\n{drawing}\n")
         holds = f"Holds: {race.invariant}"
         self.stdout.write(f"Violated: {run.violation}." if run.violation else holds)
@@ -185,14 +188,16 @@ def _convert_to_json(cell: CountedCell) -> dict[str, Any]:
 def _format_bold(cell: CountedCell | None) -> str:
     """Return the count of a cell in Markdown, in bold type if schedules violate the invariant."""
     if cell is None:
-        return "–"
+        return NO_CELL
     is_wrong = cell.count and cell.count.violating and not cell.count.truncated
     return f"**{cell}**" if is_wrong else str(cell)
 
 
-def _format_marked(cell: CountedCell | None) -> str:
-    """Return the count of a cell with its mark, ✓ or ✗ or ⊘."""
-    return cell.count.format_with_mark() if cell and cell.count else str(cell or "–")
+def _format_with_mark(cell: CountedCell | None) -> str:
+    """Return the count of a cell with its mark, ✓ or ✗ or ⊘; without a count it is "…"."""
+    if cell is None:
+        return NO_CELL
+    return cell.count.format_with_mark() if cell.count else str(cell)
 
 
 def _describe_result(result: Exploration) -> str:

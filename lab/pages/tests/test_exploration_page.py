@@ -59,6 +59,7 @@ def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
 
 def test_many_schedules_are_listed_in_part() -> None:
     holds, lost = (judge_end(violation, raises=False) for violation in ("", "lost"))
+    # 200 orders of ten digits, of which every third holds.
     ends = [ScheduleEnd(f"{number:010b}", lost if number % 3 else holds) for number in range(200)]
     current = ends[-1]  # the schedule that the page shows
     for group in group_by_outcome(ends, current.order):
@@ -72,9 +73,8 @@ def test_a_right_strategy_shows_no_violation(client: Client) -> None:
     page = get_page(client, RIGHT_PATH)
     assert "0 of" in page
     assert "</span> The invariant holds</b>" in page
-    assert "A green frame is a transaction. A purple bar is a lock that it holds" in page
-    for no in ("box wrong", 'class="mark"', 'class="conflict', "next violation", "previous"):
-        assert no not in page
+    for sign in ("box wrong", 'class="mark"', 'class="conflict', "next violation", "previous"):
+        assert sign not in page
 
 
 def test_the_address_chooses_the_schedule_and_links_lead_to_others(client: Client) -> None:
@@ -86,8 +86,9 @@ def test_the_address_chooses_the_schedule_and_links_lead_to_others(client: Clien
     page = get_page(client, f"{NAIVE_PATH}?schedule={orders[-1]}")
     assert f'<a href="?schedule={orders[-2]}">previous</a>' in page
     assert ">next</a>" not in page
-    first = next(schedule for schedule in schedules if schedule.violation)  # from the start again
-    assert f'<a href="?schedule={first.order}">next violation</a>' in page
+    # After the last schedule comes the first one again.
+    violation = next(schedule for schedule in schedules if schedule.violation)
+    assert f'<a href="?schedule={violation.order}">next violation</a>' in page
 
 
 def test_a_wait_is_shown_from_its_begin_to_its_end(client: Client) -> None:
@@ -120,7 +121,7 @@ def test_predict_hides_what_follows(client: Client) -> None:
     path = f"{NAIVE_PATH}?schedule=121122"
     whole = get_page(client, path)
     page = get_page(client, f"{path}&predict=2")
-    # Among them the list of schedules, and the docstring, which also reveals the result.
+    # The list of schedules and the docstring reveal the result, too.
     secrets = ["UPDATE", "→ 1 row", "hits = 1", "box wrong", 'class="mark"', "stale read"]
     secrets += ["two hits, counted once", 'class="schedules"', 'id="verdict"', 'id="step-3"']
     for secret in secrets:
@@ -148,12 +149,13 @@ def test_a_prediction_reveals_the_result_and_is_cut_to_100_characters(client: Cl
 
 
 def test_the_legend_explains_what_the_picture_has(client: Client) -> None:
-    """A read has no transaction and no lock; the lock of an insert has no mode to explain."""
+    """A read has no transaction and no lock; an insert's lock has no mode, unlike a row lock."""
     page = get_page(client, f"{NAIVE_PATH}scheduler/?taken=1")
     assert "green frame" not in page
     assert "purple bar" not in page
-    page = get_page(client, "/lab/races/toctou/check_first/2/")
-    assert "A green frame is a transaction. A purple bar is a lock that it holds.</p>" in page
+    legend = "A green frame is a transaction. A purple bar is a lock that it holds"
+    assert f"{legend}.</p>" in get_page(client, "/lab/races/toctou/check_first/2/")
+    assert f"{legend}," in get_page(client, RIGHT_PATH)
 
 
 def test_a_strategy_that_has_changed_since_is_named_with_the_command(

@@ -72,11 +72,11 @@ EXPLAINED = [
 ]
 
 
-@pytest.mark.parametrize(("what", "order", "explained", "in_words"), EXPLAINED)
+@pytest.mark.parametrize(("cell", "order", "explained", "in_words"), EXPLAINED)
 def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
-    what: str, order: str, explained: str, in_words: str
+    cell: str, order: str, explained: str, in_words: str
 ) -> None:
-    steps = find_schedule(read_recorded(what), order).steps
+    steps = find_schedule(read_recorded(cell), order).steps
     words = zip(steps, word_steps(steps), strict=True)
     texts = [f"{step['process']} {text}" for step, text in words if str(text) not in ENDS]
     if in_words:
@@ -91,11 +91,11 @@ def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
 def test_the_first_steps_do_not_reveal_what_follows() -> None:
     recording = read_recorded("lost_update/select_for_update")
     schedule = find_schedule(recording, "121122")
-    shown = find_step_number(schedule, 2, "SELECT")  # which begins to wait
+    shown = find_step_number(schedule, 2, "SELECT")  # at this step a wait begins
     picture = make_picture(recording, schedule, shown, hidden=schedule.order[shown:])
     assert [(wait.first, wait.last) for wait in picture.waits] == [(shown, shown + 1)]
     assert picture.sentences[-1].startswith("Process 2 wants to lock a")
-    assert {transaction.end for transaction in picture.transactions} == {""}
+    assert {transaction.end for transaction in picture.transactions} == {""}  # none has ended
     texts = [text.text for text in draw(picture, WIDE).texts]
     assert "hits = 1" not in texts
     assert texts.count("?") == len(schedule.steps) - shown
@@ -124,7 +124,7 @@ def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> Non
     assert "⊘ process 2 raises IntegrityError" in {text.text for text in drawing.texts}
 
 
-# An order, the victim of the deadlock, the step that PostgreSQL ends, and that of the other.
+# An order, the victim of the deadlock, the step of the victim, and the step of the other process.
 @pytest.mark.parametrize(
     ("order", "victim", "ended", "other"), [("121212", 2, 4, 3), ("1212a12", 1, 3, 4)]
 )
@@ -142,9 +142,9 @@ def test_the_victim_of_a_deadlock_tries_again_when_all_have_ended(
     ]
     assert "is ended by PostgreSQL" in picture.sentences[3]
     assert picture.conflicts[0].text_at_source.endswith(f"which waits for process {victim}")
-    again = schedule.all_steps[len(schedule.steps) :]
+    again = schedule.all_steps[len(schedule.steps) :]  # the second try
     assert {step["process"] for step in again} == {victim}
-    assert [step["until"] for step in again] == [7, 8, 9]
+    assert [step["until"] for step in again] == [7, 8, 9]  # their own numbers: no step waits
     assert picture.sentences[6].startswith(
         f"Process {victim} tries again, after all have ended, and"
     )

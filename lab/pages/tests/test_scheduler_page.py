@@ -31,9 +31,9 @@ def list_orders(client: Client, path: str, taken: str = "") -> list[str]:
 
 
 def test_the_links_lead_to_every_schedule_and_to_no_other(client: Client) -> None:
-    for what in ("lost_update/naive", "lost_update/select_for_update", DEADLOCK):
-        orders = sorted(schedule.order for schedule in list_schedules(read_recorded(what)))
-        assert list_orders(client, f"/lab/races/{what}/2/scheduler/") == orders
+    for cell in ("lost_update/naive", "lost_update/select_for_update", DEADLOCK):
+        orders = sorted(schedule.order for schedule in list_schedules(read_recorded(cell)))
+        assert list_orders(client, f"/lab/races/{cell}/2/scheduler/") == orders
 
 
 def test_the_last_step_shows_the_verdict_and_the_step_before_does_not(client: Client) -> None:

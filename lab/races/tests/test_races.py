@@ -83,12 +83,12 @@ def test_every_violation_is_explained_on_one_screen(cell: Cell) -> None:
 
 
 def test_the_museum_violates_silently_where_its_story_says_so() -> None:
-    for what, violation in {
+    for cell, violation in {
         "no_unique_constraint/as_found": "2 links are called sale",
         "null_in_a_unique_key/as_found": "2 links are called sale",
         "bare_save/mended_by_half": "the edit of the target is undone",
         "row_lock_on_no_row/as_found": "2 rows for one hour",
         "limited_use/as_found": "redeemed 2 times, not 1",
     }.items():
-        violations = {schedule.violation for schedule in list_schedules(read_recorded(what))}
-        assert violations - {""} == {violation}, what
+        violations = {schedule.violation for schedule in list_schedules(read_recorded(cell))}
+        assert violations - {""} == {violation}, cell

@@ -125,7 +125,7 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
     page.goto("/lab/races/lost_update/")
     result, table = page.evaluate(
         """() => [document.querySelector("td .count"), document.querySelector(".scroll")]
-            .map((each) => each.getBoundingClientRect().right)"""
+            .map((element) => element.getBoundingClientRect().right)"""
     )
     assert result <= table  # it is not cut
 
@@ -155,7 +155,7 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
     page.get_by_role("link", name="you are the scheduler").click()
     taken = ""
     for key in ("1", "ArrowLeft", *"121122"):
-        expect(page.locator(".keys")).to_be_visible()  # then the script listens
+        expect(page.locator(".keys")).to_be_visible()  # the page's script listens to keys now
         page.keyboard.press(key)
         taken = taken[:-1] if key == "ArrowLeft" else taken + key
         expect(page).to_have_url(re.compile(f"taken={taken}$"))
