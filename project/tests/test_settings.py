@@ -95,9 +95,9 @@ def test_a_wrong_value_is_refused_by_name_with_an_example(
         load(**{**PRODUCTION, "SHORTURL_LOCAL": "off", name: value})
 
 
-def test_another_word_for_a_switch_or_a_number_is_refused(load: Load) -> None:
+def test_maybe_is_refused_as_a_switch_and_as_a_number(load: Load) -> None:
     for name, variable in read_example().items():
-        if re.fullmatch(r"on|off|\d+", variable.value):
+        if re.fullmatch(r"on|off|\d+", variable.value):  # as .env.example shows it
             with pytest.raises(ImproperlyConfigured, match=rf"^{name}='maybe' is .*{name}=\S+"):
                 load(**{**PRODUCTION, name: "maybe"})
 
@@ -127,10 +127,8 @@ def test_https_behind_a_proxy_that_is_not_trusted_is_a_warning(settings: Setting
 def test_a_production_without_a_database_is_no_local_run(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without variables the service runs locally, with the PostgreSQL of its packages.
-
-    The packages of a production have none.
-    """
+    """Without variables the service runs locally, with the PostgreSQL of its packages."""
+    # As in a production, whose packages have no PostgreSQL.
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImproperlyConfigured, match=r"^DATABASE_URL is not set.*no PostgreSQL"):
         load()
@@ -240,7 +238,8 @@ def test_two_local_runs_that_start_at_once_have_one_secret_key(
 def test_without_a_place_for_its_secret_key_a_local_run_names_the_setting(
     load: Load, tmp_path: Path
 ) -> None:
-    (tmp_path / ".local").write_text("as in a read-only checkout")
+    # A file where the directory is to be made stands for a checkout that cannot be written.
+    (tmp_path / ".local").touch()
     with pytest.raises(ImproperlyConfigured, match=r"\.local.*for example SECRET_KEY="):
         load()
 

@@ -75,13 +75,13 @@ remove_account = command("remove_account", "user0")  # the account that the firs
 
 
 def test_an_account_is_removed_beside_a_create(interleave: Interleave) -> None:
-    """The create has an IntegrityError if the account is gone."""
+    """The create raises IntegrityError if the account is gone."""
     interleave(remove_account, partial(create, user().pk), expected=IntegrityError)
 
 
 @pytest.mark.exhaustive
 def test_an_account_is_removed_while_it_gets_a_link(interleave: Interleave) -> None:
-    """In the end the link has no owner; or it keeps its old one, with an IntegrityError."""
+    """In the end the link has no owner, or its old one if process 2 raises IntegrityError."""
     new_owner, old_owner = user(), user()
     create_link(owner=old_owner)
     links = ShortUrl.objects.filter(key="known")
@@ -96,7 +96,7 @@ def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interle
 
 
 def test_two_tokens_of_the_same_name_are_created(interleave: Interleave) -> None:
-    """Process 1 looks, and process 2 makes the token. The constraint refuses that of process 1."""
+    """Both processes see that the name is free. A constraint refuses the token of the second."""
     interleave(command("token", "create", "backup"), expected=CommandError)
 
 
@@ -124,12 +124,13 @@ def follow_b() -> str:
 
 
 @pytest.mark.parametrize("beside", ["a deletion in the opposite order", "a hit"])
-def test_several_links_are_deleted_by_one_request(beside: str, interleave: Interleave) -> None:
+def test_two_links_are_deleted_together(beside: str, interleave: Interleave) -> None:
     owner = user()
     for key in "ab":
         create_link(key, owner=owner)
     delete = partial(post, owner, "/links/delete/selected")
-    interleave(delete(key=["a", "b"]), follow_b if beside == "a hit" else delete(key=["b", "a"]))
+    process_2 = follow_b if beside == "a hit" else delete(key=["b", "a"])
+    interleave(delete(key=["a", "b"]), process_2)
 
 
 def add_receiver() -> None:
@@ -151,7 +152,7 @@ def test_a_receiver_is_added_beside_another_write(beside: Process, interleave: I
 
 
 @pytest.mark.parametrize("other", ["b.example a.example", "a.example --lift"])
-def test_domains_are_banned_beside_the_opposite_order_or_a_lift(
+def test_two_domains_are_banned_beside_a_ban_in_the_opposite_order_or_a_lift(
     other: str, interleave: Interleave
 ) -> None:
     ban = command("ban", "a.example", "b.example")

@@ -14,20 +14,24 @@ from shorturl.management.commands import tidy
 from shorturl.models import IdempotencyRecord, QuotaUsage
 from shorturl.tests.callers import run
 
-AGES = [timedelta(hours=23, minutes=59), timedelta(hours=24, seconds=1), timedelta(400)]
+YOUNG, OLD, VERY_OLD = (
+    timedelta(hours=23, minutes=59),
+    timedelta(hours=24, seconds=1),
+    timedelta(400),
+)
 
 
 @pytest.mark.django_db
 def test_answers_and_counters_are_kept_for_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tidy, "BATCH", 1)  # so that two old rows are two batches
-    for age in AGES:
+    for age in (YOUNG, OLD, VERY_OLD):
         QuotaUsage.objects.create(spender=str(age), period=DAY, since=Now() - age)
         IdempotencyRecord.objects.create(caller="a", key=str(age), status=201, body="")
         IdempotencyRecord.objects.filter(key=str(age)).update(kept_at=Now() - age)
     output, _ = run("tidy")
     assert "2 answers removed.\n" in output
     assert "2 counters removed.\n" in output
-    assert IdempotencyRecord.objects.get().key == QuotaUsage.objects.get().spender == str(AGES[0])
+    assert IdempotencyRecord.objects.get().key == QuotaUsage.objects.get().spender == str(YOUNG)
 
 
 @pytest.mark.django_db(transaction=True)
@@ -36,7 +40,7 @@ def test_a_step_that_fails_stops_none_of_the_others(capsys: pytest.CaptureFixtur
     Session.objects.create(session_key="old", session_data="", expire_date=expired)
     table = IdempotencyRecord._meta.db_table
     with connection.cursor() as cursor:
-        cursor.execute(f'ALTER TABLE "{table}" RENAME TO away')
+        cursor.execute(f'ALTER TABLE "{table}" RENAME TO away')  # the step for answers fails
         try:
             with pytest.raises(CommandError, match=r"^answer: The database: .+") as failed:
                 call_command("tidy")

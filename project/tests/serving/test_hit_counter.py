@@ -52,7 +52,7 @@ class Statements:
         await self.under_way[-1]
 
     async def add(self, *keys: str, bots: Sequence[int] = ()) -> "list[asyncio.Task[Any]]":
-        """Add a hit of each key, and wait until all possible statements are sent."""
+        """Add a hit of each key, numbered from 0, and wait until no more statements are sent."""
         tasks = [
             asyncio.create_task(self.counter.count(key, Visit(number, number in bots)))
             for number, key in enumerate(keys)
@@ -145,19 +145,19 @@ def test_after_a_statement_the_next_one_waits_for_as_many_hits_again(keys: str) 
     run(test, gather=LONG)
 
 
-def test_other_keys_wait_for_the_statement_of_one_key_for_some_milliseconds() -> None:
+def test_a_statement_for_one_key_delays_other_keys_for_some_milliseconds_only() -> None:
     """The row of that key may be locked."""
 
     async def test(statements: Statements) -> None:
         statements.locked = {"a"}
         tasks = await statements.add("a")
         tasks += await statements.add("b", "a")
-        assert statements.sent == [("a", [0])]
-        while len(statements.sent) == 1:  # until the run's time limit
+        assert statements.sent == [("a", [0])]  # the other two hits wait
+        while len(statements.sent) == 1:  # until KEY_STATEMENT_SECONDS have passed
             await asyncio.sleep(0)
         assert statements.sent[1:] == [{"b": [0], "a": [1]}]
         await statements.end(2)
-        assert statements.sent[2:] == [("a", [1])]
+        assert statements.sent[2:] == [("a", [1])]  # the second statement has skipped a
         await statements.end()
         assert await asyncio.gather(*tasks) == ["a", "b", "a"]
 

@@ -156,6 +156,7 @@ def test_a_link_is_created_without_javascript(
 
 
 def test_the_service_encodes_a_url_as_a_browser_does(page: Page, client: Client) -> None:
+    # test_validators.py checks that the service encodes these hosts so.
     for host, encoded in HOSTS.items():
         bracketed = f"[{host}]" if ":" in host else host
         hostname = page.evaluate("host => new URL(`https://${host}/`).hostname", bracketed)

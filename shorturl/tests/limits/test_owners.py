@@ -256,19 +256,19 @@ def test_selected_links_are_handed_over_in_the_admin(client: Client) -> None:
 def test_a_link_given_away_concurrently_keeps_its_new_owner(
     interleave: Interleave, settings: Settings, is_cluster: bool
 ) -> None:
-    """Process 1 reads the leaver's links. Process 2 gives one away. Process 1 leaves it alone.
+    """Process 1 reads the links of `old`. Process 2 gives one to `new`, and process 1 leaves it.
 
     On a cluster no row is locked, and the UPDATE checks the owner of each row again.
     """
     settings.DATABASE_CITUS = is_cluster
     old, new = user(), user()
     create_link(owner=old)
-    leavers = ShortUrl.objects.filter(owner_id=old.pk)
+    links_of_old = ShortUrl.objects.filter(owner_id=old.pk)
 
     def give_away() -> None:
         ShortUrl.objects.filter(key="known").update(owner=new)
 
-    interleave(lambda: owners.hand_over(leavers, None), give_away)
+    interleave(lambda: owners.hand_over(links_of_old, None), give_away)
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "a-key"}], ids=["once", "repeatable"])

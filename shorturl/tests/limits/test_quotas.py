@@ -83,6 +83,7 @@ def test_on_a_cluster_a_create_locks_no_quota_and_gives_it_back_if_there_is_no_l
     settings.DATABASE_CITUS = True
 
     def fail() -> None:
+        # NOWAIT raises an error if the row is locked.
         other_session.execute("SELECT spent FROM shorturl_quotausage FOR UPDATE NOWAIT")
         assert other_session.fetchall() == [(1,)]
         raise error

@@ -103,7 +103,7 @@ def test_keys_are_compared_bytewise_and_distinguish_upper_case() -> None:
 
 
 @pytest.mark.django_db
-def test_deleting_many_keeps_their_keys_too() -> None:
+def test_the_keys_of_many_deleted_links_are_taken_until_the_links_are_erased() -> None:
     create_link("one")
     create_link("two").delete()
     assert ShortUrl.objects.all().delete() == (1, {"shorturl.ShortUrl": 1})
@@ -118,7 +118,7 @@ def test_deleting_many_keeps_their_keys_too() -> None:
     ("name", "is_ours"),
     [
         (keys.KEY_CONSTRAINT, True),
-        (f"{keys.KEY_CONSTRAINT}_102008", True),
+        (f"{keys.KEY_CONSTRAINT}_102008", True),  # with the number of a shard
         (f"{keys.KEY_CONSTRAINT}2", False),
         (f"of_{keys.KEY_CONSTRAINT}", False),
     ],

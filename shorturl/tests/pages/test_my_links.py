@@ -65,7 +65,9 @@ def test_the_list_has_the_users_links_newest_first(client: Client, owner: User) 
     assertNotContains(page, 'role="search"')
 
 
-def test_a_link_is_created_above_the_list(client: Client, owner: User, settings: Settings) -> None:
+def test_the_form_above_the_list_creates_a_link_within_the_quota(
+    client: Client, owner: User, settings: Settings
+) -> None:
     settings.SHORTURL_LINKS_PER_DAY = 1
     page = client.post("/links?tags=spring", {"target_url": OTHER, "key": "new"}, follow=True)
     assert page.redirect_chain == [("/links", 303)]  # without the filter, which could hide the link

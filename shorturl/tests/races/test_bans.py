@@ -38,14 +38,14 @@ def follow() -> str:
 
 
 def ban_and_follow() -> None:
-    """Ban the domain; then no link leads there."""
+    """Ban the domain, and check that the link, if it is live, does not lead there."""
     ban()
     with suppress(ShortUrl.DoesNotExist, Gone):
         assert follow() != BANNED
 
 
 @pytest.mark.parametrize(
-    ("beside", "target_url"),
+    ("beside", "old_target"),  # None if there is no link before
     [
         (create, None),
         (create_many, None),
@@ -55,14 +55,14 @@ def ban_and_follow() -> None:
     ids=["create", "create many", "change the target", "remove the expiry"],
 )
 def test_no_link_to_a_banned_domain_is_live_once_the_ban_has_returned(
-    interleave: Interleave, beside: Process, target_url: str | None
+    interleave: Interleave, beside: Process, old_target: str | None
 ) -> None:
-    """Process 2 reads that the domain is not banned. Process 1 waits for its COMMIT.
+    """Process 2 reads that the domain is not banned. Process 1 waits for the COMMIT of process 2.
 
-    Otherwise process 1 would look for the links to expire before the link is there.
+    Otherwise process 1 would expire the links of the domain before the link of process 2 is there.
     """
-    if target_url:
-        operations.create(target_url, key="a")
+    if old_target:
+        operations.create(old_target, key="a")
     interleave(ban_and_follow, beside, expected=(TargetBanned, LinksRefused))
 
 

@@ -21,7 +21,7 @@ from shorturl.tests.callers import OTHER, TARGET
 URL = "https://receiver.example/"
 SUBSCRIBED, EXPIRED = datetime(2022, 4, 28, tzinfo=UTC), datetime(2022, 4, 29, tzinfo=UTC)
 FUTURE = datetime(2200, 1, 1, tzinfo=UTC)
-MANY_ATTEMPTS = 10  # so that the pause after one more is longer than an exploration
+MANY_ATTEMPTS = 10  # after which the next pause is longer than an exploration
 
 sent: list[int] = []  # the ids of events, in the order of all deliveries
 is_down: ContextVar[bool] = ContextVar("is_down")  # each process has a context of its own
@@ -66,7 +66,8 @@ def test_two_deliverers_send_each_event_once_and_in_order(
     both_ids = list(event_ids)
 
     def check_that_each_is_sent_once_and_in_order(outcomes: list[Outcome]) -> None:
-        assert [*sent, *event_ids.exclude(id__in=sent)] == both_ids
+        waiting = event_ids.exclude(id__in=sent)
+        assert [*sent, *waiting] == both_ids
 
     interleave(
         partial(deliver, receiver, receiver_is_down=receiver_is_down),

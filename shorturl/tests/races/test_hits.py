@@ -32,7 +32,7 @@ def follow_as_the_event_loop_does(*keys: str) -> dict[str, int]:
     """Count two hits of each key; return how many were counted.
 
     The server's event loop counts the hits of several keys by one statement, which skips locked
-    links. It counts those after it, by a statement that waits.
+    links. A skipped link then gets a statement of its own, which waits for the lock.
     """
     counted = combined.count_keys({key: [VISIT, VISIT] for key in keys})
     return {key: 2 if key in counted else count_two_hits(key) for key in keys}
@@ -60,7 +60,7 @@ def links(interleave: Interleave) -> None:
 
 
 def change_link(**values: object) -> int:
-    """Change the link `a`, and return its hits; no more are counted if the change ends it."""
+    """Change the link `a`, and return the hits that it has after the change."""
     operations.change(ShortUrl.objects.filter(key="a"), **values)
     return ShortUrl.objects.get(key="a").hits
 
@@ -85,17 +85,18 @@ def test_no_hit_is_counted_after_the_end_of_its_link(
 ) -> None:
     """Process 2 locks a, and edits or ends it. The statement of process 1 for several keys skips a.
 
-    Its next statement waits for the COMMIT of process 2, and looks at the row's newest version.
+    The statement for a alone waits for the COMMIT of process 2, and reads the changed row.
     """
     interleave(follow, change)
 
 
 @pytest.mark.exhaustive
-def test_hits_in_opposite_orders_do_not_deadlock_after_a_lock(interleave: Interleave) -> None:
-    """Process 3 has locked a. Process 1 counts a and b, and process 2 b and a.
+def test_hits_in_opposite_orders_do_not_deadlock_behind_a_locked_link(
+    interleave: Interleave,
+) -> None:
+    """Process 3 holds a. Processes 1 and 2 skip a, and commit b before they wait for a.
 
-    If a statement waited for one link while it held the other, the two would wait for each other
-    after the COMMIT of process 3.
+    In a deadlock each process would hold a link while it waits for the other link.
     """
     interleave(follow_a_and_b, follow_b_and_a, edit)
 
@@ -103,8 +104,7 @@ def test_hits_in_opposite_orders_do_not_deadlock_after_a_lock(interleave: Interl
 def test_of_four_hits_the_last_three_uses_are_counted(interleave: Interleave) -> None:
     """Each process has two hits of a, which has three uses left.
 
-    Process 1 counts both. The statement of process 2 finds too few uses and counts none of its
-    two; then it counts one.
+    Process 1 counts its two. Process 2 finds too few uses for two hits, and then counts one.
     """
     ShortUrl.objects.filter(key="a").update(max_hits=3)
     interleave(follow_a_and_b, follow_b_and_a)

@@ -50,7 +50,7 @@ def taken_key(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> str:
     """Create a link to OTHER with the key that `strategy` will try first; return the key."""
     monkeypatch.setattr(timestamp_key, "time_ns", lambda: 1_700_000_000_000_000_000)
     set_next_id(1)
-    made_keys = {
+    made_keys = {  # of that time in milliseconds, and of that id
         "timestamp_key": f"{1_700_000_000_000:x}",
         "permuted_sequence": permuted_sequence.SHUFFLED.encode([1]),
     }
@@ -60,10 +60,10 @@ def taken_key(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> str:
 
 
 @every_create
-@pytest.mark.parametrize("is_limited", [False, True])
-def test_the_insert_has_all_values(strategy: Strategy, is_limited: bool) -> None:
+@pytest.mark.parametrize("has_values", [False, True])
+def test_the_insert_has_all_values(strategy: Strategy, has_values: bool) -> None:
     """The link never exists without its owner."""
-    values: dict[str, Any] = {"owner_id": user().pk, "max_hits": 3} if is_limited else {}
+    values: dict[str, Any] = {"owner_id": user().pk, "max_hits": 3} if has_values else {}
     with CaptureQueriesContext(connection) as sent:
         link = strategy.function(TARGET, keys=["free"], **values)
     assert not [query for query in sent if "UPDATE" in query["sql"]]
@@ -132,7 +132,7 @@ def test_a_random_key_on_an_unavailable_node_is_drawn_again(
         cursor.execute(NODE_AWAY)
     assert operations.create(TARGET).key == "here"
     assert ShortUrl.objects.get().target_url == TARGET
-    for key in ("away4", None):  # without a key, all that are drawn now are on the node
+    for key in ("away4", None):  # None draws a key, which from now on is always on the node
         with pytest.raises(OperationalError, match="worker-1"), transaction.atomic():
             operations.create(TARGET, key=key)
 
@@ -224,7 +224,7 @@ def test_a_link_that_is_not_live_is_not_reused(strategy: Strategy, values: dict[
         return strategy.function(TARGET, owner_id=owner_id, create=create)
 
     link, _ = reuse("a")
-    assert reuse("b") == (link, False)  # whether it is new
+    assert reuse("b") == (link, False)  # the link is not new
     ShortUrl.objects.update(**values)
     another, is_new = reuse("c")
     assert is_new
@@ -249,10 +249,11 @@ def test_a_lock_timeout_of_the_work_is_not_a_request_in_progress(
 
 
 PERIOD = timedelta(days=10_000)  # one began in 2024, and ends in 2052
-BEFORE = datetime(1997, 5, 19, tzinfo=UTC)
+BEFORE = datetime(1997, 5, 19, tzinfo=UTC)  # when the period before it began
 
 
 def spent(spender: str) -> int:
+    """Return what is spent in this period; count_then_insert stores a row for each link."""
     current = QuotaUsage.objects.filter(spender=spender, since__gt=BEFORE)
     counted = current.aggregate(sum=Sum("spent"))["sum"] or 0
     return counted + SingleCreate.objects.filter(spender=spender).count()

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def few_links(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
-    """Make only the last five links, of which one has visits: two a day."""
+    """Make only the last five links: those of the winter and the terms have visits."""
     monkeypatch.setitem(demo.DEMO, "links", demo.DEMO["links"][-5:])
     settings.LOCAL = True
 

@@ -149,7 +149,7 @@ def test_visits_are_counted_by_hour_day_and_month(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("some_days")
-def test_visits_are_counted_by_value(client: Client) -> None:
+def test_visits_are_counted_by_referrer_browser_and_bot(client: Client) -> None:
     answer = visits(client, LAST_MONTH, of="referrer")
     assert rows(answer) == [
         (None, None, "news.example", 9, 0),
@@ -252,7 +252,7 @@ def test_hits_that_are_not_recorded_are_named(client: Client) -> None:
     assert visits(client, TODAY)["recorded"] == 1_001
 
 
-def test_what_is_not_recorded_is_shown_for_all_the_time_of_a_link_alone(
+def test_hits_that_are_not_recorded_are_shown_only_for_the_whole_time_of_a_link(
     client: Client, link: ShortUrl
 ) -> None:
     ShortUrl.objects.update(hits=234, created_at=timezone.now() - timedelta(days=100))
@@ -291,16 +291,23 @@ def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client) -> Non
     assertContains(client.get("/known/stats"), "<h3>Last 30 days</h3>")
 
 
-def test_the_page_adds_up_the_values_beyond_the_top(client: Client) -> None:
+def test_the_page_shows_the_ten_most_frequent_values_and_adds_up_the_others(client: Client) -> None:
     for number in range(12):
         visit = PERSON._replace(referrer=f"{number}.example", browser=f"Browser {number}")
         add_recent(*[visit] * (20 - number))
-    add_recent(PERSON._replace(country="DE"), GOOGLEBOT)  # which is not among the first browsers
-    page = client.get("/known/stats")
-    # Ten are shown: others are 10.example, 11.example and the visit without a referrer.
-    assert "9.example 11 6.3% all others 20 11.4%" in text(page)
-    assert "Bots Googlebot 1 100.0%" in text(page)
-    assertContains(page, "<bdi data-country>DE</bdi>")  # the browser adds the name
+    add_recent(PERSON, GOOGLEBOT)
+    page = text(client.get("/known/stats"))
+    # 20 of 175 people came from 10.example, from 11.example, and one without a referrer.
+    assert "9.example 11 6.3% all others 20 11.4%" in page
+    # Twelve browsers are more frequent than the bot, and bots have a list of their own.
+    assert "Bots Googlebot 1 100.0%" in page
+
+
+def test_a_country_is_shown_by_its_code_which_the_browser_replaces_by_its_name(
+    client: Client,
+) -> None:
+    add_recent(PERSON._replace(country="DE"))
+    assertContains(client.get("/known/stats"), "<bdi data-country>DE</bdi>")
 
 
 def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(client: Client) -> None:

@@ -46,7 +46,7 @@ class Project:
     model: Any
     counts: Any
     edits: dict[str, str]  # regular expressions and their replacements
-    # The values of columns without a db_default, for a raw INSERT.
+    # The values of columns without a db_default, for a raw INSERT of process 1 or 2.
     values: Callable[[int], dict[str, Any]] = lambda _: {}
     key: str = "key"
     target_url: str = "target_url"
@@ -191,7 +191,7 @@ def test_two_hits_of_a_link_count_and_none_of_a_deleted_one(
     link = {project.key: "a", project.target_url: "https://0.example/"}
     project.model.objects.create(**link)
     if project.model is Bookmark:
-        Bookmark.objects.create(**link, deleted_at=timezone.now(), clicks=5)
+        Bookmark.objects.create(**link, deleted_at=timezone.now(), clicks=5)  # with the same key
     hits_before = total(project)
 
     def both_count(outcomes: list[Outcome]) -> None:
@@ -199,7 +199,7 @@ def test_two_hits_of_a_link_count_and_none_of_a_deleted_one(
 
     interleave(partial(copy.resolve, "a"), invariant=both_count)
     with pytest.raises(project.model.DoesNotExist):
-        copy.resolve("b")
+        copy.resolve("unknown")
 
 
 def test_the_document_finds_the_constraint_by_the_same_statement() -> None:
