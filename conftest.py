@@ -51,23 +51,16 @@ def flush_by_delete() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def hash_passwords_quickly() -> Iterator[None]:
-    """Hash passwords quickly: the service's hash takes 240 ms on purpose."""
-    with override_settings(PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"]):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def list_no_static_files() -> Iterator[None]:
-    """Keep WhiteNoise from listing all static files for each test's client, which takes 15 ms."""
-    with override_settings(WHITENOISE_USE_FINDERS=False):
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def set_secret_key() -> Iterator[None]:
-    """Hash networks alike in each run: with a random key, two of eight may have the same hash."""
-    with override_settings(SECRET_KEY="for the tests"):  # noqa: S106
+def change_settings() -> Iterator[None]:
+    """Change settings that would make tests slow or random."""
+    with override_settings(
+        # The service's hash of a password takes 240 ms on purpose.
+        PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
+        # WhiteNoise would list all static files for each test's client, which takes 15 ms.
+        WHITENOISE_USE_FINDERS=False,
+        # Networks are hashed with it, and with a random one two of eight may have the same hash.
+        SECRET_KEY="for the tests",  # noqa: S106
+    ):
         yield
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from io import StringIO
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from project.citus.management.commands import roll_up
 from project.citus.shard_map import READ_MAP, Node, ShardMap
 from shorturl import operations
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
+from shorturl.tests.callers import call_and_close_connection
 
 TARGET = "https://example.com/"
 PERSON = Visit(browser="Firefox", is_bot=False)
@@ -96,12 +98,6 @@ def test_distribute_keeps_the_rows_and_has_nothing_to_do_a_second_time() -> None
     output = StringIO()
     call_command("distribute", stdout=output)
     assert output.getvalue().strip() == "Nothing to do."
-
-
-def test_migrate_is_refused() -> None:
-    with pytest.raises(CommandError, match="distribute --undo"):
-        call_command("migrate", "shorturl", "zero", verbosity=0)
-    assert ShortUrl.objects.filter(key="before").exists()
 
 
 def test_the_shard_of_a_key_is_that_of_the_server() -> None:
@@ -213,14 +209,9 @@ def test_several_roll_ups_at_once_move_each_visit_once() -> None:
     make_links(*keys)
     follow_each_ten_times(keys)
 
-    def roll_up(_: int) -> None:
-        try:
-            call_command("roll_up", stdout=StringIO())
-        finally:
-            connection.close()
-
+    roll_up = partial(call_command, "roll_up", stdout=StringIO())
     with ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(roll_up, range(THREADS)))
+        list(pool.map(call_and_close_connection, [roll_up] * THREADS))
     call_command("roll_up", stdout=StringIO())
     assert count_visits(keys) == (0, 300, 300)
 
@@ -260,13 +251,11 @@ def test_a_shard_does_not_move_while_it_is_rolled_up() -> None:
 
 
 def test_creates_in_threads_share_no_key() -> None:
-    def create(_: int) -> list[str]:
-        try:
-            return [operations.create(TARGET).key for _ in range(CREATES)]
-        finally:
-            connection.close()
+    def create_links() -> list[str]:
+        return [operations.create(TARGET).key for _ in range(CREATES)]
 
     with ThreadPoolExecutor(THREADS) as pool:
-        keys = [key for created in pool.map(create, range(THREADS)) for key in created]
+        created = pool.map(call_and_close_connection, [create_links] * THREADS)
+        keys = [key for keys_of_a_thread in created for key in keys_of_a_thread]
     assert len({*keys}) == THREADS * CREATES
     assert ShortUrl.objects.filter(key__in=keys).count() == THREADS * CREATES

@@ -2,7 +2,7 @@
 
 import re
 from contextlib import closing
-from typing import Any
+from functools import partial
 
 import pytest
 from django.contrib.sessions.models import Session
@@ -13,6 +13,7 @@ from pytest_django.asserts import assertContains
 
 from shorturl.models import ApiToken
 from shorturl.tests.callers import TARGET, create, create_link, is_accepted, text, user
+from shorturl.tests.statements import before_statement
 
 pytestmark = pytest.mark.django_db
 ALL = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
@@ -75,16 +76,10 @@ def test_a_token_has_the_chosen_scopes_and_a_unique_name(user_client: Client) ->
 @pytest.mark.django_db(transaction=True)
 def test_an_account_that_is_removed_meanwhile_gets_no_token(user_client: Client) -> None:
     """The account is removed after the session was read and before the INSERT."""
-    other = connection.copy()
-
-    def remove_first(execute: Any, sql: Any, *rest: Any) -> Any:
-        if str(sql).startswith('INSERT INTO "shorturl_apitoken"'):
-            with other.cursor() as cursor:
-                cursor.execute("DELETE FROM auth_user")
-        return execute(sql, *rest)
-
-    with closing(other), connection.execute_wrapper(remove_first):
-        page = user_client.post("/account", {"name": "laptop", **ALL})
+    with closing(connection.copy()) as other, other.cursor() as cursor:
+        remove_accounts = partial(cursor.execute, "DELETE FROM auth_user")
+        with before_statement('INSERT INTO "shorturl_apitoken"', call=remove_accounts):
+            page = user_client.post("/account", {"name": "laptop", **ALL})
     assertContains(page, "Your account was removed meanwhile", status_code=403)
     assert not ApiToken.objects.exists()
 

@@ -41,12 +41,12 @@ def remove_account(*options: str) -> None:
 
 
 def test_a_login_beside_the_removal_of_the_account(ann: User, interleave: Interleave) -> None:
-    """The password was right, so the login succeeds, and the next request is anonymous."""
+    """The password was right, so the login succeeds, though the account is gone afterwards."""
 
     def nothing_is_raised(outcomes: list[Outcome]) -> None:
         assert not any(outcome.raised for outcome in outcomes)
 
-    log_in = partial(note_login, sender=None, user=ann)
+    log_in = partial(note_login, sender=None, user=ann)  # the write of a login
     interleave(log_in, remove_account, invariant=nothing_is_raised)
 
 

@@ -53,7 +53,7 @@ def test_after_some_wrong_passwords_the_right_one_is_refused_too(path: str, othe
     assert log_in(LOGIN, "wrong", name="somebody").status_code == 200
 
 
-def test_the_right_password_ends_the_count_and_time_the_pause(settings: Settings) -> None:
+def test_the_right_password_ends_the_count_and_the_pause_ends_by_itself(settings: Settings) -> None:
     for password in ("wrong", "wrong", PASSWORD, "wrong", "wrong"):
         assert log_in(LOGIN, password).status_code != 429
     assert [log_in(LOGIN, "wrong").status_code for _ in range(2)] == [429, 429]

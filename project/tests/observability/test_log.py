@@ -95,7 +95,7 @@ def test_a_json_line_has_the_id_of_the_request(
     assert record["request_id"] == "of-a.proxy_1"
     assert record["message"] == "/readyz: migrations are not applied: a.0001"
     logging.getLogger("django").warning("no\n%s", "x")
-    (line,) = read_log()
+    (line,) = read_log()  # a message with a line break is one line, too
     record = json.loads(line)
     assert record.keys() == {"time", "level", "logger", "message", "request_id"}
     assert (record["logger"], record["level"]) == ("django", "WARNING")

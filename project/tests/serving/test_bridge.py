@@ -113,7 +113,9 @@ def test_a_body_beyond_all_that_a_worker_may_have_is_a_503() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reads", "received"), [(9, b"0123456789"), (3, b"01234567")], ids=["all", "two of three parts"]
+    ("reads", "received"),  # the messages that the client reads: the start, and parts of 4 bytes
+    [(9, b"0123456789"), (3, b"01234567")],
+    ids=["all", "two of three parts"],
 )
 def test_an_answer_whose_client_stops_reading_is_given_up(
     monkeypatch: pytest.MonkeyPatch, reads: int, received: bytes

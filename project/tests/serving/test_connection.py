@@ -86,13 +86,13 @@ def test_a_statement_ends_at_its_time_limit_and_with_it_the_session(
     """Otherwise the next answer could be that of the statement before."""
 
     async def test(session: Session) -> None:
-        ((first, _),) = await session.fetch(SLEEP, [0])
+        ((first_pid, _),) = await session.fetch(SLEEP, [0])
         settings.DATABASE_REQUEST_TIMEOUT = 0.05
         with pytest.raises(TimeoutError):
             await session.fetch(SLEEP, [LONG])
         settings.DATABASE_REQUEST_TIMEOUT = LONG
-        ((second, _),) = await session.fetch(SLEEP, [0])
-        assert second != first
+        ((second_pid, _),) = await session.fetch(SLEEP, [0])
+        assert second_pid != first_pid
 
     run(test)
 
@@ -101,12 +101,12 @@ def test_after_an_error_or_an_end_by_postgresql_the_next_statement_connects(run:
     """Otherwise the first hits after a restart would be refused."""
 
     async def test(session: Session) -> None:
-        ((first, _),) = await session.fetch(SLEEP, [0], name="sleep")
+        ((first_pid, _),) = await session.fetch(SLEEP, [0], name="sleep")
         with pytest.raises(psycopg2.Error, match="invalid input syntax"):
             await session.fetch(SLEEP, ["x"], name="sleep")
-        ((second, _),) = await session.fetch(SLEEP, [0], name="sleep")
-        await asyncio.to_thread(terminate, second)
-        ((third, _),) = await session.fetch(SLEEP, [0], name="sleep")
-        assert len({first, second, third}) == 3
+        ((second_pid, _),) = await session.fetch(SLEEP, [0], name="sleep")
+        await asyncio.to_thread(terminate, second_pid)
+        ((third_pid, _),) = await session.fetch(SLEEP, [0], name="sleep")
+        assert len({first_pid, second_pid, third_pid}) == 3
 
     run(test)

@@ -56,7 +56,8 @@ FULL_DISK = """
 def test_half_a_body_gets_a_408_after_the_time_limit(service: OwnService, connect: Connect) -> None:
     began = time.monotonic()
     paths = (b"/api/links", b"/")
-    clients = [connect(service, make_create(make_length(NEW), path=path)[:-9]) for path in paths]
+    requests = [make_create(make_length(NEW), path=path, body=NEW[:18]) for path in paths]
+    clients = [connect(service, request) for request in requests]
     api, page = (client.read_answer() for client in clients)
     assert time.monotonic() - began >= BODY_TIMEOUT
     assert api.status == page.status == 408
@@ -110,14 +111,15 @@ def test_the_request_id_of_a_proxy_is_echoed(
     service: OwnService, sent: bytes, echoed: str | None
 ) -> None:
     for request in (HEALTHZ, FOLLOW % b"/unknown"):
-        answer = service.ask(request[:-2] + b"X-Request-Id: " + sent + b"\r\n\r\n")
+        fields = request.removesuffix(b"\r\n")  # without the line that ends them
+        answer = service.ask(fields + b"X-Request-Id: " + sent + b"\r\n\r\n")
         assert answer.headers["X-Request-Id"] == echoed
 
 
 def test_there_is_no_websocket(service: OwnService) -> None:
     fields = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-    assert service.ask(HEALTHZ[:-2] + fields + key).status == 403
+    assert service.ask(HEALTHZ.removesuffix(b"\r\n") + fields + key).status == 403
 
 
 # --- Many clients --------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
 
 
 @pytest.mark.parametrize(
-    ("links", "columns", "query"),
+    ("links", "columns", "query"),  # the number of links, their max_hits and forward_query
     [
         pytest.param(1, "NULL, true", b"a=1", id="one that forwards its query"),
         pytest.param(200, "NULL, false", b"utm_source=x", id="200, and a query with a source"),

@@ -36,7 +36,7 @@ def new(**values: Any) -> dict[str, Any]:
     return {"target_url": TARGET, **values}
 
 
-# The request, its body, the codes of the fields that are wrong, and what the detail says.
+# The request, its body, the codes of the fields that are wrong, and a part of the detail.
 UNPROCESSABLE = [
     (CREATE, new(key=""), {"key": "malformed"}, "is not a valid key"),
     (CREATE, new(key="\ud800"), {"key": "malformed"}, "is not a valid key"),

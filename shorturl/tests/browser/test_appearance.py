@@ -67,7 +67,8 @@ def test_the_pages_of_a_user_fit_with_long_names_and_have_contrast(
 
 @pytest.fixture
 def visited(service: None) -> None:
-    demo.make_link("spring", 4, "steady", target_url="https://example.com/")
+    url = "https://example.com/"
+    demo.make_link("spring", busiest_day=4, course="steady", target_url=url)
     recent = RecentVisits.objects.latest("id")
     recent.kinds[0][0] = f"{'long' * 15}.example"  # the referrer, which must not widen the page
     recent.save()

@@ -63,14 +63,14 @@ def test_each_change_of_a_link_writes_its_event() -> None:
     create_link("a", max_hits=2)
     change(target_url=OTHER)
     change(target_url=OTHER)  # which is no change
-    follow()
+    follow()  # one of two hits
     with transaction.atomic():  # an edit can use a link up, and a rollback leaves no event
         change(max_hits=1)
         assert types_of() == ["created", "edited", "edited", "used_up"]
         transaction.set_rollback(True)
-    follow()
+    follow()  # two of two
     change(max_hits=3)
-    follow()
+    follow()  # three of three
     ShortUrl.objects.filter(key="a").delete()
     assert types_of() == ["created", "edited", "used_up", "edited", "used_up", "deleted"]
     assert LinkEvent.objects.filter(type="link.used_up").latest("id").data["max_hits"] == 3
@@ -201,7 +201,7 @@ def test_the_pauses_double_up_to_an_hour() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None:
-    down = "http://127.0.0.1:9/nobody"
+    down = "http://127.0.0.1:9/"  # nothing listens on this port
     for url in (down, receiver.url):
         subscribe(url)
     create_link("a")
@@ -251,7 +251,7 @@ def test_a_request_ends_wherever_the_receiver_stalls(
     port: str,
     scheme: str,
 ) -> None:
-    """Each wait ends, and there may be many, so the request ends, too."""
+    """A wait has a limit, and the request, which may have many waits, has one, too."""
     for name in ("WAIT_TIMEOUT", "REQUEST_TIMEOUT"):
         monkeypatch.setattr(delivering, name, 0.2 if name == timeout else TIMEOUT)
     subscription = subscribe(f"{scheme}://127.0.0.1:{request.getfixturevalue(port)}/")

@@ -1,6 +1,7 @@
 """The owner of a short URL is its creator; only the owner and the staff see and change it."""
 
 import re
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from pginterleave.pytest_plugin import Interleave
 from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, change, create, create_link, run, user, with_token
+from shorturl.tests.statements import before_statement
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
@@ -275,12 +277,8 @@ def test_a_link_given_away_concurrently_keeps_its_new_owner(
 def test_an_account_that_is_removed_before_the_insert_creates_nothing(
     client: Client, headers: dict[str, str], other_session: CursorWrapper
 ) -> None:
-    def remove_before_insert(execute: Any, sql: Any, *rest: Any) -> Any:
-        if "INSERT INTO" in str(sql) and "shorturl_shorturl" in str(sql):
-            other_session.execute("DELETE FROM auth_user")
-        return execute(sql, *rest)
-
-    with connection.execute_wrapper(remove_before_insert):
+    remove_accounts = partial(other_session.execute, "DELETE FROM auth_user")
+    with before_statement("INSERT INTO", "shorturl_shorturl", call=remove_accounts):
         client.force_login(user())
         response = create(client, headers=headers)
         assert response.status_code == 401

@@ -13,6 +13,7 @@ from pytest_django.asserts import assertContains
 
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, create_link, is_accepted, text, user
+from shorturl.tests.statements import before_statement
 
 pytestmark = pytest.mark.django_db
 
@@ -144,12 +145,7 @@ def test_deleting_asks_first_and_keeps_the_row(
 def test_a_link_that_is_deleted_while_it_is_edited_is_not_changed(
     admin_client: Client, link: ShortUrl, change_page: str
 ) -> None:
-    def delete_first(execute: Any, sql: str, *rest: Any) -> Any:
-        if str(sql).startswith('UPDATE "shorturl_shorturl" SET "target_url"'):
-            link.delete()
-        return execute(sql, *rest)
-
-    with connection.execute_wrapper(delete_first):
+    with before_statement('UPDATE "shorturl_shorturl" SET "target_url"', call=link.delete):
         page = admin_client.post(change_page, {"target_url": OTHER})
     assertContains(page, "was deleted, and is not", status_code=400)
     assert ShortUrl.objects.get().target_url == TARGET

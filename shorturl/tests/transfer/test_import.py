@@ -94,7 +94,7 @@ def test_csv_is_read_as_programs_write_it(
         ("missing/links.csv", None, "cannot be read: No such file"),
     ],
 )
-def test_a_file_that_cannot_be_read(
+def test_a_file_that_cannot_be_read_is_refused_with_the_reason(
     name: str, content: bytes | None, says: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name

@@ -116,15 +116,17 @@ def country_of(address: str, forwarded_for: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "problem"),
+    ("database_type", "problem"),
     [
         (b"GeoLite2-Country", ""),
         (b"GeoIP2-City-Asia", ""),
         (b"GeoLite2-ASN-2.0", "its type is GeoLite2-ASN-2.0"),
     ],
 )
-def test_a_file_without_countries_is_refused(kind: bytes, problem: str, geoip_file: Path) -> None:
-    geoip_file.write_bytes(COUNTRIES.replace(b"GeoLite2-Country", kind))
+def test_only_a_file_with_countries_is_accepted(
+    database_type: bytes, problem: str, geoip_file: Path
+) -> None:
+    geoip_file.write_bytes(COUNTRIES.replace(b"GeoLite2-Country", database_type))
     assert geoip.find_problem() == problem
 
 

@@ -68,6 +68,7 @@ def test_hours_are_kept_for_two_weeks_and_their_days_have_the_sum() -> None:
     days = [first_shown - timedelta(days=number) for number in (2, 1, 0)]
     for people, day in enumerate(days, start=1):
         add_recent(*[NEWS] * people, day=day, hour=23)
+        # An earlier roll-up has stored this hour; its removal does not change the day.
         hour = datetime.combine(day, time(1), UTC)
         HourlyVisits.objects.create(short_url_id="known", hour=hour, people=people)
     assert roll_up_visits() == 4  # three recent rows, and the oldest hour
@@ -105,6 +106,7 @@ def test_a_day_keeps_a_limited_number_of_values_of_a_dimension(
     sites = [NEWS._replace(referrer=f"{number}.example") for number in range(9)]
     add_recent(*sites, sites[8])
     roll_up_visits()
+    # 8.example occurs twice, so it is kept, and of the others the first three.
     stored = ["0.example", "1.example", "2.example", "8.example", "other"]
     assert [value for _, value, *_ in values("referrer")] == stored
     add_recent(*sites, NEWS, BOT)
@@ -173,7 +175,7 @@ def test_the_command_says_what_it_did_or_why_it_failed() -> None:
         pytest.skip("PgBouncer gives a session's setting to another session")
     add_recent(NEWS)
     with connection.cursor() as cursor:
-        cursor.execute("SET default_transaction_read_only TO on")
+        cursor.execute("SET default_transaction_read_only TO on")  # so that the roll-up fails
         try:
             refused = r"^The database: cannot execute .+ in a read-only .+ Nothing is lost"
             with pytest.raises(CommandError, match=refused):

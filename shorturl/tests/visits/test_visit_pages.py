@@ -2,6 +2,7 @@
 
 import re
 from datetime import date, timedelta
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 from xml.etree import ElementTree
@@ -20,11 +21,11 @@ from shorturl.links.validators import location
 from shorturl.models import ShortUrl
 from shorturl.models.visits import daily_since
 from shorturl.tests.callers import create_link, errors, text, user, with_token
+from shorturl.tests.statements import before_statement
 from shorturl.tests.visits.recent import NEWS, PERSON, TODAY, add_recent
 from shorturl.visits.chart import Bar, Chart
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range
 from shorturl.visits.roll_up import roll_up_visits
-from shorturl.visits.statistics import STATEMENT
 
 pytestmark = pytest.mark.django_db
 
@@ -226,15 +227,9 @@ def test_visits_of_a_foreign_link_are_answered_if_they_are_public(
 
 
 def test_hits_and_visits_are_of_one_snapshot(client: Client) -> None:
-    """A hit that arrives after the link was read is in both, or in neither."""
-
-    def add_hit_before_reading(execute: Any, statement: Any, *others: Any) -> Any:
-        if statement is STATEMENT:
-            add_recent(NEWS)
-        return execute(statement, *others)
-
+    """A hit that arrives after the link was read is in both, as one statement reads them."""
     add_recent(PERSON)
-    with connection.execute_wrapper(add_hit_before_reading):
+    with before_statement("range.people", call=partial(add_recent, NEWS)):
         statistics = client.get("/known/stats").context["statistics"]
     assert (statistics.hits, statistics.recorded, statistics.people) == (2, 2, 2)
 
