@@ -221,6 +221,7 @@ def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> No
 def test_two_local_runs_that_start_at_once_have_one_secret_key(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """While the first run makes its key, the other one makes and stores the key of both."""
     path = tmp_path / ".local" / "secret-key"
     keys = []
 

@@ -133,7 +133,7 @@ def test_hits_are_counted_on_the_node_of_their_key() -> None:
 
 
 def test_only_for_unknown_keys_the_map_is_read_again_and_once_for_all() -> None:
-    """A link that its node has, and does not count, is on no other node."""
+    """A link that its node has is on no other node, even if its hit is not counted."""
     make_links("over", expires_at=timezone.now())
     make_links("used", max_hits=1)
     make_links("bots", max_hits=9)
@@ -164,7 +164,7 @@ def test_only_for_unknown_keys_the_map_is_read_again_and_once_for_all() -> None:
 def test_a_process_begins_without_the_coordinator_if_it_knows_the_workers(
     workers_are_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise all waiting hits get the error of one reading."""
+    """Otherwise it asks the coordinator once, and all waiting hits get the error of that."""
     workers = tuple(map(str, list_workers()))
     keys = [f"alone-{number}" for number in range(20)]
     make_links(*keys)

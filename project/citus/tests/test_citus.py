@@ -40,8 +40,8 @@ def test_distribute_is_refused_in_a_database_without_citus(arguments: list[str])
         call_command("distribute", *arguments)
 
 
-def test_the_reference_tables_are_all_that_foreign_keys_tie_to_accounts() -> None:
-    """A table that refers to a reference table is one, too, and comes after it."""
+def test_a_table_that_refers_to_a_reference_table_is_one_and_comes_after_it() -> None:
+    """For a table that is missing, index() raises ValueError."""
     order = distribution.REFERENCE_MODELS
     for model in {*apps.get_models(include_auto_created=True)} - {*distribution.BY_KEY}:
         fields = [field for field in model._meta.fields if field.remote_field]

@@ -20,7 +20,7 @@ from project.accounts.login import note_login
 from project.accounts.pages import TokenForm
 from shorturl import operations
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import TARGET, run
+from shorturl.tests.callers import TARGET, make_token, run
 
 
 @pytest.fixture
@@ -59,19 +59,17 @@ def test_a_token_beside_the_removal_of_the_account(ann: User, interleave: Interl
         assert not User.objects.exists()
         assert not ApiToken.objects.exists()
 
-    def make_token() -> None:
+    def save_token() -> None:
         form = TokenForm({"name": "backup"}, instance=ApiToken(user_id=ann.pk))
         assert form.is_valid()
         form.save()
 
-    interleave(make_token, remove_account, invariant=both_are_gone, expected=IntegrityError)
+    interleave(save_token, remove_account, invariant=both_are_gone, expected=IntegrityError)
 
 
 def test_a_token_is_revoked_twice(ann: User, interleave: Interleave) -> None:
-    token = ApiToken(name="backup", user=ann)
-    token.draw()
-    token.save()
-    path = f"/account/tokens/{token.pk}/revoke"
+    make_token(user=ann)
+    path = f"/account/tokens/{ApiToken.objects.get().pk}/revoke"
     interleave(*[post(ann, path) for _ in range(2)])
 
 

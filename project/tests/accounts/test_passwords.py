@@ -83,6 +83,9 @@ def test_only_an_account_without_a_password_is_invited_again() -> None:
     assert NO_LONGER in text(Client().get(second))
     with pytest.raises(CommandError, match="'ann' has an account"):
         invite()
+
+
+def test_only_a_valid_username_is_invited() -> None:
     with pytest.raises(CommandError, match="'a b' cannot be invited: Enter a valid username"):
         call_command("invite", "a b")
 

@@ -97,7 +97,9 @@ def test_a_body_that_has_not_arrived_takes_no_memory(header: tuple[bytes, bytes]
     run(test)
 
 
-def test_a_body_beyond_all_that_a_worker_may_have_is_a_503() -> None:
+def test_a_body_that_exceeds_the_limit_of_all_bodies_is_a_503() -> None:
+    """Five of nine bytes have arrived in one request, so four are left for the others."""
+
     async def test(bridge: Bridge) -> None:
         half = bridge.answer(scope(sized(9)), make_receive(b"12345", ends=False))
         (waiting,) = await start_requests(half)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
     ("path", "status"),
     [
         ("/", 200),
-        ("/nosuchkey", 404),  # there may be one tomorrow
+        ("/nosuchkey", 404),  # a link may have this key tomorrow
         ("/static/nothing.css", 404),
         ("/admin", 302),
     ],
@@ -25,7 +25,7 @@ def test_a_response_that_may_change_is_not_stored(client: Client, path: str, sta
 
 
 def test_a_static_file_may_be_stored(client: Client, settings: Settings) -> None:
-    settings.WHITENOISE_USE_FINDERS = True
+    settings.WHITENOISE_USE_FINDERS = True  # which the tests turn off
     response = client.get("/static/shorturl/shorturl.css")
     response.close()
     assert "max-age" in response["Cache-Control"]

@@ -86,7 +86,7 @@ def test_an_error_is_at_its_field_and_a_text_that_cannot_be_copied_is_selected(
 def test_an_expiry_is_typed_and_shown_in_the_readers_time_zone(
     new_page: NewPage, target_url: str
 ) -> None:
-    """Without JavaScript it is shown in UTC. Each page names the zone."""
+    """Without JavaScript an expiry is shown in UTC. Each page names the zone."""
     page = new_page(timezone_id="America/New_York")
     page.goto("/")
     page.get_by_label("Target URL").fill(target_url)

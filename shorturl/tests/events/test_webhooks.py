@@ -236,7 +236,7 @@ def full_port(silent_port: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "port", "scheme"),
+    ("limit", "port", "scheme"),
     [
         pytest.param("WAIT_TIMEOUT", "full_port", "http", id="connecting"),
         pytest.param("WAIT_TIMEOUT", "silent_port", "https", id="TLS"),
@@ -247,13 +247,14 @@ def full_port(silent_port: int) -> Iterator[int]:
 def test_a_request_ends_wherever_the_receiver_stalls(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
-    timeout: str,
+    limit: str,
     port: str,
     scheme: str,
 ) -> None:
     """A wait has a limit, and the request, which may have many waits, has one, too."""
     for name in ("WAIT_TIMEOUT", "REQUEST_TIMEOUT"):
-        monkeypatch.setattr(delivering, name, 0.2 if name == timeout else TIMEOUT)
+        seconds = 0.2 if name == limit else TIMEOUT  # the other limit does not end the request
+        monkeypatch.setattr(delivering, name, seconds)
     subscription = subscribe(f"{scheme}://127.0.0.1:{request.getfixturevalue(port)}/")
     create_link("a")
     before = time.monotonic()

@@ -85,7 +85,7 @@ def test_an_invalid_target_url_is_refused_with_a_short_printable_message(
         ("\u202e", "right-to-left override"),
         ("\ufffd", "replacement character"),
         ("\x00\x07\x1f\x7f\ud800\udfff", "character U+"),
-        ("\xad\u2060\u206f\ufeff\ufff9\U000e0041", ""),
+        ("\xad\u2060\u206f\ufeff\ufff9\U000e0041", ""),  # with different names
     ],
 )
 def test_message_names_the_character_and_where_it_is(characters: str, name: str) -> None:

@@ -63,7 +63,7 @@ def test_a_failed_create_leaves_the_last_link_to_another(interleave: Interleave)
 def test_two_reuses_of_a_target_get_one_link_and_pay_once(
     interleave: Interleave, settings: Settings, quota: int
 ) -> None:
-    """Process 1 finds no link, and spends one. Process 2 finds none either, and waits for the
+    """Both processes find no link. Process 1 spends and creates one. Process 2 waits for the
     counter or, without a quota, for the advisory lock. Process 1 commits. Process 2 finds the link
     then, and gives back what it has spent.
     """
