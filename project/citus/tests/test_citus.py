@@ -66,7 +66,9 @@ def list_messages() -> dict[str, str]:
     return {str(message.id): f"{message.msg} {message.hint}" for message in messages}
 
 
-def test_the_checks_of_a_coordinator(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_find_what_does_not_fit_the_cluster(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Statements that need no cluster stand for those that ask it."""
     settings.DATABASE_CITUS = True
     assert list_messages() == {}
@@ -99,14 +101,14 @@ def test_a_key_is_hashed_as_postgresql_hashes_it() -> None:
         assert [hashtext(key) for key in keys] == [number for (number,) in cursor.fetchall()]
 
 
-def test_a_key_is_of_the_shard_with_its_hash_and_a_lost_shard_of_the_coordinator() -> None:
+def test_the_map_finds_the_shard_of_a_key_and_the_node_of_a_shard() -> None:
     """A row has a shard's least hash, its number, its group (0 is this database), host and port."""
     hash_of_a = hashtext("a")
     first = (-(2**31), 1, 1, "one", 5432)
     shards = ShardMap([first, (hash_of_a, 2, 0, "here", 5432)])
     assert shards.find_shard("a") == 2
-    assert shards.find_node(2) == Node()
+    assert shards.find_node(2) == Node()  # the coordinator
     shards = ShardMap([first, (hash_of_a + 1, 2, 2, "two", 5432)])
     assert shards.find_shard("a") == 1
     assert shards.find_node(1) == Node("one", 5432)
-    assert shards.find_node(3) == Node()
+    assert shards.find_node(3) == Node()  # for a shard that the map does not have

@@ -184,7 +184,7 @@ def test_more_locked_rows_than_statements_take_turns() -> None:
         keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS + 1)]
         statements.locked = {*keys}
         tasks = await statements.add(*keys)
-        await statements.end()
+        await statements.end()  # the statement for all keys, which has skipped each of them
         assert len(statements.sent) == 1 + MAX_KEY_STATEMENTS
         tasks += await statements.add("free")
         assert statements.sent[-1] == {"free": [0]}

@@ -110,7 +110,7 @@ def test_a_visit_is_shown_once_while_its_day_becomes_a_month(
     """
     last_day = daily_since(TODAY) - timedelta(days=1)  # of a month that is kept as a whole
     RecentVisits.objects.update(starts_at=datetime.combine(last_day, time(), UTC))
-    for dimension in Dimension:
+    for dimension in Dimension:  # another visit of that day was rolled up before
         DailyVisits.objects.create(short_url=link, day=last_day, dimension=dimension, people=1)
     ShortUrl.objects.update(hits=F("hits") + 1)
     interleave(roll_up, read_visits, roll_up)

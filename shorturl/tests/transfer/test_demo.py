@@ -37,7 +37,7 @@ def test_the_demo_makes_links_with_as_many_visits_as_hits(client: Client) -> Non
 
 
 def test_a_second_demo_changes_nothing_and_other_links_are_kept() -> None:
-    mine = create_link("demo-card")
+    mine = create_link("demo-card")  # this key is one of the five
     assert run("demo").output == "There are 4 demo links: see /demo-winter/stats.\n"
     links = [*ShortUrl.objects.order_by("key").values()]
     run("demo")
