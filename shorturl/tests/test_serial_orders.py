@@ -100,7 +100,7 @@ def test_two_tokens_of_the_same_name_are_created(interleave: Interleave) -> None
     interleave(command("token", "create", "backup"), expected=CommandError)
 
 
-def test_a_token_is_revoked_twice(interleave: Interleave) -> None:
+def test_two_processes_revoke_one_token(interleave: Interleave) -> None:
     make_token(name="backup")
     interleave(command("token", "revoke", "backup"), expected=CommandError)
 
@@ -159,13 +159,13 @@ def test_two_domains_are_banned_beside_a_ban_in_the_opposite_order_or_a_lift(
     interleave(ban, command("ban", *other.split()), expected=CommandError)
 
 
-def test_old_answers_are_forgotten_twice(interleave: Interleave) -> None:
+def test_two_processes_remove_old_answers(interleave: Interleave) -> None:
     IdempotencyRecord.objects.create(caller="a", key="b", status=201, body="")
     IdempotencyRecord.objects.update(kept_at=timezone.now() - timedelta(days=2))
     interleave(partial(remove_in_batches, OLD_ROWS["answer"]))
 
 
-def test_demo_links_are_made_twice(
+def test_two_processes_make_the_demo_links(
     interleave: Interleave, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     settings.LOCAL = True

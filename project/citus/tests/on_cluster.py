@@ -132,7 +132,7 @@ def test_hits_are_counted_on_the_node_of_their_key() -> None:
     assert sum(map(len, rows)) == 41 * 8
 
 
-def test_only_for_unknown_keys_the_map_is_read_again_and_once_for_all() -> None:
+def test_the_map_is_read_again_only_for_unknown_keys_and_once_for_all_of_them() -> None:
     """A link that its node has is on no other node, even if its hit is not counted."""
     make_links("over", expires_at=timezone.now())
     make_links("used", max_hits=1)

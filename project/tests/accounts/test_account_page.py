@@ -99,9 +99,7 @@ def test_only_own_tokens_are_listed_and_revoked(user_client: Client) -> None:
     assert user_client.post(f"/account/tokens/{stored.pk}/revoke").status_code == 404
 
 
-def test_quotas_are_those_of_the_account_with_its_tokens(
-    user_client: Client, settings: Settings
-) -> None:
+def test_an_account_and_its_tokens_share_one_quota(user_client: Client, settings: Settings) -> None:
     """Otherwise a user whose quota is used up could make another token."""
     settings.SHORTURL_LINKS_PER_DAY = 2
     first, second = make_token(user_client), make_token(user_client, name="phone")

@@ -97,7 +97,7 @@ def test_a_statement_ends_at_its_time_limit_and_with_it_the_session(
     run(test)
 
 
-def test_after_an_error_or_an_end_by_postgresql_the_next_statement_connects(run: Any) -> None:
+def test_the_statement_after_an_error_or_a_terminated_session_connects_again(run: Any) -> None:
     """Otherwise the first hits after a restart would be refused."""
 
     async def test(session: Session) -> None:

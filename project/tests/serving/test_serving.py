@@ -204,7 +204,7 @@ def test_a_client_that_leaves_takes_no_thread(service: OwnService, connect: Conn
     assert service.count_links() == before + THREADS + 1
 
 
-def test_a_request_without_a_thread_is_refused_and_probes_have_their_own(
+def test_a_request_without_a_free_thread_is_refused_and_a_probe_is_answered(
     service: OwnService, connect: Connect
 ) -> None:
     with service.block_creates():

@@ -166,7 +166,7 @@ def test_a_deleted_key_is_404_and_never_drawn_again(
     [
         ("create", {(204, 409)}),
         ("delete", {(204, 404), (404, 204)}),
-        ("change", {(204, 404), (204, 200)}),
+        ("change", {(204, 404), (204, 200)}),  # also a 404 if the link is changed and then deleted
     ],
 )
 def test_a_deletion_is_final(

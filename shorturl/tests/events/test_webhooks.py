@@ -264,6 +264,7 @@ def test_a_request_ends_wherever_the_receiver_stalls(
 
 
 def test_a_deliverer_claims_an_event_for_longer_than_a_request_takes() -> None:
+    """No other deliverer takes the event before the time `not_before`."""
     claimed: list[LinkEvent] = []
     subscription = subscribe(URL)
     create_link("a")

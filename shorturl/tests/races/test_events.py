@@ -77,7 +77,7 @@ def test_two_deliverers_send_each_event_once_and_in_order(
     )
 
 
-def test_a_delivery_beside_the_removal_of_its_receiver(
+def test_a_receiver_is_removed_during_a_delivery(
     interleave: Interleave, receiver: Subscription
 ) -> None:
     """Process 1 claims the event. Process 2 removes the receiver with its events and triggers."""

@@ -37,7 +37,7 @@ def create(key: str) -> str:
     return quotas.spend(SPENDER, partial(operations.create, TARGET, key=key)).key
 
 
-def test_two_creates_get_one_link_of_a_day_that_has_one(interleave: Interleave) -> None:
+def test_of_two_creates_one_gets_the_last_link_of_the_quota(interleave: Interleave) -> None:
     """Process 1 inserts the counter. Process 2 inserts it too, and waits until process 1 commits.
 
     Then the upsert of process 2 adds to the committed counter, finds it used up, and is refused.
@@ -45,7 +45,9 @@ def test_two_creates_get_one_link_of_a_day_that_has_one(interleave: Interleave) 
     interleave(partial(create, "a"), partial(create, "b"), expected=TooManyCreates)
 
 
-def test_a_failed_create_leaves_the_last_link_to_another(interleave: Interleave) -> None:
+def test_a_failed_create_leaves_the_last_link_of_the_quota_to_another(
+    interleave: Interleave,
+) -> None:
     """Process 1 spends the last link, and its key is taken. Process 2 waits for the counter.
 
     Process 1 rolls back, and process 2 creates its link.

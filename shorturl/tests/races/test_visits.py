@@ -93,9 +93,9 @@ def test_a_hit_beside_two_batches_is_counted_once(
 def test_two_roll_ups_beside_a_hit_keep_the_limit_of_values(
     interleave: Interleave, link: ShortUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Process 1 adds a referrer and `other`, the two values of the day. Process 3 inserts a hit
-    with a new referrer. Process 2 does not get the lock. Without the lock its statement would not
-    see the values of process 1, and add the new referrer as a third one.
+    """A day has two referrers here, of which one is `other`. Process 1 adds both. Process 3 inserts
+    a hit with a new referrer. Process 2 does not get the lock. Without the lock, the statement of
+    process 2 would not see the values of process 1, and add the new referrer as a third one.
     """
     monkeypatch.setattr(batches, "MAX_VALUES", 2)
     hit = partial(follow, NEWS._replace(referrer="new.example"))

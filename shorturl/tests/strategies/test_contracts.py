@@ -100,7 +100,7 @@ def test_the_error_counts_the_keys_that_were_taken(strategy: Strategy) -> None:
 
 
 @every_create
-def test_another_violation_is_raised_and_not_retried(strategy: Strategy) -> None:
+def test_a_violation_of_another_constraint_is_raised_and_not_retried(strategy: Strategy) -> None:
     """The primary key is a unique constraint, too, and its violation is no collision of keys."""
     create_link("bystander", id=10**6)
     set_next_id(10**6)
@@ -245,7 +245,7 @@ def test_a_lock_timeout_of_the_work_is_not_a_request_in_progress(
 
     other_session.execute("SELECT pg_advisory_lock(1)")
     with pytest.raises(OperationalError), transaction.atomic():
-        strategy.function("me", "key", "0", work=work)
+        strategy.function(caller="me", key="key", fingerprint="0", work=work)
 
 
 PERIOD = timedelta(days=10_000)  # one began in 2024, and ends in 2052
@@ -283,7 +283,7 @@ def test_a_spender_spends_up_to_the_limit_of_a_period(strategy: Strategy, spende
 
 
 @for_strategies(strategy for strategy in SPENDING.values() if strategy.verdict is Verdict.RIGHT)
-def test_a_failure_is_given_back_and_the_callers_transaction_stays_usable(
+def test_a_failed_create_gives_its_quota_back_and_the_callers_transaction_stays_usable(
     strategy: Strategy,
 ) -> None:
     def divide_by_zero() -> None:

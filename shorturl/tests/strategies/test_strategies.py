@@ -49,7 +49,9 @@ def test_a_file_can_be_copied_as_it_stands(strategy: Strategy) -> None:
 CALLS: dict[str, Callable[[Any], object]] = {
     "create": lambda function: function(TARGET, keys=["free"], hits=0),
     "resolve": lambda function: function("hot"),
-    "answer": lambda function: function("me", "key", "0", work=lambda: {"status": 201}),
+    "answer": lambda function: function(
+        "caller", "key", "fingerprint", work=lambda: {"status": 201}
+    ),
     "reuse": lambda function: function(
         f"{TARGET}new",
         owner_id=None,
