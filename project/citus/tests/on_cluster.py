@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from io import StringIO
 from typing import Any, NamedTuple
 
 import psycopg2
@@ -21,7 +20,7 @@ from project.citus.management.commands import roll_up
 from project.citus.shard_map import READ_MAP, Node, ShardMap
 from shorturl import operations
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
-from shorturl.tests.callers import call_and_close_connection
+from shorturl.tests.callers import call_and_close_connection, run
 
 TARGET = "https://example.com/"
 PERSON = Visit(browser="Firefox", is_bot=False)
@@ -67,10 +66,10 @@ def run_with_counter(
 ) -> Any:
     """Call an async function with the counter of a new process, and return what it returns."""
 
-    async def run() -> Any:
+    async def call_function() -> Any:
         return await function(ClusterHitCounter(workers))
 
-    return asyncio.run(run())
+    return asyncio.run(call_function())
 
 
 def read_shards() -> ShardMap:
@@ -95,9 +94,7 @@ def make_unreachable(patch: pytest.MonkeyPatch, lost: Node) -> None:
 
 def test_distribute_keeps_the_rows_and_has_nothing_to_do_a_second_time() -> None:
     assert ShortUrl.objects.filter(key="before").exists()
-    output = StringIO()
-    call_command("distribute", stdout=output)
-    assert output.getvalue().strip() == "Nothing to do."
+    assert run("distribute").output.strip() == "Nothing to do."
 
 
 def test_the_shard_of_a_key_is_that_of_the_server() -> None:
@@ -209,10 +206,10 @@ def test_several_roll_ups_at_once_move_each_visit_once() -> None:
     make_links(*keys)
     follow_each_ten_times(keys)
 
-    roll_up = partial(call_command, "roll_up", stdout=StringIO())
+    roll_up = partial(run, "roll_up")
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(call_and_close_connection, [roll_up] * THREADS))
-    call_command("roll_up", stdout=StringIO())
+    run("roll_up")
     assert count_visits(keys) == (0, 300, 300)
 
 
@@ -224,11 +221,11 @@ def test_a_roll_up_without_a_node_goes_on_with_the_others(monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         make_unreachable(patch, lost)
         with pytest.raises(CommandError, match=f"does the rest: {lost}: .*refused"):
-            call_command("roll_up", stdout=StringIO())
+            run("roll_up")
     counts = count_visits(keys)
     assert counts.recent + counts.hourly == 500
     assert 0 < counts.recent < 500
-    call_command("roll_up", stdout=StringIO())
+    run("roll_up")
     assert count_visits(keys) == (0, 500, 500)
 
 

@@ -12,7 +12,7 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from shorturl.models import ApiToken
-from shorturl.tests.callers import TARGET, create, create_link, is_accepted, text, user
+from shorturl.tests.callers import TARGET, bearer, create, create_link, is_accepted, text, user
 from shorturl.tests.statements import before_statement
 
 pytestmark = pytest.mark.django_db
@@ -49,11 +49,10 @@ def test_a_token_is_shown_once_and_reaches_own_links_only(
     user_client.force_login(user("view_shorturl", staff=True))
     create_link("other")
     token = make_token(user_client)
-    headers = {"Authorization": f"Bearer {token}"}
-    response = create(Client(), {"target_url": TARGET, "key": "own"}, headers=headers)
-    assert response.status_code == 201
-    assert Client().get("/api/links/own", headers=headers).status_code == 200
-    assert Client().get("/api/links/other", headers=headers).status_code == 404
+    program = Client(headers=bearer(token))
+    assert create(program, {"target_url": TARGET, "key": "own"}).status_code == 201
+    assert program.get("/api/links/own").status_code == 200
+    assert program.get("/api/links/other").status_code == 404
     for path in ("/account", "/links"):
         assert token not in user_client.get(path).content.decode()
     assert token not in str(list(ApiToken.objects.values()))
@@ -105,8 +104,7 @@ def test_an_account_and_its_tokens_share_one_quota(user_client: Client, settings
     first, second = make_token(user_client), make_token(user_client, name="phone")
     assert "Links a day 0 of 2" in text(user_client.get("/account"))
     for token, status in ((first, 201), (second, 201), (first, 429)):
-        headers = {"Authorization": f"Bearer {token}"}
-        assert create(Client(), {"target_url": TARGET}, headers=headers).status_code == status
+        assert create(Client(headers=bearer(token))).status_code == status
     assert "Links a day 2 of 2" in text(user_client.get("/account"))
     assert user_client.post("/", {"target_url": TARGET}).status_code == 429
     settings.SHORTURL_LINKS_PER_DAY = 0

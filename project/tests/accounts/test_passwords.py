@@ -1,19 +1,18 @@
 """Passwords that users choose: after a login, by an e-mailed link, or by an invitation."""
 
 import re
-from io import StringIO
 from urllib.parse import urlsplit
 
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 from django.core.mail import EmailMessage
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 from django.test import Client
 from pytest_django import Settings
 
 from project.accounts import login, reset
-from shorturl.tests.callers import text
+from shorturl.tests.callers import run, text
 
 pytestmark = pytest.mark.django_db
 OLD, NEW = "the old one of them", "a new one for today"
@@ -24,9 +23,7 @@ NO_LONGER = "This link is no longer valid"
 
 def invite(*arguments: str) -> str:
     """Return the path of an invitation's link."""
-    out = StringIO()
-    call_command("invite", "ann", *arguments, stdout=out, stderr=StringIO())
-    link = urlsplit(out.getvalue().strip())
+    link = urlsplit(run("invite", "ann", *arguments).output.strip())
     assert (link.scheme, link.netloc) == ("http", "127.0.0.1:8000")
     return link.path
 
@@ -71,7 +68,7 @@ def test_an_invitation_expires_and_needs_its_account(settings: Settings) -> None
     assert NO_LONGER in text(Client().get(path))
     settings.PASSWORD_RESET_TIMEOUT = 60
     open_link(path)
-    call_command("remove_account", "ann", stdout=StringIO())
+    run("remove_account", "ann")
     assert NO_LONGER in text(Client().get(path))
     assert NO_LONGER in text(Client().get("/account/reset/x/y-z/"))
 
@@ -87,7 +84,7 @@ def test_only_an_account_without_a_password_is_invited_again() -> None:
 
 def test_only_a_valid_username_is_invited() -> None:
     with pytest.raises(CommandError, match="'a b' cannot be invited: Enter a valid username"):
-        call_command("invite", "a b")
+        run("invite", "a b")
 
 
 def request_reset(email: str, **headers: str) -> str:
