@@ -31,11 +31,11 @@ ROWS_SHARE = 0.6  # the width of the lane of the rows, relative to the lane of a
 
 
 class Lane(NamedTuple):
-    """A column of the picture; `inner` is the side next to the rows: 1 right, -1 left."""
+    """A column of the picture, for a process or for the rows of the table."""
 
     left: float
     right: float
-    inner: int
+    inner: int  # the side next to the lane of the rows: 1 right, -1 left, 0 for that lane itself
 
 
 class PlacedLine(NamedTuple):
@@ -73,10 +73,10 @@ class Grid:
         """Return the left and the right side of the cells in a lane."""
         lane = self.lanes[process]
         size = self.size
-        locks = len(self.list_locked(process)) * (LOCK_WIDTH + 2)
+        locks_width = len(self.list_locked(process)) * (LOCK_WIDTH + 2)
         if lane.inner > 0:
-            return lane.left + size.margin, lane.right - size.pad - locks
-        return lane.left + size.pad + locks, lane.right - size.margin
+            return lane.left + size.margin, lane.right - size.pad - locks_width
+        return lane.left + size.pad + locks_width, lane.right - size.margin
 
     def _measure_rows(self) -> Iterator[float]:
         """Yield where each row begins, and where the last one ends."""
@@ -96,14 +96,19 @@ class Grid:
         width = right - left - 2 * self.size.pad
         placed: list[PlacedLine] = []
         for line in sorted(lines, key=lambda line: line.kind == LOCK):  # the modes are last
-            first_line = len(placed[0].text) * self.size.font if placed else width
-            needed = first_line + len(line.text) * self.size.small + self.size.font
-            if line.kind == LOCK and needed * CHARACTER_WIDTH < width and not placed[0].beside:
+            if line.kind == LOCK and self._fits_beside(placed, line.text, width):
                 placed[0] = placed[0]._replace(beside=line.text)
                 continue
             font = self.size.font if line.kind == SAID else self.size.small
             placed += _wrap(line.text, line.kind, font, width)
         return placed
+
+    def _fits_beside(self, placed: list[PlacedLine], mode: str, width: float) -> bool:
+        """Whether the first line, if there is one, has room for the mode of a lock at its end."""
+        if not placed or placed[0].beside:
+            return False
+        font_widths = (len(placed[0].text) + 1) * self.size.font + len(mode) * self.size.small
+        return font_widths * CHARACTER_WIDTH < width
 
     def wrap_value(self, value: str) -> list[PlacedLine]:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad

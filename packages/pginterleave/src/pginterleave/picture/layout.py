@@ -115,6 +115,7 @@ class _Layout(Grid):
             self.drawing.below.append(box)
 
     def _draw_waits(self) -> None:
+        """Draw how long each process waits and for which others, and which step ends the wait."""
         for wait in self.picture.waits:
             left, right = self.find_sides(wait.process)
             last = min(wait.last, len(self.picture.rows) - 1)

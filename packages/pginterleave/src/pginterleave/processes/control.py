@@ -46,8 +46,9 @@ class Control:
         self.catalogue = Catalogue()
         self._settings: dict[str, str] = {}  # the values before change_settings()
         self._changed_connection: object = None  # the connection whose settings are changed
-        self._pids: list[int] | None = None  # of all sessions that were open before the first step
-        self._open_pids: list[int] = []  # of these, the ones that were open at begin_schedule()
+        # The sessions of other connections of this interpreter, before the first schedule.
+        self._other_pids: list[int] | None = None
+        self._open_pids: list[int] = []  # those that were still open at begin_schedule()
         self._began_at = ""  # the time of begin_schedule()
 
     def ask(self, sql: str, **params: Any) -> list[Any]:
@@ -66,9 +67,9 @@ class Control:
     def begin_schedule(self) -> None:
         """Read the catalogue, and the time after which only the processes may send statements."""
         self.catalogue.learn(self.ask)
-        if self._pids is None:
-            self._pids = find_open_pids()
-        [(self._began_at, self._open_pids, _)] = self.ask(queries.NOW, others=self._pids)
+        if self._other_pids is None:
+            self._other_pids = find_open_pids()
+        [(self._began_at, self._open_pids, _)] = self.ask(queries.NOW, others=self._other_pids)
 
     def note_strangers(self, pids: set[int]) -> None:
         """Note which other sessions than `pids` have sent something since the schedule began."""
@@ -101,7 +102,7 @@ class Control:
                 self.ask(queries.SET, name=name, value=value)
 
     def wait_until_closed(self, *pids: int) -> None:
-        """Wait until sessions have ended: a closed session keeps its locks for a short time."""
+        """Wait until sessions have ended, if they do: a closed session keeps locks for a moment."""
         limit = time.monotonic() + self.close_timeout
         while time.monotonic() < limit:
             self.ask(queries.CLEAR_SNAPSHOT)  # in case a transaction was left open

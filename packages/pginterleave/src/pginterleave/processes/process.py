@@ -30,7 +30,7 @@ Stops = SimpleQueue["tuple[Process, str]"]  # which processes have stopped, each
 
 
 class Process:
-    """A thread with a database session, which takes one step whenever it is told to."""
+    """A thread with a database session, which takes one step whenever the scheduler resumes it."""
 
     def __init__(self, number: int, function: Function, control: Control, stops: Stops) -> None:
         self.number = number
@@ -51,7 +51,7 @@ class Process:
         self.failure: BaseException | None = None
         self.sending = False  # whether it sends its step
         self.cancelled = False  # whether it has to end
-        self.leaving = False  # whether it ends
+        self.leaving = False  # whether its thread is about to end
         self.thread = threading.Thread(target=self._run_all, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
@@ -96,6 +96,7 @@ class Process:
         return Position(self.step.kind, self.step.sql, self.blockers)
 
     def describe(self) -> str:
+        """Return a sentence on what the process does at the moment, for an error message."""
         name = f"Process {self.number}"
         if self.state == DONE:
             return f"{name} has ended."
@@ -103,14 +104,14 @@ class Process:
             return f"{name} is connecting to the database."
         if self.state == AT_STEP or self.sending:
             where = f"{self.step.filename}:{self.step.lineno} ({self.step.function})"
-            what = "is about to send" if self.state == AT_STEP else "has sent"
+            sends = "is about to send" if self.state == AT_STEP else "has sent"
             waits = ""
             if self.blockers:
                 waits = f" and waits for {format_processes(self.blockers)}"
             elif self.foreign_blockers:
                 pids = ", ".join(map(str, self.foreign_blockers))
                 waits = f" and waits for session {pids}, which belongs to no process"
-            return f"{name} {what} {self.step.sql!r}{waits}, at {where}."
+            return f"{name} {sends} {self.step.sql!r}{waits}, at {where}."
         frame = find_user_frame(sys._current_frames().get(self.thread.ident or 0))
         if frame is None:
             return f"{name} is in Python."
@@ -121,7 +122,7 @@ class Process:
 
     @contextlib.contextmanager
     def take_step(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
-        """Stop, take one step when the scheduler says so, and record its result."""
+        """Enter, when the scheduler says so, to send a statement and add its result to the step."""
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
         caller = sys._getframe(2)  # contextlib is between
@@ -161,8 +162,8 @@ class Process:
         self.sqlstate = sqlstate(error)
         diag = getattr(cause, "diag", None)
         step.detail = self.detail = getattr(diag, "message_detail", None) or ""
-        interrupted = getattr(diag, "source_function", None) == "ProcessInterrupts"
-        self.timed_out = interrupted and "user request" not in step.message
+        was_interrupted = getattr(diag, "source_function", None) == "ProcessInterrupts"
+        self.timed_out = was_interrupted and "user request" not in step.message
 
     def raise_if_cancelled(self) -> None:
         if self.cancelled:
@@ -179,7 +180,7 @@ class Process:
 
     def _run_all(self) -> None:
         """Connect, and run the function in each schedule, until the process is cancelled."""
-        with contextlib.suppress(ProcessCancelled):  # also an interruption during leave()
+        with contextlib.suppress(ProcessCancelled):  # interrupt() may also raise it in leave()
             try:
                 self.session.open()
                 while True:

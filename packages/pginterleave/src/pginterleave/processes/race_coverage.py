@@ -62,9 +62,10 @@ class Recorder:
     def note_exploration(self, processes: list["Sent"]) -> None:
         """Note which lines ran beside another process that used one of their tables."""
         for process in processes:
-            used = frozenset().union(*(other.words for other in processes if other is not process))
+            others = [other for other in processes if other is not process]
+            words_of_others = frozenset().union(*(other.words for other in others))
             for line, tables in process.lines.items():
-                if tables & used:
+                if tables & words_of_others:
                     self.lines[line].explored.add(self.test)
 
     def add(self, recorded: dict[str, Any]) -> None:
@@ -117,7 +118,7 @@ class Sent:
 
     def __init__(self) -> None:
         self.lines: dict[str, frozenset[str]] = {}  # the lines that write, each with its tables
-        self.words: frozenset[str] = frozenset()  # of all statements, among them their tables
+        self.words: frozenset[str] = frozenset()  # of all statements: their tables are among these
 
     def note_statement(self, sql: str, frame: FrameType | None) -> None:
         if recorder is None:
@@ -139,7 +140,7 @@ def split_line(line: str) -> tuple[str, int]:
 
 
 def find_reason_to_be_alone(path: str, number: int) -> str:
-    """Return the reason in a comment `# pginterleave: alone` at a line or above it; or ""."""
+    """Return the reason in a comment `# pginterleave: alone REASON` at or above a line; or ""."""
     linecache.checkcache(path)
     comment = ALONE_COMMENT.search(linecache.getline(path, number))
     while not comment and linecache.getline(path, number - 1).lstrip().startswith("#"):

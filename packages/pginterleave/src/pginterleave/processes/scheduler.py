@@ -37,7 +37,7 @@ from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
 MAX_ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt
-MAX_FAIR_ATTEMPTS = 30  # of these, attempts in which no process may overtake another
+MAX_FAIR_ATTEMPTS = 30  # the first attempts, in which no process may overtake another in a wait
 
 # What a call does outside of the database.
 CALLS = {
@@ -188,7 +188,6 @@ class Scheduler:
 
     def _run_processes(self, choose: Choose, in_turn: Sequence[int]) -> None:
         """Let the processes take their steps, until all have ended."""
-        attempt = self.attempt
         not_started = [*in_turn]
         for process in () if in_turn else self.processes:
             self._resume(process)
@@ -199,27 +198,32 @@ class Scheduler:
             if not ready:
                 self._resume(self.processes[not_started.pop(0) - 1])
                 continue
-            choice = ready[0].number  # in any order, after the attempt is discarded
-            effects: dict[int, Effect] = {}
-            if not attempt.discard_reason:
-                try:
-                    effects, claims = self._find_effects(ready)
-                    positions = tuple(process.get_position() for process in self.processes)
-                    choice = choose(effects, positions, self.affected_others, claims)
-                except NotDeterministic as error:
-                    if not attempt.undetermined:
-                        raise
-                    attempt.discard_reason = str(error)
-            self._take_step(choice, effects.get(process_of(choice), GLOBAL))
+            self._take_next_step(ready, choose)
             if self.options.observe and not in_turn:
                 with self._add_note_to_errors("in observe"):
-                    attempt.steps[-1].observed = self.options.observe()
+                    self.attempt.steps[-1].observed = self.options.observe()
+
+    def _take_next_step(self, ready: list[Process], choose: Choose) -> None:
+        """Take the step that `choose` says; if the attempt is discarded, any step of a process."""
+        attempt = self.attempt
+        choice = ready[0].number
+        effects: dict[int, Effect] = {}
+        if not attempt.discard_reason:
+            try:
+                effects, claims = self._find_effects(ready)
+                positions = tuple(process.get_position() for process in self.processes)
+                choice = choose(effects, positions, self.affected_others, claims)
+            except NotDeterministic as error:
+                if not attempt.undetermined:
+                    raise
+                attempt.discard_reason = str(error)
+        self._take_step(choice, effects.get(process_of(choice), GLOBAL))
 
     def _resume(self, process: Process) -> bool:
         """Let a process go on to its next stop; return whether this has unblocked another one."""
         process.resume()
         unblocked = self.monitor.wait_until_settled(process)
-        self.memory.sample()
+        self.memory.note_caches()
         return unblocked
 
     def _note_outside_use(self, kind: Kind, name: str) -> None:
@@ -266,7 +270,7 @@ class Scheduler:
                 self.add_victims(self.attempt.other_victims)
         self.attempt.other_victims = []
         self.attempt.victim_ended = False
-        # An error releases locks. After a RELEASE, a wait goes on until the transaction ends.
+        # An error releases locks. A local step, such as RELEASE, interrupts a wait for a moment.
         failed = bool(getattr(step, "error", ""))
         self.affected_others = failed or (unblocked and expected.kind != "local")
 
@@ -283,7 +287,7 @@ class Scheduler:
             return dict.fromkeys((process.number for process in ready), GLOBAL), ()
         tables = self.control.catalogue.tables
         effects: dict[int, Effect] = {}
-        claims = [Claim()] * len(self.processes)  # of a process that waits or has ended
+        claims = [Claim()] * len(self.processes)  # a process that waits or has ended claims nothing
         for process in ready:
             effect = self._find_effect(process)
             earlier = self.attempt.list_steps_of(process.number)

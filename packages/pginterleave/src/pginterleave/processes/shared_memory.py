@@ -30,7 +30,7 @@ class Seen(NamedTuple):
     content: Any
 
 
-NEW = Seen(0, None)
+NOT_SEEN = Seen(0, None)  # for a variable that did not exist
 
 
 class SharedMemory:
@@ -53,7 +53,7 @@ class SharedMemory:
         is_power_of_two = self._schedules & (self._schedules - 1) == 0
         self._before = self._read_variables() if is_power_of_two else None
 
-    def sample(self) -> None:
+    def note_caches(self) -> None:
         """Note the caches after a step: at the end, a cache that was cleared may look unused."""
         sample = self._sample_caches()
         if sample != self._samples[-1]:
@@ -65,22 +65,22 @@ class SharedMemory:
         return [(info.hits, info.misses, info.currsize) for info in infos]
 
     def note_use(self) -> None:
-        """Note after a schedule what it has used."""
-        self.sample()
+        """Note which caches and variables a schedule has used, after its end."""
+        self.note_caches()
         for number, cached in enumerate(self._caches):
-            first, *samples = [sample[number] for sample in self._samples]
-            while samples and samples[-1] == CLEARED:  # nobody has used it since
-                samples.pop()
-            if any(sample != first for sample in samples):
+            before, *infos = [sample[number] for sample in self._samples]
+            while infos and infos[-1] == CLEARED:  # nobody has used the cache since
+                infos.pop()
+            if any(info != before for info in infos):
                 self.used[f"the cache of {cached.__qualname__}"] = None
         if self._before is None:
             return
         for variable, after in self._read_variables().items():
-            before = self._before.get(variable, NEW)
-            if after == before:
+            seen_before = self._before.get(variable, NOT_SEEN)
+            if after == seen_before:
                 continue
-            # A variable that is set once, as by an import, is no memory between schedules.
-            if before.content is not None or variable in self._set_once:
+            # A changed container is memory. Another variable may be set once, as by an import.
+            if seen_before.content is not None or variable in self._set_once:
                 self.used[f"the memory of {'.'.join(variable)}"] = None
             self._set_once.add(variable)
 

@@ -18,9 +18,9 @@ Note = Callable[[Kind, str], object]
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
-# Python's audit events for the start of a program, with the index of its name in their arguments.
+# Python's audit events for the start of a program, and which of the arguments is its name, if any.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
-_notes: list[Note] = []  # the last is called; an audit hook cannot be removed
+_notes: list[Note] = []  # the audit hook, which cannot be removed, calls the last one
 
 
 def find_open_pids() -> list[int]:
