@@ -74,7 +74,7 @@ class Gone(ShortUrlError):
 
     def __init__(self, key: str, state: str) -> None:
         super().__init__(key, "has" if state == "expired" else "is", state)
-        self.state = state
+        self.key, self.state = key, state
 
 
 class NotForPrograms(ShortUrlError):

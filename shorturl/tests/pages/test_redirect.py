@@ -75,7 +75,9 @@ def test_the_end_of_a_link_is_a_410(
     client: Client, values: dict[str, Any], state: str, reason: str
 ) -> None:
     create_link("past", **values)
-    assertContains(client.get("/past"), f"This short URL {reason}", status_code=410)
+    page = client.get("/past")
+    assertContains(page, f"This short URL {reason}", status_code=410)
+    assertContains(page, "<code>/past</code>", status_code=410)
     response = client.get("/past", headers={"accept": "application/json"})
     assert (response.status_code, response.json()["state"]) == (410, state)
     assert f"'past' {reason}" in response.json()["detail"]
