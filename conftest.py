@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def flush_by_delete() -> Iterator[None]:
-    """Have Django's flush, after a test that commits, send DELETEs in one message, no TRUNCATE.
+    """Empty the tables after a test that commits by DELETEs in one message, not by TRUNCATE.
 
     A TRUNCATE takes 80 ms: it writes files, and content types and permissions are made again.
     """
@@ -39,7 +39,7 @@ def flush_by_delete() -> Iterator[None]:
     def sql_flush(*_: object, **__: object) -> list[str]:
         from django.contrib.contenttypes.models import ContentType
 
-        ContentType.objects.clear_cache()  # as the signal would, which is not sent
+        ContentType.objects.clear_cache()  # the signal would do so, but none is sent
         tables = {*connection.introspection.django_table_names()} - TABLES_OF_MIGRATIONS
         names = map(connection.ops.quote_name, sorted(tables))
         return ["; ".join(f"DELETE FROM {name}" for name in names)]  # noqa: S608 - Django's own
@@ -89,5 +89,5 @@ def skip_explorations_behind_a_pooler() -> Iterator[None]:
 
 @pytest.fixture
 def client() -> Client:
-    """Return the client of a person: by default it has no User-Agent, as a bot."""
+    """Return the client of a person: Django's own has no User-Agent, and so is a bot."""
     return Client(headers={"user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0"})

@@ -60,17 +60,17 @@ class KeySpace:
         return [f"{self.name}-link-{number}" for number in range(self.links)]
 
     def target_url(self, path: object) -> str:
-        """Return a target URL of this key space, as all have to be."""
+        """Return a target URL with this path; its host names the key space."""
         return f"https://{self.name}.invalid/{path}"
 
     def run(self, client: Any, recorded_as: str, **content: Any) -> bool:
-        """Request the operation once, by the strategy of --strategy; return as send()."""
+        """Request the operation once, by the chosen strategy; return whether it is refused."""
         path = f"/lab/load/{self.name}/{self.operation}/{self.strategy}"
         title = f"{self.operation} {self.strategy}"
         return self.send(client, recorded_as, "POST", path, title, content)
 
     def follow(self, client: Any, key: str) -> bool:
-        """Follow a link by the strategy, or at the service's own /KEY; return as send()."""
+        """Follow a link by the strategy or at the service's /KEY; return whether it is refused."""
         if self.strategy == SERVICE:
             return self.send(client, key, "GET", f"/{key}", "/KEY")
         return self.run(client, key, key=key)
@@ -80,7 +80,7 @@ class KeySpace:
     ) -> bool:
         """Send a request, and record it in the ledger; return whether the service refuses it.
 
-        The ledger has it under the name `recorded_as`, and Locust under `title`.
+        The ledger has the request under the name `recorded_as`, and Locust under `title`.
         """
         request_id = uuid.uuid4().hex
         headers = {"User-Agent": BROWSER, "X-Request-ID": request_id}
@@ -128,15 +128,15 @@ class KeySpace:
         parser.add_argument("--space", default=name, help=text, include_in_web_ui=False)
 
     def make_links(self) -> None:
-        """Empty the key space, and create the links of a run."""
+        """Empty the key space, and create the links of a run; refuse an unknown strategy."""
         self.call("DELETE")
-        known = [SERVICE, *self.call("GET")["strategies"][self.operation]]
+        strategies = [SERVICE, *self.call("GET")["strategies"][self.operation]]
         limit = {"max_hits": self.max_hits} if self.max_hits else {}
         for key in self.keys:
             content = {"key": key, "target_url": self.target_url(key), **limit}
             self.call("POST", "/creating/on_conflict", content)
-        if self.strategy not in known:
-            self.ledger.fail(f"there is no strategy {self.strategy!r}; there are {known}")
+        if self.strategy not in strategies:
+            self.ledger.fail(f"there is no strategy {self.strategy!r}; there are {strategies}")
 
     def remove_links(self, environment: Any, **kwargs: Any) -> None:
         """Stop the run, which may have been interrupted, and remove its links."""

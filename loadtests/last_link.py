@@ -42,7 +42,7 @@ class Spender(FastHttpUser):
 
     @task
     def create(self) -> None:
-        spender = next(numbers) // (2 * LIMIT)
+        spender = next(numbers) // (2 * LIMIT)  # half of its creates have to be refused
         target_url = space.target_url(f"{spender}/{uuid.uuid4().hex}")
         content = {"target_url": target_url, "spender": spender, "limit": LIMIT}
         space.run(self.client, recorded_as=str(spender), **content)

@@ -134,11 +134,11 @@ class Ledger:
             self.fail(f"no service for this test answers at {host}: start it (here: `make run`)")
 
     def on_report_to_master(self, data: dict[str, Any], **kwargs: Any) -> None:
-        """In a worker, add the records since its last report to a report."""
+        """On a worker, put the records since its last report into the next one."""
         data["ledger"] = self.records.take()
 
     def on_worker_report(self, data: dict[str, Any], **kwargs: Any) -> None:
-        """In a master, add the records of a worker."""
+        """On a master, add the records of a worker."""
         self.records.add(data["ledger"])
 
     def on_test_stopping(self, **kwargs: Any) -> None:
@@ -154,7 +154,7 @@ class Ledger:
                     gevent.sleep(0.1)
 
     def on_test_stop(self, **kwargs: Any) -> None:
-        """In a worker, report the rest of the records; elsewhere reconcile."""
+        """On a worker, report the rest of the records; elsewhere reconcile."""
         runner = self.environment.runner
         if self.is_worker:
             data: dict[str, Any] = {}

@@ -125,7 +125,7 @@ class OwnPostgres:
 
     def start(self) -> None:
         """Start PostgreSQL, and wait until it accepts connections; raise OperationalError."""
-        self.running = self.server.use(DATABASE, again=True)
+        self.running = self.server.use(DATABASE, again=True)  # it may have crashed
 
     def crash(self) -> None:
         """Stop PostgreSQL as `pg_ctl stop -m immediate` does, and wait for its processes."""

@@ -74,7 +74,7 @@ def explain_halt(chosen: ChosenSchedule, taken: str, process: int, waiting: list
 
 
 def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
-    """Return the context of a page after the steps `taken`; after the last one with the verdict."""
+    """Return the context of the page after the steps `taken`; the last page has the verdict."""
     schedule = chosen.schedule
     steps = split_steps(taken)
     picture = make_picture(chosen.recording, schedule, len(steps))

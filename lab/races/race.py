@@ -34,9 +34,9 @@ class Race:
     `situation` says what the processes do, `invariant` what must hold afterwards, and `story` why
     it may not hold.
 
-    `setup(strategy)` makes the first rows. Each process calls `process(strategy, number)`; with
-    `first` the first process calls that, and with `last` the last one. A process that returns AGAIN
-    calls `second_try(strategy, number)`, by default `process`, when all have ended.
+    `setup(strategy)` makes the first rows. Each process calls `process(strategy, number)`, but the
+    first process calls `first()` if it is given, and the last process `last()`. A process that
+    returns AGAIN calls `second_try(strategy, number)`, by default `process`, when all have ended.
 
     Then `check(outcomes)` returns a text that says how the invariant is violated, or "". An
     exception of a process is a violation, too, unless its class is in `expected`. `rows()`

@@ -49,18 +49,18 @@ def read_source(strategy: Strategy) -> Source:
     docstring = range(0)
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in REVEALING:
-            shown -= {node.lineno - 1, *_numbers_of(node)}  # with the empty line before
+            shown -= {node.lineno - 1, *_line_numbers_of(node)}  # with the empty line before
         if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
             if path.stem != strategy.name:  # the file has other strategies
-                shown = {*_numbers_of(node)}
+                shown = {*_line_numbers_of(node)}
             if ast.get_docstring(node):
-                docstring = _numbers_of(node.body[0])
+                docstring = _line_numbers_of(node.body[0])
     numbered = enumerate(text.splitlines(), start=1)
     lines = [(number, line) for number, line in numbered if number in shown]
     return Source(str(path.relative_to(settings.BASE_DIR)), lines, docstring)
 
 
-def _numbers_of(node: ast.stmt) -> range:
+def _line_numbers_of(node: ast.stmt) -> range:
     """Return the numbers of the lines of a statement."""
     return range(node.lineno, (node.end_lineno or 0) + 1)
 

@@ -50,11 +50,11 @@ class User(FastHttpUser):
     network_timeout = CLIENT_TIMEOUT
     traffic: "Traffic"  # set by Traffic
 
-    def send(self, method: str, path: str, name: str, *expected: int, **options: Any) -> Any:
-        """Send a request; return the response if its status is expected, else None."""
+    def send(self, method: str, path: str, name: str, *statuses: int, **options: Any) -> Any:
+        """Send a request; return the response if it has one of the `statuses`, else None."""
         options |= {"name": name, "catch_response": True, "allow_redirects": False}
         with self.client.request(method, path, **options) as response:
-            if response.status_code in expected:
+            if response.status_code in statuses:
                 response.success()
                 return response
             self.traffic.redirects = 0
@@ -63,16 +63,16 @@ class User(FastHttpUser):
         return None
 
     def follow(self, key: str, name: str, kind: Kind) -> Any:
-        """Request a link; return the response if it is right or a 410, else None."""
+        """Request a link, and record it; return the response if it is a right one, else None."""
         records = self.traffic.records
         headers = {"User-Agent": BROWSER, **kind.headers}
-        expected = [HTTPStatus.FOUND, HTTPStatus.GONE]
+        statuses = [HTTPStatus.FOUND, HTTPStatus.GONE]
         if kind.is_hit:
             records.sent[key] += 1
         else:
-            expected.append(HTTPStatus.SERVICE_UNAVAILABLE)  # so the service refuses a prefetch
+            statuses.append(HTTPStatus.SERVICE_UNAVAILABLE)  # so the service refuses a prefetch
         path = f"/{key}{kind.query}"
-        response = self.send(kind.method, path, name, *expected, headers=headers)
+        response = self.send(kind.method, path, name, *statuses, headers=headers)
         if response is None:
             return None
         if response.status_code == HTTPStatus.GONE:
@@ -194,7 +194,7 @@ def compare(records: Records, links: list[Link]) -> Result:
     """
     hits = Counter({link.key: link.hits for link in links})
     visits = Counter({link.key: link.visits for link in links})
-    allowed = Counter({link.key: link.max_hits or link.hits for link in links})
+    allowed = Counter({link.key: link.max_hits or link.hits for link in links})  # None is no limit
     counted = hits + Counter(link.target_url for link in links)
     lost = records.acknowledged - counted
     lost += (hits - visits) + (visits - hits) + (hits - allowed)

@@ -19,7 +19,7 @@ def create_link() -> str:
 
 
 def run(spend: Any, who: str = "a", create: Any = create_link, **options: int) -> Any:
-    return spend(who, create, period=timedelta(days=10_000), **options)  # none ends meanwhile
+    return spend(who, create, period=timedelta(days=10_000), **options)  # no period ends meanwhile
 
 
 def pair(*arguments: Any, **options: Any) -> checking.Pair:

@@ -22,6 +22,7 @@ from shorturl.strategies.table import Verdict
 
 @pytest.fixture(autouse=True)
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of the last report, which is not written yet."""
     path = tmp_path / "races.json"
     monkeypatch.setattr(load_runs, "REPORT", path)
     return path
@@ -76,7 +77,7 @@ def test_the_page_of_load_runs_is_loaded_again_while_one_runs(client: Client, re
     response = client.get(LOAD_RUNS)
     assert b"<b>1 run to come.</b>" in response.content
     assert response["Refresh"] == "2"
-    os.utime(report, (0, 0))  # the command was ended
+    os.utime(report, (0, 0))  # written long ago: the command was killed
     assert "Refresh" not in client.get(LOAD_RUNS)
 
 
@@ -86,7 +87,7 @@ def test_an_unreadable_report_is_like_no_report(client: Client, report: Path, te
     assert "There has been no load test yet" in get_page(client, LOAD_RUNS)
 
 
-def test_a_race_shows_two_strategies_as_a_diff(client: Client) -> None:
+def test_a_race_shows_its_counts_and_the_diff_of_two_strategies(client: Client) -> None:
     page = get_page(client, "/lab/races/lost_update/?left=naive&right=f_expression")
     assert "From <code>shorturl/strategies/resolving/naive.py</code>" in page
     assert "to <code>shorturl/strategies/resolving/f_expression.py</code>" in page

@@ -76,9 +76,9 @@ def test_a_prediction_on_paper_has_room_to_write_and_nothing_to_press(page: Page
     expect(page.get_by_text("hits = 1")).to_have_count(0)
 
 
-@pytest.mark.parametrize(("width", "height", "least"), [(390, 844, 12), (1920, 1080, 18)])
+@pytest.mark.parametrize(("width", "height", "min_size"), [(390, 844, 12), (1920, 1080, 18)])
 def test_type_is_large_enough_on_a_phone_and_on_a_projector(
-    page: Page, width: int, height: int, least: int
+    page: Page, width: int, height: int, min_size: int
 ) -> None:
     """Sizes are in pixels; the text of a picture is scaled with it."""
     page.set_viewport_size({"width": width, "height": height})
@@ -86,9 +86,9 @@ def test_type_is_large_enough_on_a_phone_and_on_a_projector(
         page.goto(path)
         sizes = page.evaluate(
             """() => [...document.querySelectorAll("main *")]
-                .filter((each) => each.checkVisibility() && [...each.childNodes].some(
+                .filter((element) => element.checkVisibility() && [...element.childNodes].some(
                     (node) => node.nodeType === Node.TEXT_NODE && node.data.trim()))
-                .map((each) => [parseFloat(getComputedStyle(each).fontSize)
-                    * (each.ownerSVGElement?.getScreenCTM().a ?? 1), each.outerHTML])"""
+                .map((element) => [parseFloat(getComputedStyle(element).fontSize)
+                    * (element.ownerSVGElement?.getScreenCTM().a ?? 1), element.outerHTML])"""
         )
-        assert [each for each in sizes if each[0] < least] == [], path
+        assert [html for size, html in sizes if size < min_size] == [], path
