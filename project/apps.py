@@ -1,6 +1,7 @@
 """The project as a Django app. gunicorn runs its system checks before it serves."""
 
 import os
+from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -30,41 +31,34 @@ class ProjectConfig(AppConfig):
         checks.register(check_proxy)
 
 
-def check_static_files(**kwargs: Any) -> list[checks.CheckMessage]:
+def check_static_files(**kwargs: Any) -> Iterator[checks.CheckMessage]:
     """Report missing static files: without them every page would be a 500."""
     # Only the storage of a production has this manifest, which is empty before collectstatic.
-    if getattr(staticfiles_storage, "hashed_files", None) != {}:
-        return []
-    return [
-        checks.Error(
+    if getattr(staticfiles_storage, "hashed_files", None) == {}:
+        yield checks.Error(
             "The static files are not collected, and every page needs them.",
             hint="Run: python manage.py collectstatic --noinput",
             id="project.E001",
         )
-    ]
 
 
-def check_proxy(**kwargs: Any) -> list[checks.CheckMessage]:
+def check_proxy(**kwargs: Any) -> Iterator[checks.CheckMessage]:
     """Warn of a redirect loop: behind a proxy that is not trusted, no request came by HTTPS."""
-    if settings.BEHIND_PROXY or not settings.HTTPS:
-        return []
-    return [
-        checks.Warning(
+    if settings.HTTPS and not settings.BEHIND_PROXY:
+        yield checks.Warning(
             "HTTPS is on and BEHIND_PROXY is off: behind a proxy each page redirects to itself.",
             hint="Set BEHIND_PROXY=on if a proxy sets X-Forwarded-Proto, or else HTTPS=off.",
             id="project.W004",
         )
-    ]
 
 
-def check_variable_names(**kwargs: Any) -> list[checks.CheckMessage]:
+def check_variable_names(**kwargs: Any) -> Iterator[checks.CheckMessage]:
     """Warn of a variable that nothing reads, such as a misspelt one."""
-    return [
-        checks.Warning(
-            f"{name} is not a setting, and is ignored.",
-            hint=f"The nearest one is {get_close_matches(name, sorted(variables), 1, 0)[0]}.",
-            id="project.W001",
-        )
-        for name in sorted(os.environ)
-        if name.startswith("SHORTURL_") and name not in variables
-    ]
+    for name in sorted(os.environ):
+        if name.startswith("SHORTURL_") and name not in variables:
+            (nearest,) = get_close_matches(name, sorted(variables), n=1, cutoff=0)
+            yield checks.Warning(
+                f"{name} is not a setting, and is ignored.",
+                hint=f"The nearest one is {nearest}.",
+                id="project.W001",
+            )

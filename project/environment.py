@@ -46,7 +46,7 @@ def setting_error(name: str, problem: str, example: object = None) -> Improperly
 
 
 def read_env_file(path: Path) -> None:
-    """Add the variables of a file, if it exists, to the environment, except those that it has.
+    """Set the variables of a file, if it exists, that the environment does not have.
 
     Raises ImproperlyConfigured for a line that cannot be read, which django-environ would ignore.
     """
@@ -173,7 +173,8 @@ def parse_database_url(name: str, url: str) -> dict[str, Any]:
         with suppress(ValueError):  # a bad port; the error's text may contain part of the password
             config = Env.db_url_config(url)
     options = config.setdefault("OPTIONS", {})
-    for option in {"host", "port", "user", "password"} & set(options):  # `manage.py dbshell` too
+    # `manage.py dbshell` looks for these outside of OPTIONS.
+    for option in {"host", "port", "user", "password"} & set(options):
         config[option.upper()] = options.pop(option)
     if not config.get("NAME") and not options.get("service"):
         raise setting_error(name, f" is not the address of a PostgreSQL database ({ENCODED})")

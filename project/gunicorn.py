@@ -108,7 +108,7 @@ def on_exit(server: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Limit the worker's waits, ignore Ctrl-C, after which the master ends it, and deliver."""
+    """Limit the worker's waits for PostgreSQL, leave Ctrl-C to the master, and deliver events."""
     extensions.set_wait_callback(deadlines.wait_for_answer)
     gc.set_threshold(50_000)  # requests leave almost no cycles; the default is 700 new objects
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -31,7 +31,7 @@ View = Callable[[HttpRequest], HttpResponse]
 
 
 def finish_responses(get_response: View) -> View:
-    """Forbid to store a response, unless it has a Cache-Control; drop what has no use.
+    """Forbid to store a response, unless it has a Cache-Control; drop headers that have no use.
 
     A path changes its meaning when a link is made or deleted. A stored 404 would hide a new link,
     and a stored QR code would outlive its link. Static files have a Cache-Control.
@@ -51,14 +51,14 @@ def finish_responses(get_response: View) -> View:
 
 
 def add_content_security_policy(get_response: View) -> View:
-    """Add the Content-Security-Policy, except to the answers of API calls, which are JSON.
+    """Add the Content-Security-Policy, except to the JSON of calls without a session.
 
     django-csp's own csp_exempt() saves no time: the policy is written, and then dropped.
     """
     add_policy: Any = CSPMiddleware(get_response)
 
     def middleware(request: HttpRequest) -> HttpResponse:
-        if is_api_call(request):
+        if is_call_without_session(request):
             return get_response(request)
         response: HttpResponse = add_policy(request)
         return response
@@ -68,9 +68,10 @@ def add_content_security_policy(get_response: View) -> View:
 
 def is_allowed(host: str) -> bool:
     """Return whether a Host header names one of ALLOWED_HOSTS, and is not too long for a host."""
-    domain, _ = split_domain_port(host[: MAX_HOST_LENGTH + 1])
-    is_short = len(host) <= MAX_HOST_LENGTH
-    return is_short and bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+    if len(host) > MAX_HOST_LENGTH:
+        return False
+    domain, _port = split_domain_port(host)
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 def refuse_other_hosts(get_response: View) -> View:
@@ -93,7 +94,7 @@ def answer_redirects_and_calls(get_response: View) -> View:
 
     def middleware(request: HttpRequest) -> HttpResponse:
         key = key_of(request.path_info)
-        if key is None and not is_api_call(request):
+        if key is None and not is_call_without_session(request):
             # pginterleave: alone - what Django's own views write: rows of one session, new rows
             # of the admin's log, and failed log-ins of one network, one password at a time
             return get_response(request)
@@ -106,7 +107,8 @@ def answer_redirects_and_calls(get_response: View) -> View:
                 request.resolver_match = match
                 response = match.func(request, *match.args, **match.kwargs)
         except Exception as error:
-            if not is_outage(error):  # for pages, process_exception() does this
+            # Django calls process_exception() of a middleware only for the views of pages.
+            if not is_outage(error):
                 raise
             response = make_unavailable_response(request, error)
         return response
@@ -114,8 +116,7 @@ def answer_redirects_and_calls(get_response: View) -> View:
     return middleware
 
 
-def is_api_call(request: HttpRequest) -> bool:
-    """Return whether this is an API call without a session."""
+def is_call_without_session(request: HttpRequest) -> bool:
     return (
         request.path_info.startswith("/api/links")
         and settings.SESSION_COOKIE_NAME not in request.COOKIES

@@ -93,7 +93,7 @@ class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
         """Save a new token, or the changed fields of an old one: it may be revoked meanwhile."""
         if not change:
-            obj.draw()
+            obj.set_random_text()
         try:
             obj.save(update_fields=form.changed_data if change else None)
             connection.check_constraints()  # which also locks the user until the COMMIT

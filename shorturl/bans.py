@@ -57,7 +57,7 @@ def lift(domains: Collection[str]) -> int:
 
 def expire_links(domains: frozenset[str]) -> int:
     """Make the links to the domains expire that have not expired; return their number."""
-    # Used-up ones, too: their limit can be raised.
+    # Links that are used up, too: their limit can be raised.
     links = ShortUrl.objects.filter(Q(expires_at=None) | Q(expires_at__gt=CLOCK), deleted_at=None)
     in_order = links.order_by("id").values_list("id", "target_url")
     expired = 0
@@ -65,7 +65,7 @@ def expire_links(domains: frozenset[str]) -> int:
     while targets := dict(in_order.filter(id__gt=last_id)[:BATCH_SIZE]):  # by the id of the link
         last_id = max(targets)
         banned = {url for url in targets.values() if not domains.isdisjoint(domains_of(url))}
-        # By target, too: a link may have another one by now.
+        # By target, too: a link may have another target by now.
         to_expire = links.filter(id__in=[*targets], target_url__in=banned)
         expired += to_expire.update(expires_at=CLOCK - BEFORE_HITS_UNDER_WAY)
     return expired

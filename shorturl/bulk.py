@@ -40,8 +40,8 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
     transaction could deadlock. Raises LinksRefused for custom keys, and KeySpaceExhausted.
     """
     candidates = [iter([row["key"]] if row["key"] else keys.candidates()) for row in rows]
-    chosen = [next(keys_of_row) for keys_of_row in candidates]
-    while "" not in chosen:  # ends, because each round uses up finitely many candidates
+    chosen = [next(keys_of_row) for keys_of_row in candidates]  # the key that each row tries next
+    while "" not in chosen:  # stands for a row whose candidates are all taken
         with transaction.atomic():
             new = insert([{**row, "key": key} for row, key in zip(rows, chosen, strict=True)])
             if len(new) == len(rows):
@@ -49,7 +49,8 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
             transaction.set_rollback(True)
         # Rows without a key first: a random key gives way to an equal custom one.
         for index in sorted(range(len(rows)), key=lambda index: bool(rows[index]["key"])):
-            if chosen[index] not in new or chosen.count(chosen[index]) > 1:
+            is_repeated = chosen.count(chosen[index]) > 1
+            if is_repeated or chosen[index] not in new:
                 chosen[index] = next(candidates[index], "")
     taken = {n: row["key"] for n, row in enumerate(rows) if row["key"] and not chosen[n]}
     if not taken:

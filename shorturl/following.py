@@ -40,7 +40,7 @@ def follow(key: str, visit: Visit) -> ShortUrl:
         raise
     if visit.is_bot and short_url.max_hits:
         raise NotForPrograms(key)
-    raise Contended(key, 1)  # the link has become live meanwhile
+    raise Contended(key, 1)  # after one attempt: the link has become live meanwhile
 
 
 def look_up(key: str) -> ShortUrl:

@@ -93,10 +93,10 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
 
 
 def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
-    """Return `create(keys=candidates())`; on a cluster again with others while a node is away."""
+    """Call `create` with random keys; on a cluster with others again, while a node is away."""
     for _ in range(MAX_NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
         try:
-            with transaction.atomic():  # an error leaves the caller's usable
+            with transaction.atomic():  # an error leaves the caller's transaction usable
                 return create(keys=keys.candidates())
         except DatabaseError as error:
             if not is_outage(error):
@@ -105,11 +105,11 @@ def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
 
 
 def in_transaction() -> AbstractContextManager[None]:
-    """Open a transaction, unless there is one: its COMMIT does, and a savepoint takes time."""
+    """Open a transaction, unless one is open: a savepoint in it would only take time."""
     return nullcontext() if connection.in_atomic_block else transaction.atomic()
 
 
-def reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
+def find_reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
     """Return the owner's oldest live link, if any; it takes no lock, so reuse() looks again."""
     links = ShortUrl.objects.live().filter(owner_id=owner_id, target_url=target_url)
     return links.order_by("id").first()
@@ -131,7 +131,7 @@ def change(links: ShortUrlQuerySet, **values: Any) -> bool:
     link to a banned domain: the ban has set the expiry.
     """
     try:
-        with transaction.atomic():  # an error leaves the caller's usable
+        with transaction.atomic():  # an error leaves the caller's transaction usable
             if "target_url" in values:
                 bans.refuse_banned([values["target_url"]])
             elif "expires_at" in values:

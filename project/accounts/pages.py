@@ -27,7 +27,7 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def save(self, commit: bool = True) -> ApiToken:
         """Return the new token; raise ValidationError if the user has one of this name."""
-        self.instance.draw()
+        self.instance.set_random_text()
         try:
             with transaction.atomic():
                 super().save()

@@ -20,13 +20,14 @@ class ResetForm(PasswordResetForm):
     """Django's form, which sends at most MAX_MAILS a day to an account."""
 
     def get_users(self, email: str) -> list[User]:
-        return [account for account in super().get_users(email) if count_mail(account)]
+        return [account for account in super().get_users(email) if spend_mail(account)]
 
 
-def count_mail(account: User) -> bool:
-    """Count an e-mail to the account as spent of a quota; return whether it may be sent."""
+def spend_mail(account: User) -> bool:
+    """Spend one of the account's e-mails of today; return whether one was left."""
     try:
-        quotas.spend(f"mail {account.pk}", lambda: None, limit=MAX_MAILS)
+        # A quota of e-mails, which creates no link.
+        quotas.spend(f"mail {account.pk}", create=lambda: None, limit=MAX_MAILS)
     except TooManyCreates:
         return False
     return True

@@ -66,7 +66,7 @@ class ClusterHitCounter:
     def needs_database(self) -> bool:
         """Whether redirects fail while the coordinator is away: only if no map was ever read.
 
-        A thread asks this, and waits here for the first map.
+        /readyz reads this in a thread, which waits until the event loop has tried to read a map.
         """
         if not self.map.shards:
             with suppress(Exception):
@@ -74,7 +74,7 @@ class ClusterHitCounter:
         return not self.map.shards
 
     def get_counter(self, shard: int) -> HitCounter:
-        """Return the counter of a shard. A statement goes to the node that has the shard then."""
+        """Return the counter of a shard. Each statement goes to the node that now has the shard."""
 
         def find_sessions() -> NodeSessions:
             return self.get_sessions(self.map.find_node(shard))
@@ -116,11 +116,12 @@ class ClusterHitCounter:
         def start_reading(node: Node) -> "asyncio.Task[ShardMap]":
             return self.loop.create_task(self.get_sessions(node).read_map())
 
-        from_coordinator = start_reading(Node())
+        coordinator = Node()
+        from_coordinator = start_reading(coordinator)
         readings = [from_coordinator]
         _, pending = await asyncio.wait(readings, timeout=COORDINATOR_TIMEOUT)
         if pending or from_coordinator.exception():
-            workers = {*self.workers, *self.map.nodes.values()} - {Node()}
+            workers = {*self.workers, *self.map.nodes.values()} - {coordinator}
             readings += map(start_reading, workers)
         for reading in asyncio.as_completed(readings):
             with suppress(Exception):
@@ -131,4 +132,4 @@ class ClusterHitCounter:
         self.read_at = self.loop.time()
         self.is_stale = False
         for reading in readings:
-            reading.cancel()  # which no finished one notices
+            reading.cancel()  # without effect on a finished task

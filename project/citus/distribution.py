@@ -84,7 +84,7 @@ def is_distributed() -> bool:
 
 
 def list_statements(*, undo: bool) -> list[str]:
-    """Return the statements to send in one transaction; none if there is nothing to do."""
+    """Return the statements that distribute the tables, or undo that; none if all is done."""
     distributed = {name.removeprefix("public.") for (name,) in fetch_rows(DISTRIBUTED)}
     models = [*REFERENCE_MODELS, *BY_KEY]
     if undo:

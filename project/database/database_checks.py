@@ -69,7 +69,7 @@ def check_unknown_migrations() -> Iterator[CheckMessage]:
 def check_connections() -> Iterator[CheckMessage]:
     """Warn if the service may open more connections than PostgreSQL allows."""
     ((max_connections, reserved),) = fetch_rows(CONNECTION_LIMITS)
-    for_webhooks = MAX_RECEIVERS + 1 if settings.SHORTURL_DELIVER else 0
+    for_webhooks = MAX_RECEIVERS + 1 if settings.SHORTURL_DELIVER else 0  # one looks for events
     of_a_worker = settings.THREADS + MORE_CONNECTIONS + for_webhooks
     wanted = settings.WORKERS * of_a_worker
     allowed = max_connections - reserved
@@ -89,7 +89,9 @@ def check_clocks() -> Iterator[CheckMessage]:
     connection.ensure_connection()
     before = time.time()
     ((database_time,),) = fetch_rows(NOW)
-    difference = max(before - database_time, database_time - time.time())
+    after = time.time()
+    # With equal clocks the database's time is between the two, and both terms are negative.
+    difference = max(before - database_time, database_time - after)
     if difference > MAX_CLOCK_DIFFERENCE:
         yield CheckWarning(
             f"The clocks of this machine and of the database differ by {difference:.1f} s.",

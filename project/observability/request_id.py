@@ -10,7 +10,7 @@ VALID_ID = re.compile(b"[!-~]{1,128}")
 
 
 def find_request_id(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the header with a request's id, which its response gets; none without a valid id."""
+    """Return the headers that the response gets: the request's X-Request-Id, if it is valid."""
     value = dict(headers).get(HEADER, b"")
     return [(HEADER, value)] if VALID_ID.fullmatch(value) else []
 

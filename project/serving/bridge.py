@@ -59,13 +59,13 @@ class Refused(Exception):
 
 
 class Bridge:
-    """Calls `django`, its WSGI application, in this number of threads."""
+    """Calls `django`, a WSGI application, in at most `threads` threads at a time."""
 
     def __init__(self, django: Any, *, threads: int) -> None:
         self.django = django
         self.threads = ThreadPoolExecutor(threads, "django")
         self.free_threads = asyncio.Semaphore(threads)
-        self.bodies_bytes = 0
+        self.bodies_bytes = 0  # of all requests that are not answered yet
 
     async def answer(self, scope: Message, receive: Receive) -> Response:
         """Return Django's response to a request; raise Refused."""

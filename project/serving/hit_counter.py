@@ -73,7 +73,7 @@ class HitCounter:
         self.gathered = asyncio.Event()
 
     def is_failing(self) -> bool:
-        """Return whether the last redirects failed: with a full disk, reading still succeeds."""
+        """Return whether the last redirects failed. With a full disk /readyz could still read."""
         recently = time.monotonic() < self.failed_at + FAILURE_SECONDS
         return self.failures >= MAX_FAILURES and recently
 
@@ -112,7 +112,7 @@ class HitCounter:
         self.waiting_task = None
 
     async def gather_hits(self, number: int) -> None:
-        """Wait until `number` hits wait, for at most GATHER_SECONDS."""
+        """Give further hits time to come: until there are `number`, at most GATHER_SECONDS."""
         self.missing = number - sum(map(len, self.waiting.values()))
         if self.missing > 0:
             self.gathered.clear()
@@ -151,7 +151,7 @@ class HitCounter:
         return len(hits)
 
     def start_key_task(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
-        """Return the task that counts the hits of a key, and of no other; start it if needed."""
+        """Queue hits for statements of their key alone; return the task that sends these."""
         for hit in hits:
             hit.start_timer()
         self.waiting_alone.setdefault(key, []).extend(hits)
@@ -174,7 +174,7 @@ class HitCounter:
                 for hit in people:
                     if not await self.count_together(key, [hit]):
                         break  # no use is left
-            set_results(hits, None)  # of the hits that are not counted
+            set_results(hits, None)  # for the hits that have no result yet: they are not counted
         except Exception as error:
             self.set_errors(hits, error)
 

@@ -57,7 +57,7 @@ class Redirects:
         self.pages = Bridge(django, threads=settings.THREADS)
         # Under any load of other requests a probe has a thread.
         self.probes = {path: Bridge(django, threads=1) for path in health.PROBES}
-        self.counter: Any = None  # made on the event loop that is running then
+        self.counter: Any = None  # made at the first request, as it needs the running event loop
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -117,15 +117,17 @@ def make_environ(scope: Message) -> dict[str, str] | None:
 
     None stands for a request that Django has to answer, or to refuse.
     """
-    environ = {"REMOTE_ADDR": scope["client"][0] if scope["client"] else ""}  # a Unix socket
+    address, _port = scope["client"] or ("", 0)  # a Unix socket has no client
+    environ = {"REMOTE_ADDR": address}
     for header, value in scope["headers"]:
         if header in FOR_DJANGO:
             return None
         if name := HEADERS.get(header):
             text = value.decode("latin-1")
             environ[name] = f"{environ[name]},{text}" if name in environ else text
-    needs_https = settings.SECURE_SSL_REDIRECT and not is_secure(scope, environ)
-    return environ if is_allowed_host(environ.get("HTTP_HOST", "")) and not needs_https else None
+    if settings.SECURE_SSL_REDIRECT and not is_secure(scope, environ):
+        return None
+    return environ if is_allowed_host(environ.get("HTTP_HOST", "")) else None
 
 
 def is_secure(scope: Message, environ: Mapping[str, str]) -> bool:

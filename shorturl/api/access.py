@@ -32,7 +32,7 @@ class Token(AuthBase):
         if header is None:
             return None
         scheme, _, text = header.partition(" ")
-        token = ApiToken.valid(text.strip()) if scheme.lower() == "bearer" else None
+        token = ApiToken.find_valid(text.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             raise unauthorized(
                 "The Authorization header holds no valid token: write it as "
@@ -64,7 +64,7 @@ class Login(SessionAuth):
         return request.user
 
 
-def anyone_where_public(request: HttpRequest) -> bool:
+def anyone_where_creating_is_public(request: HttpRequest) -> bool:
     return bool(settings.SHORTURL_PUBLIC_CREATE)
 
 
@@ -79,7 +79,7 @@ def get_caller(request: HttpRequest) -> owners.Caller:
 
 
 def get_sender(request: HttpRequest) -> str:
-    """Return as text whose Idempotency-Key a POST has: a token's, an account's or a network's."""
+    """Return as text who sends an Idempotency-Key: a token, an account or a network."""
     if token := Token("create")(request):
         return f"token {token.pk}"
     return quotas.spender_of(Login()(request) or AnonymousUser(), request)

@@ -29,9 +29,10 @@ class JsonParser(Parser):
 
 
 def refuse_repeated_fields(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raise ApiError if it has a field more than once."""
     distinct = dict(fields)
     if len(distinct) < len(fields):
-        repeated = mode(name for name, _ in fields)
+        repeated = mode(name for name, _value in fields)  # the most frequent name
         detail = f"The body has the field {shortened(repeated)!r} more than once."
         raise ApiError(HTTPStatus.BAD_REQUEST, detail)
     return distinct

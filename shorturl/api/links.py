@@ -29,7 +29,7 @@ CREATING = {**OPTIONAL, "parameters": [PARAMETER]}
 
 @router.post(
     "/links",
-    auth=[access.Token("create"), access.Login(), access.anyone_where_public],
+    auth=[access.Token("create"), access.Login(), access.anyone_where_creating_is_public],
     response={frozenset({200, 201}): Link, UNREADABLE | {401, 403, 409, 429, 503}: Error},
     operation_id="create_link",
     summary="Create a short URL",
@@ -50,8 +50,10 @@ def create_link(request: HttpRequest, response: HttpResponse, body: NewLink) -> 
     spender = quotas.spender_of(caller, request)
     if body.reuse:
         owner_id = owner_of_reuse(caller, body)
-        is_kept = HEADER in request.headers
-        link, is_new = quotas.reuse(spender, body.target_url, owner_id=owner_id, is_kept=is_kept)
+        answer_is_stored = HEADER in request.headers
+        link, is_new = quotas.reuse(
+            spender, body.target_url, owner_id=owner_id, answer_is_stored=answer_is_stored
+        )
     else:
         fields = body.model_dump(exclude={"reuse"})
         create = partial(operations.create, **fields, owner_id=owners.owner_id(caller))
@@ -77,7 +79,7 @@ def owner_of_reuse(caller: owners.Caller, body: NewLink) -> int:
 
 @router.post(
     "/links/bulk",
-    auth=[access.Token("create"), access.Login(), access.anyone_where_public],
+    auth=[access.Token("create"), access.Login(), access.anyone_where_creating_is_public],
     response={201: Links, UNREADABLE | {401, 403, 409, 429, 503}: Error},
     operation_id="create_links",
     summary="Create many short URLs",
@@ -136,10 +138,10 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
             message = f"There is no short URL {query.after!r}: use the last key of a page."
             raise input_error("after", "unknown", message)
         links = links.filter(id__lt=last_id)
-    found = list(links[: query.limit + 1])  # one more shows whether there is a next page
-    items = [Link.of(link, request) for link in found[: query.limit]]
+    rows = list(links[: query.limit + 1])  # one more shows whether there is a next page
+    items = [Link.of(link, request) for link in rows[: query.limit]]
     next_page = None
-    if len(found) > query.limit:
+    if len(rows) > query.limit:
         parameters = {**request.GET.dict(), "limit": query.limit, "after": items[-1].key}
         next_page = request.build_absolute_uri(f"{request.path}?{urlencode(parameters)}")
     return LinkPage(items=items, next=next_page)

@@ -34,7 +34,7 @@ TARGET = "https://example.com/a/long/page"
 
 
 def pydantic_error(code: str, message: str) -> PydanticCustomError:
-    # A value, as braces in a template would be placeholders; without full stop, as Pydantic's own.
+    # Braces in the template itself would be placeholders. Pydantic's messages have no full stop.
     return PydanticCustomError(code, "{message}", {"message": message.removesuffix(".")})
 
 

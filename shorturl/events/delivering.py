@@ -53,7 +53,7 @@ class Deliverer:
                 self.stopping.wait(SEARCH_INTERVAL)
 
     def start_deliveries(self, pool: ThreadPoolExecutor) -> None:
-        """Start a thread for each receiver with due events that has none."""
+        """Start a thread for each receiver that has due events, and no thread yet."""
         close_old_connections()
         while Subscription.objects.exists() and write_expired_events() == MAX_EXPIRIES:
             pass  # there may be more
@@ -162,10 +162,10 @@ def shut_down(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def signature_headers(secret: str, number: int, body: bytes) -> dict[str, str]:
+def signature_headers(secret: str, event_id: int, body: bytes) -> dict[str, str]:
     """Return the headers with the event's id, the time in seconds, and the signature of all."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
-    name = f"event_{number}"
+    name = f"event_{event_id}"
     now = str(int(time.time()))
     digest = hmac.digest(key, f"{name}.{now}.".encode() + body, hashlib.sha256)
     return {

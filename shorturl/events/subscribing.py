@@ -45,8 +45,8 @@ def subscribe(url: str) -> Subscription:
         if not created:
             raise ValidationError(f"{url!r} is a receiver already.")
         for name, when in TRIGGERS.items():
-            tell = f"EXECUTE FUNCTION shorturl_tell('{name}')"
-            cursor.execute(f'CREATE OR REPLACE TRIGGER "{name}" {when} {tell}')
+            action = f"EXECUTE FUNCTION shorturl_tell('{name}')"
+            cursor.execute(f'CREATE OR REPLACE TRIGGER "{name}" {when} {action}')
     return subscription
 
 
@@ -54,7 +54,7 @@ def validate_receiver(url: str) -> None:
     """Raise ValidationError unless the URL can be a receiver's, which may be a private address."""
     try:
         split = urlsplit(url)
-        _ = split.port  # parsed on demand
+        _ = split.port  # raises ValueError for an invalid one
         is_valid = split.scheme in ("http", "https") and split.hostname and "@" not in split.netloc
     except ValueError:
         is_valid = False

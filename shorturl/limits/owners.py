@@ -55,7 +55,7 @@ def remove(account: User, *, links_to: User | None = None) -> int:
     owner = links_to.pk if links_to else None
     count = hand_over(links, owner)
     with transaction.atomic():
-        # A create, whose INSERT locks the account, is committed before, or refused.
+        # A create of the account, whose INSERT locks its row, is committed before, or refused.
         User.objects.select_for_update().filter(pk=account.pk).first()
         count += links.update(owner_id=owner)
         account.delete()
@@ -65,7 +65,7 @@ def remove(account: User, *, links_to: User | None = None) -> int:
 def hand_over(links: ShortUrlQuerySet, owner_id: int | None) -> int:
     """Give the links to an account, or to nobody; return how many had another owner.
 
-    Each batch is a transaction, which locks the links in order, so no two deadlock, and changes
+    Each batch is a transaction. It locks its links in order, so no two calls deadlock, and changes
     those that are still among `links`. Citus refuses to lock links of many keys.
     """
     in_order = links.order_by("pk").values_list("pk", flat=True)

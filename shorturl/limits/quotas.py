@@ -73,19 +73,20 @@ def spend(spender: str, create: Callable[[], T], *, links: int = 1, limit: int |
 
 
 def reuse(
-    spender: str, target_url: str, *, owner_id: int, is_kept: bool = False
+    spender: str, target_url: str, *, owner_id: int, answer_is_stored: bool = False
 ) -> tuple[ShortUrl, bool]:
     """Return the owner's live link to `target_url`, or a new one, and whether it is new.
 
-    An existing link costs nothing. A call whose answer is stored (`is_kept`) always costs one,
-    because its idempotency record is a new row.
+    An existing link costs nothing. If `answer_is_stored`, a call always costs one, because its
+    idempotency record is a new row.
     """
-    if not is_kept and (link := operations.reusable(target_url, owner_id=owner_id)):
+    if not answer_is_stored and (link := operations.find_reusable(target_url, owner_id=owner_id)):
         return link, False
 
     def create() -> tuple[ShortUrl, bool]:
         link, is_new = operations.reuse(target_url, owner_id=owner_id)
-        if not is_new and not is_kept:  # another process has created it since the look above
+        # Another process may have created the link since find_reusable().
+        if not is_new and not answer_is_stored:
             usage_today(spender).filter(spent__gte=1).update(spent=F("spent") - 1)
         return link, is_new
 
@@ -98,10 +99,9 @@ def spend_before(spender: str, create: Callable[[], T], *, links: int, limit: in
     A cluster needs this: while a node does not answer, other creates of the spender go on. The
     quota stays spent after an outage, because the links may have been created.
     """
+    read_usage = usage_today(spender).get  # the row that reservation.spend() has written
     usage = commit_separately(
-        lambda: reservation.spend(
-            spender, usage_today(spender).get, limit=limit, period=DAY, amount=links
-        )
+        lambda: reservation.spend(spender, read_usage, limit=limit, period=DAY, amount=links)
     )
     try:
         return create()

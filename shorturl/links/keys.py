@@ -93,8 +93,8 @@ def is_collision(error: IntegrityError) -> bool:
 def violates(error: IntegrityError, constraint: str) -> bool:
     """Return whether `error` is a violation of the constraint of this name.
 
-    Both drivers name it in the diagnostics of their error, the cause of Django's. An error from
-    another node of Citus names it only in its message, often with the number of a shard.
+    Both drivers name it in the diagnostics of their error, which is the cause of Django's error. An
+    error from another node of Citus names it only in its message, often with a shard's number.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
     if named := getattr(diagnostics, "constraint_name", None):

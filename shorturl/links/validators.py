@@ -142,7 +142,7 @@ def location(target_url: str) -> str:
 
 
 def with_query(target_url: str, query: str) -> str:
-    """Return a target URL with a query added, as the WSGI environ has it.
+    """Return a target URL with a query of the WSGI environ added.
 
     The target is returned as it is if the two make no valid target URL.
     """

@@ -24,7 +24,7 @@ class ApiToken(models.Model):
     PREFIX_LENGTH = len(MARK) + 8
     SCOPES = ("create", "read", "edit", "delete")  # each has a field can_…
 
-    text = ""  # the token after draw(); not a field, so it is never stored
+    text = ""  # set_random_text() sets it; not a field, so it is never stored
 
     name = models.CharField(max_length=100, help_text="Who or what uses it, for example “backup”.")
     # CASCADE: a token without a user could reach every link.
@@ -66,14 +66,14 @@ class ApiToken(models.Model):
     def scopes(self) -> list[str]:
         return [scope for scope in self.SCOPES if getattr(self, f"can_{scope}")]
 
-    def draw(self) -> None:
+    def set_random_text(self) -> None:
         """Give the token a random text."""
         self.text = self.MARK + secrets.token_urlsafe(32)
         self.prefix = self.text[: self.PREFIX_LENGTH]
         self.digest = self.digest_of(self.text)
 
     @classmethod
-    def valid(cls, text: str) -> "ApiToken | None":
+    def find_valid(cls, text: str) -> "ApiToken | None":
         """Return the token with this text; None if it is unknown, revoked, or its user inactive."""
         usable = Q(user=None) | Q(user__is_active=True)
         return cls.objects.filter(usable, digest=cls.digest_of(text), revoked_at=None).first()

@@ -21,7 +21,7 @@ class Subscription(models.Model):
 
 class LinkEventQuerySet(models.QuerySet["LinkEvent"]):
     def due(self, subscription_id: int) -> "LinkEventQuerySet":
-        """Return the receiver's events that are not claimed or postponed: each link's oldest."""
+        """Return each link's oldest event for a receiver, unless it is claimed or postponed."""
         older = LinkEvent.objects.filter(
             subscription_id=OuterRef("subscription_id"), key=OuterRef("key"), id__lt=OuterRef("id")
         )

@@ -121,7 +121,7 @@ class ShortUrl(models.Model):
     # As labels.py returns them; tags are NULL for no tags.
     title = models.CharField(max_length=TITLE_MAX_LENGTH, blank=True, default="", db_default="")
     tags = ArrayField(models.CharField(max_length=TAG_MAX_LENGTH), null=True, blank=True)
-    expiry_told = models.DateTimeField(null=True, editable=False)  # whose event was written
+    expiry_told = models.DateTimeField(null=True, editable=False)  # the last with an event
 
     state: str = LinkState.LIVE  # set by with_state(); a new link is live
 

@@ -57,21 +57,21 @@ def visits_context(short_url: ShortUrl, parameters: QueryDict) -> dict[str, Any]
     days: Range = form.cleaned_data["range"] if form.is_valid() else default
     by: Bucket = form.cleaned_data["by"] if form.is_valid() else Bucket.DAY
     visits = statistics.read(short_url.key, days, by=by, values_of=list(Dimension), top=MAX_VALUES)
-    counts = {}  # of people and bots, by the start of the hour, day or month
+    people_and_bots = {}  # by the start of the hour, day or month
     visits_by_longer_unit: Counter[Bucket | None] = Counter()
     for period in visits.periods:
         if period.unit == by:
-            counts[period.starts_at] = (period.people, period.bots)
+            people_and_bots[period.starts_at] = (period.people, period.bots)
         else:
             visits_by_longer_unit[period.unit] += period.people + period.bots
-    bars = [Bar(start, *counts.get(start, (0, 0))) for start in days.buckets(by)]
+    bars = [Bar(start, *people_and_bots.get(start, (0, 0))) for start in days.buckets(by)]
     return {
         "form": form,
         "statistics": visits,
         "recording": bool(settings.SHORTURL_VISITS),
         "presets": list(presets(short_url, default.last)),
         "shown": Preset(range_name(days), days, by),
-        "chart": Chart(bars) if counts else None,
+        "chart": Chart(bars) if people_and_bots else None,
         "date_format": FORMATS[by],
         "visits_by_longer_unit": visits_by_longer_unit.items(),
         "tables": value_tables(visits),
@@ -106,7 +106,7 @@ def value_lines(counts: dict[str | None, int], total: int, unknown: str) -> list
 
 def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
     """Yield the common ranges that end today."""
-    next_month = today.replace(day=1) + timedelta(days=31)  # a year ago, "A year" begins with it
+    next_month = today.replace(day=1) + timedelta(days=31)  # "A year" begins with it, a year ago
     created = min(short_url.created_at.date(), today)
     for name, first, by in [
         ("2 days", today - timedelta(days=1), Bucket.HOUR),
@@ -115,13 +115,13 @@ def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
         ("A year", next_month.replace(year=next_month.year - 1, day=1), Bucket.MONTH),
         ("All", created.replace(day=1), Bucket.MONTH),
     ]:
-        if Range(first, today).number(by) <= MAX_BUCKETS:
+        if Range(first, today).count_buckets(by) <= MAX_BUCKETS:
             yield Preset(name, Range(first, today), by)
 
 
 def range_name(days: Range) -> str:
     """Return the heading of a range: "Last 30 days", or its first and its last day."""
-    number = days.number(Bucket.DAY)
+    number = days.count_buckets(Bucket.DAY)
     if days.last == timezone.now().date():
         return "Today" if number == 1 else f"Last {number:,} days"
     first, last = (f"{day.day} {day:%b} {day.year}" for day in (days.first, days.last))

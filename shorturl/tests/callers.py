@@ -25,7 +25,7 @@ def create_link(key: str = "known", **values: Any) -> ShortUrl:
 def make_token(**fields: Any) -> str:
     """Store an API token, and return its text."""
     token = ApiToken(**{"name": f"token{ApiToken.objects.count()}", **fields})
-    token.draw()
+    token.set_random_text()
     token.save()
     return token.text
 

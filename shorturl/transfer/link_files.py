@@ -76,9 +76,11 @@ def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
             continue
         if row is None:
             return
-        if any(row[len(header) :]) or (any(row) and len(row) < len(header)):
+        is_empty = not any(row)
+        has_further_fields = any(row[len(header) :])
+        if has_further_fields or (len(row) < len(header) and not is_empty):
             refuse(line, "The row has more or fewer fields than the first line has names.")
-        elif any(row):
+        elif not is_empty:
             if names is OWN:  # whose export puts an apostrophe before a formula
                 row = [cell.removeprefix("'") for cell in row]
             link = translate(dict(zip(header, row, strict=False)), names)
@@ -130,7 +132,7 @@ def translate(record: Mapping[str, Any], names: Names) -> Link:
         for column, aliases in names.items()
     }
     link["key"] = str(link["key"] or "")
-    if names is not OWN:  # an address, a path or a key
+    if names is not OWN:  # other programs also write the address or path of a key
         link["key"] = re.sub(r"\A\w+://[^/]*", "", link["key"]).strip("/")
     return link
 
@@ -168,7 +170,7 @@ def make_row(position: str, link: Link, warn: Report) -> dict[str, Any]:
 def parse_value(name: str, value: object) -> Any:
     """Return the value of a column as its field of ShortUrl has it; raise ValidationError."""
     if NULL.fullmatch(str(value)):
-        return {"hits": 0, "forward_query": False}.get(name)
+        return {"hits": 0, "forward_query": False}.get(name)  # other columns may be NULL
     try:
         parsed = getattr(ShortUrl, name).field.clean(str(value), None)
     except ValidationError as error:

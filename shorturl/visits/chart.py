@@ -63,11 +63,11 @@ class Chart:
     def ticks(self) -> list[Tick]:
         times = [bar.at for bar in self.bars]
         labelled = choose_labelled(times)
-        major = 2 if len(labelled) <= MAX_TICKS else 3  # of these labels one is major
+        interval = 2 if len(labelled) <= MAX_TICKS else 3  # of the labels that are not minor
         ticks = []
         for number, index in enumerate(labelled):
             position = round(100 * (index + 0.5) / len(times), 2)  # the middle of the bar
-            ticks.append(Tick(label(times[index], times), position, minor=number % major > 0))
+            ticks.append(Tick(label(times[index], times), position, minor=number % interval > 0))
         return ticks
 
 

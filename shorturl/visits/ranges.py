@@ -31,7 +31,7 @@ class Range(NamedTuple):
     def ends(self) -> datetime:
         return datetime.combine(self.last, time.max, UTC)
 
-    def number(self, unit: Bucket) -> int:
+    def count_buckets(self, unit: Bucket) -> int:
         """Return how many hours, days or months the range overlaps."""
         if unit == Bucket.MONTH:
             years = self.last.year - self.first.year
@@ -43,10 +43,10 @@ class Range(NamedTuple):
         """Return when each hour, day or month of the range begins."""
         if unit == Bucket.MONTH:
             first = self.first.year * 12 + self.first.month - 1  # months since the year 0
-            months = range(first, first + self.number(unit))
+            months = range(first, first + self.count_buckets(unit))
             return [datetime(month // 12, month % 12 + 1, 1, tzinfo=UTC) for month in months]
         step = timedelta(hours=1) if unit == Bucket.HOUR else timedelta(days=1)
-        return [self.begins + step * number for number in range(self.number(unit))]
+        return [self.begins + step * number for number in range(self.count_buckets(unit))]
 
 
 def read_date(value: str) -> date:
@@ -69,9 +69,9 @@ def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
         message = f"{first} is after {last}: begin with the earlier day."
         raise ValidationError({"from": ValidationError(message, code="turned_round")})
     days = Range(first, last)
-    if by and days.number(by) > MAX_BUCKETS:
+    if by and days.count_buckets(by) > MAX_BUCKETS:
         message = (
-            f"From {first} to {last} there are {days.number(by):,} {by}s, and at most "
+            f"From {first} to {last} there are {days.count_buckets(by):,} {by}s, and at most "
             f"{MAX_BUCKETS:,} are listed: choose fewer days, or a longer unit."
         )
         raise ValidationError({"by": ValidationError(message, code="too_many")})

@@ -54,7 +54,7 @@ class Statistics(NamedTuple):
 
     @property
     def not_recorded(self) -> int | None:
-        """Hits without a visit; None if the range leaves out a part of them."""
+        """Hits without a visit; None if the range begins later than the link."""
         return self.hits - self.recorded if self.is_whole else None
 
 
@@ -143,12 +143,14 @@ def read(
     }
     with connection.cursor() as cursor:
         cursor.execute(STATEMENT, values)
-        *numbers, periods, counts = cursor.fetchone()
-    groups = [[visit_count(row) for row in rows] for rows in (periods, counts)]
-    return Statistics(*numbers, *groups)
+        *totals, periods, counts = cursor.fetchone()
+    lists = [[make_visit_count(row) for row in rows] for rows in (periods, counts)]
+    return Statistics(*totals, *lists)
 
 
-def visit_count(row: Sequence[Any]) -> VisitCount:
-    unit, starts_at, dimension, *others = row
+def make_visit_count(row: Sequence[Any]) -> VisitCount:
+    """Return the count of an array that STATEMENT makes, with the fields in the same order."""
+    unit, starts_at, dimension, value, people, bots = row
     begins = datetime.fromisoformat(starts_at) if starts_at else None
-    return VisitCount(unit and Bucket(unit), begins, Dimension(dimension), *others)
+    bucket = Bucket(unit) if unit else None
+    return VisitCount(bucket, begins, Dimension(dimension), value, people, bots)

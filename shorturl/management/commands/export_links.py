@@ -76,7 +76,7 @@ class Command(BaseCommand):
 
     @contextmanager
     def open_output(self, name: str) -> Iterator[Any]:
-        """Yield the file to write to; NAME.part gets its name when the export is complete."""
+        """Yield the file to write to: NAME.part, which is renamed when the export is complete."""
         if name == "-":
             yield self.stdout
             return

@@ -40,7 +40,7 @@ class Command(BaseCommand):
     def create(self, name: str, user: str | None, scopes: Sequence[str], **options: Any) -> None:
         may = {f"can_{scope}": scope in scopes for scope in ApiToken.SCOPES}
         token = ApiToken(name=name.strip(), user=user_of(user) if user else None, **may)
-        token.draw()
+        token.set_random_text()
         try:
             token.full_clean()
             token.save()

@@ -328,7 +328,7 @@ def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(client: Cl
 )
 def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, labels: str) -> None:
     days = Range(date.fromisoformat(first), date.fromisoformat(last))
-    assert len(days.buckets(unit)) == days.number(unit) <= MAX_BUCKETS
+    assert len(days.buckets(unit)) == days.count_buckets(unit) <= MAX_BUCKETS
     chart = Chart([Bar(begin, 1, 1) for begin in days.buckets(unit)])
     assert 1 <= len(chart.ticks) <= 13
     assert "|".join(tick.label for tick in chart.ticks[:3]) == labels
