@@ -11,9 +11,7 @@ from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parent.parent
 PATTERNS = ["*.md", "docs/*.md", "packages/pginterleave/*.md", "packages/pginterleave/docs/*.md"]
-DOCUMENTS: list[Path] = []
-for pattern in PATTERNS:
-    DOCUMENTS += sorted(ROOT.glob(pattern))
+DOCUMENTS = [path for pattern in PATTERNS for path in sorted(ROOT.glob(pattern))]
 
 
 def run_cog(path: Path, *options: str) -> int:

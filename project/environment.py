@@ -146,10 +146,7 @@ def check_secret(name: str, value: str, *, length: int) -> None:
 
 
 def read_local_secret_key(path: Path) -> str:
-    """Return the random key in a file, which the first call makes.
-
-    Raises ImproperlyConfigured when the file can be neither read nor made.
-    """
+    """Return the random key in a file, which the first call makes; raise ImproperlyConfigured."""
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():

@@ -96,7 +96,7 @@ class LinksRefused(InputError):
     def __init__(self, errors: Mapping[int, KeyTaken | TargetBanned]) -> None:
         super().__init__(" ".join(map(str, errors.values())))
         self.errors = errors
-        self.status = max(error.status for error in errors.values())
+        self.status = max(error.status for error in errors.values())  # 422 before 409
 
     @property
     def faults(self) -> list[Fault]:

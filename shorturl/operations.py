@@ -116,10 +116,7 @@ def find_reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
 
 
 def reuse(target_url: str, *, owner_id: int) -> tuple[ShortUrl, bool]:
-    """Return the owner's oldest live link to `target_url`, or a new one, and whether it is new.
-
-    Raises the errors of create().
-    """
+    """Return the owner's oldest live link to `target_url`, or a new one, and whether it is new."""
     create_one = partial(create, target_url, owner_id=owner_id)
     return reusing.reuse(target_url, owner_id=owner_id, create=create_one)
 

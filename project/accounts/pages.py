@@ -30,8 +30,7 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
         self.instance.set_random_text()
         try:
             with transaction.atomic():
-                super().save()
-                token: ApiToken = self.instance
+                token: ApiToken = super().save()
                 return token
         except IntegrityError as error:
             if not violates(error, NAME_CONSTRAINT):

@@ -78,10 +78,7 @@ class NodeSessions:
             self.free.put_nowait(session)
 
     async def read_map(self) -> ShardMap:
-        """Return the map of the links' shards as this node knows it.
-
-        Raises OperationalError if it knows none.
-        """
+        """Return the map of shards that this node knows; raise OperationalError if it has none."""
         async with self.take_session() as session:
             rows = await session.fetch(sql.SQL(READ_MAP), [LINKS])
         if not rows:

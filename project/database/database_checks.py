@@ -33,7 +33,7 @@ SELECT current_setting('max_connections')::int,
        current_setting('superuser_reserved_connections')::int
        + coalesce(current_setting('reserved_connections', true)::int, 0)
 """
-NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+
 Check = Callable[[], Iterable[CheckMessage]]
 
 
@@ -88,7 +88,7 @@ def check_clocks() -> Iterator[CheckMessage]:
     """Warn when the clocks of this machine and of the database differ."""
     connection.ensure_connection()
     before = time.time()
-    ((database_time,),) = fetch_rows(NOW)
+    ((database_time,),) = fetch_rows("SELECT extract(epoch FROM clock_timestamp())::float8")
     after = time.time()
     # With equal clocks the database's time is between the two, and both terms are negative.
     difference = max(before - database_time, database_time - after)

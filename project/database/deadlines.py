@@ -27,12 +27,13 @@ def limit_waits(seconds: float) -> Iterator[None]:
     A longer wait raises psycopg2's OperationalError and closes the connection. A nested block can
     only shorten the limit.
     """
-    before = _deadline.get()
-    _deadline.set(min(before, time.monotonic() + seconds if seconds else math.inf))
+    outer_deadline = _deadline.get()
+    deadline = time.monotonic() + seconds if seconds else math.inf
+    _deadline.set(min(outer_deadline, deadline))
     try:
         yield
     finally:
-        _deadline.set(before)
+        _deadline.set(outer_deadline)
 
 
 def wait_for_answer(connection: Any) -> None:

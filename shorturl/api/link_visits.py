@@ -126,11 +126,13 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise input_error("from", "too_many", message)
+    # The dimension browser has the names of browsers, with people, and of bots, with bots.
     if query.of == "bot":
         counts = [count._replace(people=0) for count in counts]
     if query.of == "browser":
         counts = [count._replace(bots=0) for count in counts]
     items = [Item(**count._asdict()) for count in counts if count.people or count.bots]
+    # By time, if there are periods, and then the largest number first.
     items.sort(key=lambda item: (item.starts_at or days.begins, -item.people - item.bots))
     wanted = query.format or request.get_preferred_type([JSON, CSV])
     if wanted in ("csv", CSV):
@@ -147,12 +149,13 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
 
 
 def read_visits(key: str, days: Range, by: Bucket | None, of: Of | None) -> Statistics:
-    """Return the statistics with `periods`, or without `by` with the `values` of the dimension."""
+    """Return the statistics: with `periods` if `by` is given, else with `values`."""
     dimension = Dimension("browser" if of == "bot" else of) if of else None
     if by:
         return statistics.read(key, days, by=by, of=dimension)
     dimensions = [dimension] if dimension else []
-    return statistics.read(key, days, values_of=dimensions, top=MAX_ITEMS + 1)
+    top = MAX_ITEMS + 1  # one more shows that there are too many
+    return statistics.read(key, days, values_of=dimensions, top=top)
 
 
 def csv_response(visits: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:

@@ -66,9 +66,9 @@ def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
     separator = max(",;\t", key=first_line.count)
     header = next(csv.reader([first_line.rstrip(f"\r\n{separator}")], delimiter=separator), [])
     names = find_names(header, OWN, SHLINK, YOURLS)
-    rows = csv.reader(file, delimiter=separator, strict=True)  # without the first line
+    rows = csv.reader(file, delimiter=separator, strict=True)
     while True:
-        line = f"Line {rows.line_num + 2:,}"
+        line = f"Line {rows.line_num + 2:,}"  # the next line; `rows` are without the first one
         try:
             row = next(rows, None)
         except csv.Error as error:
@@ -118,7 +118,7 @@ def find_names(fields: Iterable[str], *programs: Names) -> Names:
     for names in programs:
         has_key = not present.isdisjoint(names["key"])
         has_target = not present.isdisjoint(names["target_url"])
-        # Other programs than ours write further fields, which are left out.
+        # Further fields of other programs are left out; this service writes none.
         if has_key and has_target and (names is not OWN or present <= set(COLUMNS)):
             return names
     listed = shortened(", ".join(map(repr, sorted(present))) or "no columns")

@@ -52,7 +52,7 @@ class Chart:
 
     @property
     def bar_width(self) -> float:
-        return 0.8 if len(self.bars) <= 100 else 1
+        return 0.8 if len(self.bars) <= 100 else 1  # of the distance between two bars
 
     @property
     def lines(self) -> list[Tick]:

@@ -64,7 +64,8 @@ def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
     for more than MAX_BUCKETS of its unit.
     """
     last = last or timezone.now().date()
-    first = first or last - min(timedelta(days=DEFAULT_DAYS - 1), last - date.min)
+    default_length = timedelta(days=DEFAULT_DAYS - 1)
+    first = first or last - min(default_length, last - date.min)  # there is no earlier date
     if first > last:
         message = f"{first} is after {last}: begin with the earlier day."
         raise ValidationError({"from": ValidationError(message, code="turned_round")})

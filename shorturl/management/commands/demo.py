@@ -69,7 +69,7 @@ def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
 
 
 def draw_visits(random: Random, busiest_day: int, course: Any) -> dict[datetime, list[Visit]]:
-    """Return the visits of a year by the hour, and old ones by the day."""
+    """Return the visits of a year by the start of their hour, old ones by that of their day."""
     now = timezone.now()
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     kinds = [draw_visit(random) for _ in range(50)]

@@ -42,7 +42,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         name: str = options["file"]
         suffix = options["format"] or Path(name).suffix.removeprefix(".")
-        self.imported = self.existing = self.given_owner = self.refused = 0
+        self.imported = self.existing = self.owners_given = self.refused = 0
         try:
             self.accounts = dict(User.objects.values_list("username", "pk"))
             self.default_owner = user_of(options["owner"]).pk if options["owner"] else None
@@ -94,7 +94,7 @@ class Command(BaseCommand):
                 self.existing += 1
                 if row["owner_id"] and not link.owner_id:
                     without_owner = ShortUrl.objects.filter(key=key, owner=None)
-                    self.given_owner += without_owner.update(owner_id=row["owner_id"])
+                    self.owners_given += without_owner.update(owner_id=row["owner_id"])
 
     def refuse_banned(self, batch: Batch) -> None:
         """Refuse the links to banned domains, and remove them from the batch."""
@@ -119,7 +119,7 @@ class Command(BaseCommand):
         self.warn(position, reason)
 
     def summary(self) -> str:
-        owned = f" ({self.given_owner:,} got an owner)" if self.given_owner else ""
+        owned = f" ({self.owners_given:,} got an owner)" if self.owners_given else ""
         existed = f"{self.existing:,} existed already{owned}"
         imported = f"{counted(self.imported, 'link')} imported"
         return f"{imported}, {existed}, {self.refused:,} not imported."

@@ -74,9 +74,9 @@ def roll_up_shard(database: BaseDatabaseWrapper, shard_ids: Mapping[str, int]) -
     total = 0
     with database.cursor() as cursor:
         cursor.execute(FIND_KEY.format(tables[RECENT], tables[DAYS]))
-        key = cursor.fetchone()
-        taken = batches.BATCH if key else 0  # without a key there is nothing to take
-        while taken >= batches.BATCH:
+        key = cursor.fetchone()  # None if there is nothing to roll up
+        taken = batches.BATCH
+        while key and taken >= batches.BATCH:
             # pginterleave: alone - the tests on a cluster roll up in several processes
             cursor.execute("BEGIN")
             cursor.execute(HOLD_SHARD, key)
