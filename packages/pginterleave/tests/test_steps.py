@@ -1,6 +1,6 @@
 """The steps of real code, and the timeline of a schedule that is replayed from its written form."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -323,3 +323,31 @@ def test_a_wait_that_ends_in_its_own_step_is_drawn_before_its_result() -> None:
     drawn = replay("12121" + "2", partial(lock, 1, 2), partial(lock, 2, 1)).draw()
     lines = [line[45:] for line in drawn.splitlines()]  # of process 2
     assert lines[lines.index("… waits for process 1") + 1] == "!! DeadlockDetected"
+
+
+@pytest.fixture
+def link_table(counter_table: None) -> Iterator[None]:
+    """A table with more columns than a drawing shows, and without a column `key`."""
+    sql(
+        "CREATE TABLE interleave_link AS "
+        "SELECT 7 AS id, 'spring' AS slug, 'a.example' AS url, 1 AS owner, 0 AS clicks"
+    )
+    yield
+    sql("DROP TABLE interleave_link")
+
+
+def test_a_row_is_read_by_its_slug_and_written_by_its_id(link_table: None) -> None:
+    """The drawing shows the column that changes, because both statements have the same row."""
+
+    def follow() -> None:
+        ((*values, clicks, row_id),) = sql(
+            "SELECT slug, url, owner, clicks, id FROM interleave_link WHERE slug = %s", "spring"
+        )
+        sql(
+            "UPDATE interleave_link SET slug = %s, url = %s, owner = %s, clicks = %s WHERE id = %s",
+            *[*values, clicks + 1, row_id],
+        )
+
+    drawn = replay("121212", follow, follow).draw()
+    assert "→ slug = spring, clicks = 0, …" in " ".join(drawn.split())
+    assert "SET clicks = 1, … WHERE id = 7" in " ".join(drawn.split())

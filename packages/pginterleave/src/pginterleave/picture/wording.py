@@ -51,22 +51,31 @@ def word_steps(steps: list[Step], all_steps: list[Step] | None = None) -> list[W
 
 
 class Names:
-    """Names rows: by the row's key, if any step of the schedule shows both its key and its id."""
+    """Names rows: by the row's key, if any step of the schedule shows both its key and its id.
+
+    A row without a key has the name of the value by which a SELECT finds it, such as a slug.
+    """
 
     def __init__(self, steps: list[Step]) -> None:
-        self._keys: dict[tuple[str, str | None], str] = {}
+        self._keys: dict[str, dict[str | None, str]] = defaultdict(dict)  # by table and id
         for step in steps:
             for row in [*step["read"], {**step["condition"], **step["wrote"]}]:
                 key = row.get("key") or row.get("period")  # the row of a quota has a period
                 if key and "id" in row:
-                    self._keys[step["table"], row["id"]] = key
+                    self._keys[step["table"]][row["id"]] = key
+        for step in steps:
+            value = next(filter(None, step["condition"].values()), None)
+            keys = self._keys[step["table"]]
+            is_single = len(step["read"]) == 1 and "id" in step["read"][0]
+            if is_single and value and value not in keys.values():
+                keys.setdefault(step["read"][0]["id"], value)
 
     def name_row(self, step: Step, row: dict[str, str | None] | None = None) -> str:
         """Return the name of a step's only row, or of `row`: a key, a value sent, or the table."""
         if row is None:
             row = step["read"][0] if len(step["read"]) == 1 else {}
         known = {**row, **step["wrote"], **step["condition"]}
-        key = self._keys.get((step["table"], known.get("id"))) or known.get("key")
+        key = self._keys[step["table"]].get(known.get("id")) or known.get("key")
         sent = {**step["condition"], **step["wrote"]}
         value = next(filter(None, sent.values()), None)
         return shorten(key or known.get("period") or value or step["table"])
