@@ -88,12 +88,14 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
 
 def explore(calls: Sequence[Call], invariant: Any, interleave: Interleave) -> None:
     """Fail if a schedule of the calls violates the invariant; MAX_SCHEDULES are tried at most."""
+    mistake = ""
     try:
         interleave(*calls, invariant=invariant, max_schedules=MAX_SCHEDULES[len(calls)])
     except NotProven:
         pass
     except AssertionError as error:
-        require(False, str(error))
+        mistake = str(error)
+    require(not mistake, mistake)
 
 
 def require(is_right: object, mistake: str) -> None:

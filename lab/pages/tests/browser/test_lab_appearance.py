@@ -69,9 +69,10 @@ def test_nothing_of_the_source_is_cut_off_on_paper(page: Page) -> None:
 def test_a_prediction_on_paper_has_room_to_write_and_nothing_to_press(page: Page) -> None:
     page.emulate_media(media="print")
     page.goto(EXPLORATION.format("naive") + "?schedule=121122&predict=2")
-    for shown in (page.locator(".picture.wide"), page.get_by_text("Your prediction")):
-        expect(shown).to_be_visible()
-    for hidden in (page.get_by_role("button"), page.locator("input"), page.locator(".around")):
+    for text in ("Schedule 121122, 4 of 14", "Your prediction"):
+        expect(page.get_by_text(text)).to_be_visible()
+    expect(page.locator(".picture.wide")).to_be_visible()
+    for hidden in (page.get_by_role("button"), page.locator("input"), page.locator("main a")):
         expect(hidden.first).to_be_hidden()
     expect(page.get_by_text("hits = 1")).to_have_count(0)
 
