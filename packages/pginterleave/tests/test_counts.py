@@ -56,7 +56,7 @@ def none_is_taken_twice(outcomes: list[Outcome]) -> str:
     return "taken twice" if Counter.objects.filter(hits__gt=1).exists() else ""
 
 
-def both(*processes: Process, **options: Any) -> list[Exploration]:
+def explore_twice(*processes: Process, **options: Any) -> list[Exploration]:
     """Explore with COMMIT in the step of its statement, and apart, and apart and reduced."""
     plain = explore_all(*processes, split_autocommit=False, **options)
     split, reduced = (explore_all(*processes, reduce=reduce, **options) for reduce in (False, True))
@@ -78,7 +78,7 @@ def both(*processes: Process, **options: Any) -> list[Exploration]:
 def test_the_commit_of_a_statement_that_reads_and_writes_is_a_step(
     processes: list[Process], invariant: Callable[[list[Outcome]], str], counts: tuple[int, int]
 ) -> None:
-    plain, split = both(*processes, invariant=invariant)
+    plain, split = explore_twice(*processes, invariant=invariant)
     assert (plain.violating, plain.schedules) == (0, 2)
     assert (split.violating, split.schedules) == counts
     with_commits = {"".join(digit * 2 for digit in order) for order in plain.orders}
@@ -92,7 +92,7 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
                 sql("INSERT INTO interleave_counter VALUES (3, 'c', 0), (1, 'd', 0)")
 
     insert = partial(sql, "INSERT INTO interleave_counter VALUES (3, 'e', 0)")
-    _, split = both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
+    _, split = explore_twice(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
     # It may wait for the row of the other process, and then fail.
     assert split.violating == 0
     timeline = counter.replay("1122", fail, insert).timeline
@@ -146,11 +146,11 @@ def test_executemany_commits_in_its_step() -> None:
         first, second = outcomes[1].returned
         return "" if first == second else "between"
 
-    _, split = both(many, read_twice, invariant=halfway)
+    _, split = explore_twice(many, read_twice, invariant=halfway)
     assert (split.violating, split.schedules) == (1, 3)
 
 
 @pytest.mark.parametrize("process", [counter.hits, counter.atomic_only, several, many])
 def test_steps_without_a_separate_commit(process: Process) -> None:
-    plain, split = both(process, process)
+    plain, split = explore_twice(process, process)
     assert plain.orders == split.orders

@@ -88,7 +88,7 @@ def test_a_process_that_continues_after_a_wait_closes_a_cycle() -> None:
 
 
 @contextmanager
-def connected_with(options: str) -> Iterator[None]:
+def connect_with(options: str) -> Iterator[None]:
     connection.close()
     with mock.patch.dict(connection.settings_dict["OPTIONS"], {"options": options}):
         yield
@@ -100,12 +100,12 @@ def role_that_may_not() -> Iterator[None]:
     """Connect as a role that may not set deadlock_timeout, which is 20 ms."""
     role = f"{connection.settings_dict['NAME']}_role"  # unique, as all databases share the roles
     sql(f"CREATE ROLE {role}")
-    with connected_with(f"-c role={role} -c deadlock_timeout=20ms"):
+    with connect_with(f"-c role={role} -c deadlock_timeout=20ms"):
         yield
     sql(f"DROP ROLE {role}")
 
 
-def crossed(setup: Callable[[], None] = lambda: None) -> Exploration:
+def explore_deadlock(setup: Callable[[], None] = lambda: None) -> Exploration:
     return explore_all(
         partial(lock, 1, 2),
         partial(lock, 2, 1),
@@ -117,18 +117,18 @@ def crossed(setup: Callable[[], None] = lambda: None) -> Exploration:
 def test_a_lock_timeout_of_the_victim_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The victim of 221121b checks after 0.6 s, its lock_timeout is 0.2 s."""
     monkeypatch.setattr(monitor, "MIN_LATE_CHECK", 0.6)
-    with connected_with("-c lock_timeout=200ms"):
-        found = crossed()
+    with connect_with("-c lock_timeout=200ms"):
+        found = explore_deadlock()
     assert (found.violating, found.schedules) == (16, 20)
     assert all("deadlock detected" in each.violation for each in found.violations)
 
 
 def test_another_victim_is_a_limit_of_other_roles(request: pytest.FixtureRequest) -> None:
-    prompt = crossed()
+    prompt = explore_deadlock()
     assert prompt.violations
     request.getfixturevalue("role_that_may_not")
     attempts: list[int] = []
-    slow = crossed(setup=lambda: attempts.append(1))
+    slow = explore_deadlock(setup=lambda: attempts.append(1))
     # PostgreSQL ends the process that waited longest: no attempt is discarded for its victim.
     assert len(attempts) < slow.schedules + 4 * scheduler.MAX_FAIR_ATTEMPTS
     assert (prompt.violating, prompt.schedules, prompt.limits) == (16, 20, ())

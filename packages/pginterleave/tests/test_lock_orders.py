@@ -38,7 +38,7 @@ def setup() -> None:
     sql("INSERT INTO lock_child (parent) VALUES (1), (1)")
 
 
-def limits(*processes: Process) -> tuple[str, ...]:
+def find_limits(*processes: Process) -> tuple[str, ...]:
     return explore_all(*processes, setup=setup).limits
 
 
@@ -138,13 +138,13 @@ KEY_AND_COUNTER, COUNTER_AND_KEY = (
     ],
 )
 def test_a_statement_that_takes_several_locks_is_named(one: str, two: str, limit: str) -> None:
-    found = limits(transact(one), transact(two))
+    found = find_limits(transact(one), transact(two))
     assert [each[: len(limit)] for each in found] == ([limit] if limit else []), found
 
 
 def test_one_lock_a_statement_is_no_limit() -> None:
     locks = transact("SELECT pg_advisory_xact_lock(1)", "INSERT INTO lock_key VALUES (1)")
-    assert not limits(locks, locks)
+    assert not find_limits(locks, locks)
 
 
 def test_rows_that_another_statement_locks_in_the_order_of_their_places_are_named() -> None:
@@ -161,9 +161,9 @@ def test_rows_that_another_statement_locks_in_the_order_of_their_places_are_name
     found = explore_all(partial(adds, "a", "b"), transact(EVERY_ROW), setup=setup)
     assert limit in found.limits
     assert f". Not checked: {limit}." in str(found)
-    assert limit not in limits(partial(adds, "a"), transact(EVERY_ROW))
+    assert limit not in find_limits(partial(adds, "a"), transact(EVERY_ROW))
     in_order = transact("SELECT 1 FROM interleave_counter ORDER BY id FOR UPDATE")
-    assert limit not in limits(partial(adds, "a", "b"), in_order)
+    assert limit not in find_limits(partial(adds, "a", "b"), in_order)
 
 
 def test_copy_is_named() -> None:
@@ -178,7 +178,7 @@ def test_copy_is_named() -> None:
                 with cursor.copy("COPY lock_key FROM STDIN") as copy:
                     copy.write(text)
 
-    found = limits(partial(copies, "1\n2\n"), partial(copies, "2\n1\n"))
+    found = find_limits(partial(copies, "1\n2\n"), partial(copies, "2\n1\n"))
     assert SEVERAL_ROWS.format("lock_key") in found
 
 

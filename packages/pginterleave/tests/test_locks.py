@@ -19,17 +19,17 @@ from .counter import Counter, Process, all_outcomes, explore_all, lock, replay, 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
 
-def names(outcomes: Sequence[Outcome]) -> str:
-    """Show each outcome: what was returned, or the name of the driver's error."""
-    causes = [
-        outcome.raised and (outcome.raised.__cause__ or outcome.raised) for outcome in outcomes
-    ]
-    shown = zip(causes, outcomes, strict=True)
-    return " ".join(type(cause).__name__ if cause else str(o.returned) for cause, o in shown)
+def show_outcomes(outcomes: Sequence[Outcome]) -> str:
+    """Write for each outcome what was returned, or the name of the driver's error."""
+    texts = []
+    for outcome in outcomes:
+        error = outcome.raised
+        texts.append(type(error.__cause__ or error).__name__ if error else str(outcome.returned))
+    return " ".join(texts)
 
 
-def seen(*processes: Process) -> dict[str, str]:
-    return {order: names(outcomes) for order, outcomes in all_outcomes(*processes).items()}
+def show_by_order(*processes: Process) -> dict[str, str]:
+    return {order: show_outcomes(outcomes) for order, outcomes in all_outcomes(*processes).items()}
 
 
 def test_nowait_fails_at_once_while_the_row_is_locked() -> None:
@@ -38,7 +38,7 @@ def test_nowait_fails_at_once_while_the_row_is_locked() -> None:
         Counter.objects.select_for_update(nowait=True).get(key="a")
         return "locked"
 
-    assert seen(nowait, nowait) == {
+    assert show_by_order(nowait, nowait) == {
         "1122": "locked locked",
         "1212": "locked LockNotAvailable",
         "1221": "locked LockNotAvailable",
@@ -69,7 +69,7 @@ def test_python_runs_in_one_process_at_a_time_when_several_continue_at_once() ->
     assert together == []
 
 
-def crossed(*rows: int) -> str:
+def update_rows(*rows: int) -> str:
     with transaction.atomic():
         for row in rows:
             sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = %s", row)
@@ -78,8 +78,8 @@ def crossed(*rows: int) -> str:
 
 def test_either_process_of_a_deadlock_may_be_its_victim() -> None:
     """The victim is the process that closes the deadlock, or the one that a letter names."""
-    processes = partial(crossed, 1, 2), partial(crossed, 2, 1)
-    outcomes = seen(*processes)
+    processes = partial(update_rows, 1, 2), partial(update_rows, 2, 1)
+    outcomes = show_by_order(*processes)
     assert {order: shown for order, shown in outcomes.items() if "Deadlock" in shown} == {
         f"{crossing}{end}": shown
         for crossings, shown in (
@@ -131,7 +131,7 @@ def test_a_timeout_that_is_too_short_is_an_error_and_never_counts(
     hurried = partial(lock, 1, settings=f"SET LOCAL {timeout} = '30ms'")
     message = rf"A {timeout} ended the wait of process 2 .* too short.*xact_lock.*\(3 attempts\)"
     with pytest.raises(NotDeterministic, match=message):
-        seen(be_slow, hurried)
+        show_by_order(be_slow, hurried)
 
 
 def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
@@ -142,7 +142,7 @@ def test_a_wait_that_another_process_cancels_is_an_outcome() -> None:
         "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active'"
         " AND application_name = 'interleave process 2' AND datname = current_database()",
     )
-    outcomes = seen(cancel, partial(sql, lock_one))
+    outcomes = show_by_order(cancel, partial(sql, lock_one))
     assert outcomes["1211"] == "None QueryCanceled"
 
 
@@ -151,7 +151,7 @@ def test_a_lock_timeout_ends_a_wait_for_another_session() -> None:
         with foreign.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(1)")
         impatient = partial(lock, 1, settings="SET LOCAL lock_timeout = '200ms'")
-        assert seen(impatient) == {"111": "LockNotAvailable"}
+        assert show_by_order(impatient) == {"111": "LockNotAvailable"}
 
 
 def test_an_isolation_level_set_on_the_driver_does_not_outlive_the_schedule() -> None:
@@ -161,7 +161,7 @@ def test_an_isolation_level_set_on_the_driver_does_not_outlive_the_schedule() ->
         connection.connection.isolation_level = 3  # repeatable read, in psycopg 2 and 3
         return str(before)
 
-    assert {*seen(level, level).values()} == {"read committed read committed"}
+    assert {*show_by_order(level, level).values()} == {"read committed read committed"}
 
 
 def test_a_statement_timeout_ends_a_statement_that_does_not_wait() -> None:
@@ -173,7 +173,7 @@ def test_a_statement_timeout_ends_a_statement_that_does_not_wait() -> None:
         with pytest.raises(DatabaseError):
             sql("SELECT 1 / 0")
 
-    assert {*seen(slow, fast).values()} == {"QueryCanceled None"}
+    assert {*show_by_order(slow, fast).values()} == {"QueryCanceled None"}
 
 
 def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
@@ -189,7 +189,7 @@ def test_a_deferrable_transaction_waits_for_a_safe_snapshot() -> None:
         sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE")
         return f"reports {counter.hits()}"
 
-    found = explore_all(write, report, invariant=names, step_timeout=2.0)
+    found = explore_all(write, report, invariant=show_outcomes, step_timeout=2.0)
     assert found.complete
     every = {"".join(order) for order in itertools.permutations("111222")}
     # Process 2 cannot commit before process 1 if its SELECT is between the UPDATE and the COMMIT.

@@ -37,7 +37,7 @@ def setup() -> None:
     counter.setup()
 
 
-def explore_with_setup(*processes: Process, **options: Any) -> Exploration:
+def explore_effects(*processes: Process, **options: Any) -> Exploration:
     return explore(processes, **{"setup": setup, **options})
 
 
@@ -57,15 +57,13 @@ def send(text: str, *, lock: bool, points: bool = False) -> None:
 
 def test_a_pointer_to_the_newest_row_is_compared() -> None:
     """The article may point to the first of two new revisions, as after no serial order."""
-    found = explore_with_setup(*[partial(send, text, lock=False, points=True) for text in "ab"])
+    found = explore_effects(*[partial(send, text, lock=False, points=True) for text in "ab"])
     assert 0 < found.violating < found.schedules
     assert violation_of(found) == (
         "the new rows of effect_revision have their ids in an order as after no serial order, and "
         "effect_article refers to one of them"
     )
-    explore_with_setup(
-        *[partial(send, text, lock=True, points=True) for text in "ab"]
-    ).assert_safe()
+    explore_effects(*[partial(send, text, lock=True, points=True) for text in "ab"]).assert_safe()
 
 
 @transaction.atomic
@@ -81,7 +79,7 @@ def consume() -> list[str]:
 def test_a_consumer_may_pass_over_a_row_with_a_smaller_id(lock: bool) -> None:
     """It becomes visible later, and is never read."""
     senders = [partial(send, text, lock=lock) for text in "ab"]
-    found = explore_with_setup(*senders, consume, max_schedules=2_000)
+    found = explore_effects(*senders, consume, max_schedules=2_000)
     assert found.complete
     assert bool(found.violating) is not lock
 
@@ -91,11 +89,11 @@ def test_the_order_of_ids_that_nothing_asks_for_is_a_limit() -> None:
         insert(f"{text}1")
         insert(f"{text}2")
 
-    found = explore_with_setup(partial(inserts_two, "a"), partial(inserts_two, "b"))
+    found = explore_effects(partial(inserts_two, "a"), partial(inserts_two, "b"))
     found.assert_safe()
     limit = "the order of the new ids of effect_revision"
     assert limit in found.limits
-    assert limit not in explore_with_setup(partial(insert, "a"), partial(insert, "b")).limits
+    assert limit not in explore_effects(partial(insert, "a"), partial(insert, "b")).limits
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ def test_which_statements_ask_for_the_order_of_ids(statement: str, asks: bool) -
     """The first and the last row are of the same process, as after no serial order."""
     add = "INSERT INTO effect_revision (text) VALUES ('{}')"
     two, one = transact(add.format("a1"), add.format("a2")), transact(add.format("b"))
-    found = explore_with_setup(two, one, partial(sql, statement))
+    found = explore_effects(two, one, partial(sql, statement))
     order = "ids in an order as after no serial order"
     assert any(order in schedule.violation for schedule in found.violations) is asks
 
@@ -124,7 +122,7 @@ def test_a_commit_between_a_snapshot_and_its_locks_is_a_limit(way: str, level: s
     """PostgreSQL refuses the lock then, in no schedule."""
     free = "SELECT id FROM interleave_counter WHERE hits = 0 ORDER BY id LIMIT 1 FOR UPDATE"
     takes = transact(f"{free} {way}", "UPDATE interleave_counter SET hits = 1 WHERE id = 1")
-    found = explore_with_setup(takes, takes, isolation_level=level, expected=OperationalError)
+    found = explore_effects(takes, takes, isolation_level=level, expected=OperationalError)
     named = any(limit.startswith("a serialization failure, if another") for limit in found.limits)
     assert named is (level == "repeatable read")
 
@@ -139,7 +137,7 @@ def test_python_before_the_first_statement_runs_in_turn_in_a_serial_order() -> N
         times = [at for (at,) in sql("SELECT at FROM effect_revision ORDER BY id")]
         return "" if times == sorted(times) else "a later row has an earlier time"
 
-    found = explore_with_setup(inserts_now, inserts_now, invariant=in_order)
+    found = explore_effects(inserts_now, inserts_now, invariant=in_order)
     assert found.violating
     assert found.serial_failure is None
     with pytest.raises(AssertionError, match="Run wholly one after the other, they hold"):
@@ -162,7 +160,7 @@ def test_a_cached_property_that_both_processes_use_may_query() -> None:
     def counts() -> None:
         Counter.objects.filter(key="a").update(hits=shop.hits + 1)
 
-    assert explore_with_setup(counts, counts, setup=forget).violating
+    assert explore_effects(counts, counts, setup=forget).violating
 
 
 def test_what_also_names_is_compared(interleave: Interleave) -> None:
@@ -206,7 +204,7 @@ def test_a_socket_is_named() -> None:
             hits()
             socket.create_connection(("127.0.0.1", port)).close()
 
-        found = explore_with_setup(calls, calls)
+        found = explore_effects(calls, calls)
     assert f"what a process sends to 127.0.0.1:{port}: compare it with also=" in found.limits
 
 
@@ -217,7 +215,7 @@ def test_a_program_is_named_and_proves_nothing() -> None:
         hits()
         subprocess.run([sys.executable, "-c", ""], check=True)
 
-    found = explore_with_setup(prints, hits)
+    found = explore_effects(prints, hits)
     assert f"what the program {sys.executable!r} does: compare it with also=" in found.limits
     (program,) = found.unobserved
     assert program.startswith(f"a program, {sys.executable!r} at ")
@@ -231,7 +229,7 @@ def test_a_notification_is_named() -> None:
         if not hits():
             sql("NOTIFY paid; UPDATE interleave_counter SET hits = 1 WHERE key = 'a'")
 
-    assert "the notifications that NOTIFY sends" in explore_with_setup(notifies, notifies).limits
+    assert "the notifications that NOTIFY sends" in explore_effects(notifies, notifies).limits
 
 
 def test_a_value_that_the_clock_sets_in_part_is_named() -> None:
@@ -242,7 +240,7 @@ def test_a_value_that_the_clock_sets_in_part_is_named() -> None:
         entry = f'{{"at": {time.time()}, "number": {number + 1}}}'
         sql("INSERT INTO effect_log (entry) VALUES (%s)", entry)
 
-    found = explore_with_setup(logs, logs)
+    found = explore_effects(logs, logs)
     assert found.violating or (
         "the value of effect_log.entry, which clock or chance sets" in found.limits
     )
@@ -266,8 +264,8 @@ def test_a_cache_that_is_cleared_and_filled_again_is_named() -> None:
         cached_hits.cache_clear()
 
     name = "the cache of cached_hits, which the processes of a server do not share"
-    assert name in explore_with_setup(write, cached_hits, setup=warm).limits
-    assert name not in explore_with_setup(hits, hits, setup=warm).limits
+    assert name in explore_effects(write, cached_hits, setup=warm).limits
+    assert name not in explore_effects(hits, hits, setup=warm).limits
 
 
 def test_a_sequence_that_is_a_counter_is_compared() -> None:
@@ -275,7 +273,7 @@ def test_a_sequence_that_is_a_counter_is_compared() -> None:
         (last,) = sql("SELECT last_value FROM effect_number")[0]
         sql("SELECT setval('effect_number', %s)", last + 1)
 
-    found = explore_with_setup(counts, counts)
+    found = explore_effects(counts, counts)
     violation = "the sequence effect_number is at 2; one after the other it is at 3"
     assert violation in violation_of(found)
-    explore_with_setup(*[partial(sql, "SELECT nextval('effect_number')")] * 2).assert_safe()
+    explore_effects(*[partial(sql, "SELECT nextval('effect_number')")] * 2).assert_safe()

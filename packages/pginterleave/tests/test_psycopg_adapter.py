@@ -44,7 +44,7 @@ def explore_with(
 UPDATE = "UPDATE interleave_counter SET hits = %s WHERE id = 1"
 
 
-def counts(database: PsycopgDatabase, *, lock: str = "", autocommit: bool = False) -> Any:
+def make_counter(database: PsycopgDatabase, *, lock: str = "", autocommit: bool = False) -> Any:
     def process() -> None:
         with database.connect(autocommit=autocommit) as connection:
             read = connection.execute(f"SELECT hits FROM interleave_counter {lock}")
@@ -65,13 +65,13 @@ def counts(database: PsycopgDatabase, *, lock: str = "", autocommit: bool = Fals
 def test_the_counts_are_those_of_django(
     database: PsycopgDatabase, how: dict[str, Any], split: bool, expected: tuple[int, int]
 ) -> None:
-    process = counts(database, **how)
+    process = make_counter(database, **how)
     found = explore_with(database, process, process, split_autocommit=split)
     assert (found.violating, found.schedules, found.complete) == (*expected, True)
 
 
 def test_without_an_invariant_the_ends_are_compared(database: PsycopgDatabase) -> None:
-    wrong, right = counts(database), counts(database, lock="FOR UPDATE")
+    wrong, right = make_counter(database), make_counter(database, lock="FOR UPDATE")
     found = explore_with(database, wrong, wrong, invariant=None)
     assert "interleave_counter.hits is 1; one after the other it is 2" in violation_of(found)
     explore_with(database, right, right, invariant=None).assert_safe()

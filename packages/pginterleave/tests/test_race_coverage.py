@@ -58,7 +58,7 @@ def test_alone():
 """
 
 
-def lines(folder: Path) -> dict[str, list[str]]:
+def read_lines(folder: Path) -> dict[str, list[str]]:
     """Return the explorations of each line of the shop, by its text."""
     data = json.loads((folder / ".interleave-coverage.json").read_text())
     source = SHOP.splitlines()
@@ -75,7 +75,7 @@ def test_each_line_that_writes_is_listed_with_its_explorations(tmp_path: Path) -
     options = ["--interleave-coverage", "--interleave-coverage-fail-under=50", *IN_A_WORKER]
     printed = run_pytest(tmp_path, TESTS, *options)
     pair = ["test_inner.py::test_pair"]
-    assert lines(tmp_path) == {
+    assert read_lines(tmp_path) == {
         'sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")': pair,
         "Counter.objects.filter(id=1).update(hits=5)": [],
         'return sql("WITH w (n) AS (SELECT 1) SELECT 1 FROM interleave_counter FOR UPDATE")': pair,
@@ -94,10 +94,10 @@ def test_runs_are_combined(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     append = ["--interleave-coverage=.", "--interleave-coverage-append"]
     run_pytest(tmp_path, TESTS, *append, "-k", "alone")
-    assert not any(lines(tmp_path).values())
+    assert not any(read_lines(tmp_path).values())
     run_pytest(tmp_path, TESTS, *append, "-k", "test_pair")
-    assert sum(map(bool, lines(tmp_path).values())) == 2
-    assert len(lines(tmp_path)) == 5
+    assert sum(map(bool, read_lines(tmp_path).values())) == 2
+    assert len(read_lines(tmp_path)) == 5
 
 
 def test_what_another_folder_sends_is_not_reported(tmp_path: Path) -> None:
@@ -107,4 +107,4 @@ def test_what_another_folder_sends_is_not_reported(tmp_path: Path) -> None:
     calling = "def test_alone():\n    from other import caller\n    caller.call(shop.count_by_orm)"
     tests = TESTS.replace("def test_alone():", calling)
     run_pytest(tmp_path, tests, "--interleave-coverage=other")
-    assert lines(tmp_path) == {}
+    assert read_lines(tmp_path) == {}

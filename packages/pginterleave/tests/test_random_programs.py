@@ -80,7 +80,7 @@ READS = {"read", "read id", "items", "others", "point", "back", "table"}  # have
 MAX_SCHEDULES = 150  # of the programs that are explored
 
 
-def process(program: Program) -> tuple[int, ...]:
+def run_program(program: Program) -> tuple[int, ...]:
     returned = [1]
     with transaction.atomic() if "atomic" in program else nullcontext():
         for name, key in (each.rsplit(maxsplit=1) for each in program if each != "atomic"):
@@ -92,7 +92,7 @@ def process(program: Program) -> tuple[int, ...]:
     return tuple(returned)
 
 
-def some_programs(chance: random.Random, known: Iterable[str]) -> list[Program]:
+def draw_programs(chance: random.Random, known: Iterable[str]) -> list[Program]:
     """Return the programs of two or three processes; some programs are the same."""
     while True:
         programs: list[Program] = []
@@ -101,32 +101,27 @@ def some_programs(chance: random.Random, known: Iterable[str]) -> list[Program]:
             statements = [f"{name} {chance.choice('aab')}" for name in names]
             new = (*chance.choice([(), ("atomic",)]), *statements)
             programs.append(chance.choice([new, *programs]))
-        steps = [*map(steps_of, programs)]
-        if (
-            MAX_SCHEDULES / 10
-            <= factorial(sum(steps)) / prod(map(factorial, steps))
-            <= MAX_SCHEDULES
-        ):
+        steps = [count_steps(program) for program in programs]
+        schedules = factorial(sum(steps)) / prod(map(factorial, steps))
+        if MAX_SCHEDULES / 10 <= schedules <= MAX_SCHEDULES:
             return programs
 
 
-def steps_of(program: Program) -> int:
+def count_steps(program: Program) -> int:
     if "atomic" in program:
         return len(program)
     return sum(1 if each[:-2] in READS else 2 for each in program)
 
 
-def end(outcomes: list[Outcome], programs: list[Program]) -> End:
+def read_end(outcomes: list[Outcome], programs: list[Program]) -> End:
     rows = sql("SELECT key, hits FROM interleave_counter ORDER BY key")
-    others = (
-        sql("SELECT counter, n FROM interleave_item ORDER BY 1, 2"),
-        sql("SELECT n FROM interleave_other ORDER BY id"),
-    )
-    each = (
+    rows += sql("SELECT counter, n FROM interleave_item ORDER BY 1, 2")
+    rows += sql("SELECT n FROM interleave_other ORDER BY id")
+    ends = (
         (program, outcome.returned, type(outcome.raised).__name__)
         for program, outcome in zip(programs, outcomes, strict=True)
     )
-    return (*rows, *others[0], *others[1]), *each
+    return tuple(rows), *ends
 
 
 @pytest.mark.usefixtures("tables")
@@ -134,13 +129,13 @@ def end(outcomes: list[Outcome], programs: list[Program]) -> End:
 @pytest.mark.parametrize("seed", range(16))
 def test_reduced_searches_find_the_same(seed: int) -> None:
     chance = random.Random(seed)
-    programs = some_programs(chance, STATEMENTS if seed < 8 else STATEMENTS | MORE)
-    processes = [partial(process, program) for program in programs]
+    programs = draw_programs(chance, STATEMENTS if seed < 8 else STATEMENTS | MORE)
+    processes = [partial(run_program, program) for program in programs]
     level = chance.choice(["", "", "", "repeatable read"])
 
     def explore(wrong: Set[End], ends: Multiset[End], **options: Any) -> Exploration:
         def invariant(outcomes: list[Outcome]) -> str:
-            reached = end(outcomes, programs)
+            reached = read_end(outcomes, programs)
             ends[reached] += 1
             return "violated" if reached in wrong else ""
 

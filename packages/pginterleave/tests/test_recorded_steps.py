@@ -53,7 +53,7 @@ LINK = "WITH link AS (SELECT id FROM links WHERE key = %s)"
 COUNTED = "counted AS (INSERT INTO counts AS c (link, n) SELECT id, 1 FROM link)"
 
 
-def values_of(sql: str, params: Any = None, **more: Any) -> dict[str, Any]:
+def read_values(sql: str, params: Any = None, **more: Any) -> dict[str, Any]:
     step = Step(1, 1, sql.split()[0], sql, params, "file.py", 1, "f", 1, **more)
     return dict(read_columns(step))
 
@@ -61,7 +61,7 @@ def values_of(sql: str, params: Any = None, **more: Any) -> dict[str, Any]:
 def test_a_select_reads() -> None:
     select = 'SELECT "t"."id", "t"."url", "t"."gone" FROM "t" WHERE "t"."key" = %s LIMIT 21'
     rows = ((1, HOSTILE, None), (2, "", None))
-    values = values_of(select, ("a",), columns=("id", "url", "gone"), rows=rows)
+    values = read_values(select, ("a",), columns=("id", "url", "gone"), rows=rows)
     assert (values["table"], values["condition"], values["wrote"]) == ("t", {"key": "a"}, {})
     assert values["read"] == [
         {"id": "1", "url": HOSTILE, "gone": None},
@@ -71,7 +71,7 @@ def test_a_select_reads() -> None:
 
 def test_a_returning_reads() -> None:
     insert = "INSERT INTO t (a) VALUES (1) RETURNING id"
-    assert values_of(insert, columns=("id",), rows=((4,),))["read"] == [{"id": "4"}]
+    assert read_values(insert, columns=("id",), rows=((4,),))["read"] == [{"id": "4"}]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_a_returning_reads() -> None:
     ],
 )  # fmt: skip
 def test_what_a_statement_writes(sql: str, params: Any, expected: dict[str, Any]) -> None:
-    values = values_of(sql, params)
+    values = read_values(sql, params)
     assert {name: values[name] for name in expected} == expected
 
 
@@ -124,5 +124,5 @@ def test_what_a_statement_writes(sql: str, params: Any, expected: dict[str, Any]
     ],
 )
 def test_the_lock_that_a_statement_takes(sql: str, lock: str, name: str) -> None:
-    values = values_of(sql, ("FOR UPDATE",))
+    values = read_values(sql, ("FOR UPDATE",))
     assert (values["lock"], values["lock_name"]) == (lock, name)

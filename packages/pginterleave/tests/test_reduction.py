@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("tables")
 TABLES = "CREATE TABLE interleave_other (id int PRIMARY KEY, n int)"
 
 
-def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
+def explore_both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
     """Explore all schedules and the reduced ones; check that they agree."""
     every, reduced = (explore_all(*processes, reduce=each, **options) for each in (False, True))
     counts = (every.schedules, every.violating, every.truncated)
@@ -31,7 +31,7 @@ def both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]
 
 
 def some_violate(*processes: Process, **options: Any) -> None:
-    every, _ = both(*processes, **options)
+    every, _ = explore_both(*processes, **options)
     assert 0 < every.violating < every.schedules
 
 
@@ -53,7 +53,7 @@ def second_sees(outcomes: list[Outcome]) -> str:
 
 def test_the_order_of_independent_reads_is_explored_once() -> None:
     options = {"invariant": counter.expect_hits(2), "split_autocommit": False}
-    _, reduced = both(counter.naive, counter.naive, **options)
+    _, reduced = explore_both(counter.naive, counter.naive, **options)
     # The two reads of 1212, 1221, 2112 and 2121 are independent. The two writes are not.
     assert reduced.orders == ("1122", "2211", "1221", "1212")
 
@@ -77,7 +77,9 @@ def test_reads_that_compare_with_the_clock_are_independent(
         ((hits,),) = sql(read)
         sql("UPDATE interleave_counter SET hits = %s WHERE key = 'a'", hits + 1)
 
-    _, reduced = both(process, process, invariant=counter.expect_hits(2), split_autocommit=False)
+    _, reduced = explore_both(
+        process, process, invariant=counter.expect_hits(2), split_autocommit=False
+    )
     assert (len(reduced.orders), reduced.limits) == (runs, limits)
 
 
@@ -99,7 +101,7 @@ ADD = "UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'a'"
 def test_what_releases_locks_before_the_transaction_ends(texts: tuple[str, ...]) -> None:
     some_violate(transact(*texts), skip, invariant=was_locked)
     some_violate(skip, transact(*texts), invariant=was_locked)
-    both(transact(*texts), counter.hits, counter.update_returning, invariant=second_sees)
+    explore_both(transact(*texts), counter.hits, counter.update_returning, invariant=second_sees)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ def test_savepoints_are_independent() -> None:
         with transaction.atomic(), transaction.atomic():
             write(row)
 
-    _, reduced = both(partial(process, 1), partial(process, 2))
+    _, reduced = explore_both(partial(process, 1), partial(process, 2))
     assert (reduced.schedules, len(reduced.orders)) == (70, 1)
 
 
@@ -138,7 +140,7 @@ def test_a_savepoint_after_an_error_is_reduced() -> None:
     def invariant(outcomes: list[Outcome]) -> str:
         return "" if outcomes[0].returned else "the first has nothing"
 
-    every, reduced = both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
+    every, reduced = explore_both(partial(insert, "x"), partial(insert, "y"), invariant=invariant)
     assert len(reduced.orders) < len(every.orders)
     assert every.violations
 
@@ -151,7 +153,7 @@ def test_an_error_of_the_driver_releases_nothing() -> None:
                 sql("SELECT id FROM interleave_counter WHERE key = %s", "\0")
             sql("SELECT pg_advisory_xact_lock(1)")
 
-    both(fail, skip, invariant=was_locked)
+    explore_both(fail, skip, invariant=was_locked)
 
 
 def test_a_transaction_that_begins_serializable() -> None:
@@ -162,7 +164,7 @@ def test_a_transaction_that_begins_serializable() -> None:
         counter.hits()
         sql("COMMIT")
 
-    every, reduced = both(process, process)
+    every, reduced = explore_both(process, process)
     assert reduced.orders == every.orders
 
 
@@ -187,7 +189,9 @@ def test_setting_the_isolation_level_is_independent(level: str, runs: int) -> No
         values = sql("SELECT hits FROM interleave_counter ORDER BY key")
         return "" if {(1,), (2,)} == set(values) else f"{values}"
 
-    every, reduced = both(partial(process, *"ab"), partial(process, *"ba"), invariant=skewed)
+    every, reduced = explore_both(
+        partial(process, *"ab"), partial(process, *"ba"), invariant=skewed
+    )
     assert (every.schedules, len(reduced.orders)) == (70, runs)
     assert 0 < every.violating < every.schedules
 
@@ -207,7 +211,7 @@ def test_an_update_of_a_changed_row_does_not_wait_for_the_next_change(level: str
             sql("SELECT id FROM interleave_counter WHERE id = 1 FOR UPDATE")
 
     processes = (refused, locks, counter.update_returning)
-    both(*processes, isolation_level=level, split_autocommit=False)
+    explore_both(*processes, isolation_level=level, split_autocommit=False)
 
 
 def test_a_select_of_nextval_is_a_write() -> None:
@@ -293,7 +297,7 @@ def test_a_wait_for_a_key_runs() -> None:
 def test_a_row_that_was_waited_for_stays_locked() -> None:
     """2 and 3 wait for 1. Then no row meets their condition, but 3 waits for 2's COMMIT."""
     guard = partial(sql, "UPDATE interleave_counter SET hits = 3 WHERE id = 1 AND hits < 2")
-    every, _ = both(guard, guard, guard, setup=setup)
+    every, _ = explore_both(guard, guard, guard, setup=setup)
     assert (every.schedules, every.violating) == (42, 0)
 
 

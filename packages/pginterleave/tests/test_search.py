@@ -21,13 +21,11 @@ EFFECTS = [LOCAL, Effect("read", EVERYWHERE), WRITE, GLOBAL]
 
 
 def run(
-    search: Search,
-    programs: Programs,
-    violates: Callable[[str], bool],
-    most: int = 100_000,
+    search: Search, programs: Programs, violates: Callable[[str], bool], max_runs: int = 100_000
 ) -> list[str]:
+    """Run the schedules that the search chooses; return the orders that it counts as new."""
     orders: list[str] = []
-    for _ in range(most):
+    for _ in range(max_runs):
         search.rewind()
         order = ""
         while True:
@@ -52,7 +50,7 @@ def run(
     return orders
 
 
-def all_orders(programs: Programs) -> list[str]:
+def list_orders(programs: Programs) -> list[str]:
     steps = {str(number): len(each) for number, each in enumerate(programs, start=1)}
     orders = [""]
     for _ in range(sum(steps.values())):
@@ -60,12 +58,12 @@ def all_orders(programs: Programs) -> list[str]:
     return orders
 
 
-def preemptions(order: str) -> int:
+def count_preemptions(order: str) -> int:
     pairs = enumerate(itertools.pairwise(order), start=1)
     return sum(first != second and first in order[at:] for at, (first, second) in pairs)
 
 
-def equivalents(order: str, programs: Programs) -> set[str]:
+def find_equivalents(order: str, programs: Programs) -> set[str]:
     """Return the orders that result from exchanges of adjacent independent steps."""
     known, new = set(), {order}
     while new:
@@ -88,8 +86,8 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
     """The steps have random dependencies, and the search may be reduced."""
     chance = random.Random(seed)
     programs = [chance.choices(EFFECTS, k=chance.randint(1, 3)) for _ in range(3)]
-    every = all_orders(programs)
-    wrong = equivalents(chance.choice(every), programs) | equivalents(every[-1], programs)
+    every = list_orders(programs)
+    wrong = find_equivalents(chance.choice(every), programs) | find_equivalents(every[-1], programs)
     for reduces in (False, True):
         search = Search(reduces=reduces)
         orders = run(search, programs, wrong.__contains__)
@@ -99,7 +97,8 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
         assert len(orders) == len({*orders})
         if not reduces:
             assert sorted(orders) == every
-            assert [preemptions(order) for order in orders] == sorted(map(preemptions, orders))
+            numbers = [count_preemptions(order) for order in orders]
+            assert numbers == sorted(numbers)
         assert search.find_shortest_violation() == min(wrong, key=rate_simplicity)
         assert search.graph.share_done == pytest.approx(1)
 
@@ -113,6 +112,6 @@ def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions
     assert len(orders) == 1_000
     assert search.count_endings() == Counter({Ending.HOLDS: 999, Ending.VIOLATED: 1})
     assert search.describe_covered() == "Every schedule with at most 3 preemptions was counted"
-    everyone = [each for each in all_orders([[GLOBAL] * 4] * 2) if preemptions(each) <= 3]
+    everyone = [each for each in list_orders([[GLOBAL] * 4] * 2) if count_preemptions(each) <= 3]
     search = Search()
     assert {*everyone} == {*run(search, [[GLOBAL] * 4] * 2, lambda _: False, len(everyone))}

@@ -65,7 +65,7 @@ def empty() -> None:
     setup()
 
 
-def compared(*processes: Process, **options: Any) -> Exploration:
+def compare(*processes: Process, **options: Any) -> Exploration:
     return explore(processes, **{"setup": empty, **options})
 
 
@@ -99,7 +99,7 @@ def test_a_lost_update_ends_as_no_serial_order_does(wrong: Process, interleave: 
     "right", [select_for_update, f_expression, update_returning, compare_and_swap]
 )
 def test_right_ways_to_count_are_safe(right: Process) -> None:
-    compared(right, right).assert_safe()
+    compare(right, right).assert_safe()
 
 
 def test_new_ids_are_compared_by_the_rows_that_they_name() -> None:
@@ -111,7 +111,7 @@ def test_new_ids_are_compared_by_the_rows_that_they_name() -> None:
             sql(ADD_ITEM, f"{buyer}'s", order)
         return order
 
-    found = compared(partial(buys, "one"), partial(buys, "two"))
+    found = compare(partial(buys, "one"), partial(buys, "two"))
     found.assert_safe()
     assert found.schedules == 20
     assert found.not_compared == ("serial_order.made",)
@@ -124,7 +124,7 @@ def test_a_reference_to_the_row_of_another_process_is_wrong() -> None:
         new_order(buyer)
         sql(ADD_ITEM, "an item", newest_order())
 
-    found = compared(partial(buys, "one"), partial(buys, "two"))
+    found = compare(partial(buys, "one"), partial(buys, "two"))
     assert "the rows refer to each other as after no serial order" in violation_of(found)
 
 
@@ -135,7 +135,7 @@ def test_a_result_may_be_the_id_of_a_row_that_another_process_made() -> None:
         new_order("same")
         return newest_order()
 
-    assert compared(makes, makes).violating
+    assert compare(makes, makes).violating
 
 
 def test_a_number_that_happens_to_be_a_new_id_is_compared() -> None:
@@ -147,7 +147,7 @@ def test_a_number_that_happens_to_be_a_new_id_is_compared() -> None:
         return before + 1
 
     restart = partial(sql, "TRUNCATE serial_order, serial_item RESTART IDENTITY")
-    assert compared(makes, makes, setup=restart).violating
+    assert compare(makes, makes, setup=restart).violating
 
 
 def test_rows_that_setup_makes_with_other_ids_each_time_are_told_by_their_places() -> None:
@@ -161,8 +161,8 @@ def test_rows_that_setup_makes_with_other_ids_each_time_are_told_by_their_places
     takes_first, takes_last = (
         partial(sql, take.format(first.format(order))) for order in ("ASC", "DESC")
     )
-    compared(takes_first, setup=two_orders).assert_safe()
-    assert compared(takes_first, like=[takes_last], setup=two_orders).violating == 1
+    compare(takes_first, setup=two_orders).assert_safe()
+    assert compare(takes_first, like=[takes_last], setup=two_orders).violating == 1
 
 
 def test_ids_by_chance_are_compared_by_the_rows_that_they_name() -> None:
@@ -171,7 +171,7 @@ def test_ids_by_chance_are_compared_by_the_rows_that_they_name() -> None:
             (token,) = sql("INSERT INTO serial_token (name) VALUES (%s) RETURNING id", name)[0]
             sql("INSERT INTO serial_use VALUES (%s, 1)", token)
 
-    found = compared(partial(makes, "a"), partial(makes, "b"))
+    found = compare(partial(makes, "a"), partial(makes, "b"))
     found.assert_safe()
     assert found.not_compared == ("serial_token.id",)
 
@@ -179,7 +179,7 @@ def test_ids_by_chance_are_compared_by_the_rows_that_they_name() -> None:
         sql("INSERT INTO serial_token (name) VALUES (%s)", name)
         sql("INSERT INTO serial_use SELECT id, 1 FROM serial_token WHERE name <> %s", name)
 
-    assert compared(partial(uses, "a"), partial(uses, "b")).violating
+    assert compare(partial(uses, "a"), partial(uses, "b")).violating
 
 
 touch = partial(sql, "UPDATE serial_order SET made = clock_timestamp()")
@@ -219,7 +219,7 @@ def test_a_table_that_only_a_race_writes_is_compared(statement: str, violation: 
         empty()
         sql("INSERT INTO serial_audit VALUES ('before')")
 
-    found = compared(audits, audits, setup=setup_with_a_row)
+    found = compare(audits, audits, setup=setup_with_a_row)
     assert bool(found.violating) is bool(violation)
     assert violation in violation_of(found)
 
@@ -240,11 +240,11 @@ def counts_if_free() -> bool:
 
 def test_who_finds_a_row_locked_runs_once_more_alone() -> None:
     waits, skips = [counts_without_waiting] * 2, [counts_if_free] * 2
-    compared(*waits, expected=OperationalError).assert_safe()
-    refused = compared(*waits)
+    compare(*waits, expected=OperationalError).assert_safe()
+    refused = compare(*waits)
     assert refused.raising == refused.violating > 0
-    compared(*skips, try_again=lambda outcome: not outcome.returned).assert_safe()
-    violation = violation_of(compared(*skips))
+    compare(*skips, try_again=lambda outcome: not outcome.returned).assert_safe()
+    violation = violation_of(compare(*skips))
     assert violation.endswith("give try_again=lambda outcome: outcome.returned == False")
 
 
@@ -253,7 +253,7 @@ def test_a_second_run_does_not_hide_what_the_refused_run_has_left_behind() -> No
         sql("INSERT INTO serial_audit VALUES ('tried')")
         counts_without_waiting()
 
-    found = compared(leaves_a_trace, leaves_a_trace, expected=OperationalError)
+    found = compare(leaves_a_trace, leaves_a_trace, expected=OperationalError)
     assert found.violating
     assert found.raising == 0
 
@@ -263,13 +263,13 @@ def make_token() -> None:
 
 
 def test_an_exception_that_some_serial_order_raises_is_an_end_like_any_other() -> None:
-    compared(make_token, make_token).assert_safe()
+    compare(make_token, make_token).assert_safe()
 
     def checks() -> None:
         if not sql("SELECT 1 FROM serial_token WHERE name = 'a'"):
             make_token()
 
-    found = compared(checks, checks)
+    found = compare(checks, checks)
     assert found.raising == found.violating > 0
     assert violation_of(found).endswith("raises IntegrityError")
 
@@ -279,11 +279,11 @@ def test_an_exception_that_every_serial_order_raises_is_no_race() -> None:
         sql("SELECT 1")
         raise KeyError("a")
 
-    found = compared(fails, make_token)
+    found = compare(fails, make_token)
     assert found.violating == found.schedules
     with pytest.raises(AssertionError, match="The processes also fail one after the other"):
         found.assert_safe()
-    compared(fails, make_token, expected=KeyError).assert_safe()
+    compare(fails, make_token, expected=KeyError).assert_safe()
 
 
 def test_like_finds_what_is_wrong_without_a_race() -> None:
@@ -303,19 +303,19 @@ def test_like_finds_what_is_wrong_without_a_race() -> None:
         return bool(sql(f"{insert} RETURNING 1"))
 
     pair = [get_or_create] * 2
-    compared(*pair).assert_safe()
-    compared(*pair, like=[create, create]).assert_safe()
-    violation = violation_of(compared(*pair, like=[create_once, create_once]))
+    compare(*pair).assert_safe()
+    compare(*pair, like=[create, create]).assert_safe()
+    violation = violation_of(compare(*pair, like=[create_once, create_once]))
     assert "process 2 returned True; one after the other it returned False" in violation
     with pytest.raises(CannotExplore, match="one function for each process"):
-        compared(*pair, like=[create])
+        compare(*pair, like=[create])
 
 
 def test_an_invariant_may_be_given_besides_like() -> None:
-    found = compared(naive, naive, like=[naive, naive], invariant=lambda outcomes: "never")
+    found = compare(naive, naive, like=[naive, naive], invariant=lambda outcomes: "never")
     assert found.violating == found.schedules
     with pytest.raises(CannotExplore, match="try_again"):
-        compared(naive, naive, invariant=lambda outcomes: "", try_again=bool)
+        compare(naive, naive, invariant=lambda outcomes: "", try_again=bool)
 
 
 @dataclasses.dataclass
@@ -345,17 +345,17 @@ def test_results_are_compared_by_value(wrap: Callable[[int], object], violating:
         sql(ADD_HIT)
         return wrap(before)
 
-    assert compared(reads, reads).violating == violating
+    assert compare(reads, reads).violating == violating
 
 
 def test_model_instances_with_new_ids_are_compared() -> None:
     pair = [partial(Order.objects.create, buyer=buyer) for buyer in ("one", "two")]
-    compared(*pair).assert_safe()
+    compare(*pair).assert_safe()
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(CannotExplore, match="5 processes have too many serial orders"):
-        compared(*[naive] * 5)
+        compare(*[naive] * 5)
     numbers = itertools.count()
 
     def at_random() -> None:
@@ -364,7 +364,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
         sql("SELECT 1")
 
     with pytest.raises(CannotExplore, match="the processes end differently each time"):
-        compared(at_random)
+        compare(at_random)
 
 
 def test_the_part_of_a_result_that_chance_decides_is_not_compared() -> None:
@@ -372,7 +372,7 @@ def test_the_part_of_a_result_that_chance_decides_is_not_compared() -> None:
         sql(ADD_HIT)
         return {"token": random.random(), "hits": 1}
 
-    found = compared(counts, counts)
+    found = compare(counts, counts)
     found.assert_safe()
     assert found.not_compared == (
         "'token' of what process 1 returns",

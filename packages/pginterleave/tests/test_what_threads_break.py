@@ -78,7 +78,7 @@ def test_a_safe_result_names_python_between_two_statements() -> None:
     assert line not in str(explore_all(hits, hits, max_schedules=1))
 
 
-def connected_elsewhere() -> Any:
+def connect_elsewhere() -> Any:
     driver: Any = connection
     return driver.Database.connect(**parameters() | {"dbname": "postgres"})
 
@@ -86,7 +86,7 @@ def connected_elsewhere() -> Any:
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_connection_that_was_opened_before_to_another_database_is_noticed(closes: bool) -> None:
     """As in a pool or a kept thread; the schedule closes it or not."""
-    with closing(connected_elsewhere()) as other:
+    with closing(connect_elsewhere()) as other:
 
         def process() -> None:
             hits()
@@ -104,7 +104,7 @@ def test_a_connection_that_was_opened_before_to_another_database_is_noticed(clos
 
 
 def test_a_connection_that_is_not_used_is_no_limit() -> None:
-    with closing(connected_elsewhere()):
+    with closing(connect_elsewhere()):
         explore_all(hits, hits).assert_safe()
 
 

@@ -50,8 +50,8 @@ def parse_order(order: str) -> list[int]:
 
 
 def find_waits_of_victims(choices: Sequence[int]) -> dict[int, int]:
-    """Return by the index of the step that begins a planned victim's wait, the one that ends it."""
-    ends_of_waits = {}
+    """Return where the waits of planned victims begin and end, as indexes of steps."""
+    ends_of_waits = {}  # by their begins
     for end, choice in enumerate(choices):
         victim = victim_of(choice)
         steps_of_victim = [step for step in range(end) if process_of(choices[step]) == victim]

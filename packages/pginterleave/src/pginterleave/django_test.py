@@ -27,7 +27,7 @@ class InterleaveMixin(SimpleTestCase):
                 "its transaction, calls it: make the rows in setUp()."
             )
 
-    # The rows are put back after all cleanups; a setUp() need not call this class's.
+    # Here the rows are put back after all cleanups, and a setUp() need not call super().
     def run(self, result: TestResult | None = None) -> TestResult | None:
         with self.new_interleave() as self.interleave:
             return super().run(result)
@@ -37,6 +37,7 @@ class InterleaveMixin(SimpleTestCase):
             super().debug()
 
     def new_interleave(self) -> Interleave:
+        """Return what explores for the test; pytest_plugin.py gives it the options of pytest."""
         return Interleave()
 
     def assertNoRace(self, *functions: Any, **options: Any) -> Exploration:  # noqa: N802

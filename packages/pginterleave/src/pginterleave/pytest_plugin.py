@@ -49,16 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let pytest-django make a test database for the tests that explore, and sort them.
-
-    pytest-django does so for tests that name the fixture `transactional_db`.
-    """
+    """Let pytest-django make a test database for the tests that explore, and sort them."""
     for item in items:
         names: list[str] = getattr(item, "fixturenames", [])
         explores = "interleave" in names or hasattr(getattr(item, "cls", None), "assertNoRace")
         is_known = item.get_closest_marker("django_db") or not DATABASE_FIXTURES.isdisjoint(names)
         if explores and not is_known and isinstance(item, pytest.Function):
-            item.fixturenames = [*names, "transactional_db"]
+            item.fixturenames = [*names, "transactional_db"]  # which pytest-django looks for
             # With a value the fixture does not run: it would empty every table after the test.
             item.funcargs["transactional_db"] = None
 

@@ -170,7 +170,7 @@ def _make_noting_method(base: type, name: str) -> Any:
 
     @functools.wraps(method)
     def note_and_call(self: Any, *args: Any, **options: Any) -> Any:
-        getattr(self, "connection", self).session.note_direct_use()
+        getattr(self, "connection", self).session.note_direct_use()  # of a cursor, or itself
         return method(self, *args, **options)
 
     return note_and_call

@@ -163,7 +163,7 @@ class SteppingWrapper(BaseDatabaseWrapper):
     session: Session | None = None  # None for a copy(), whose statements are not observed
 
     def connect(self) -> None:
-        """Connect, and set up the connection. A copy()'s is only remembered, to be closed."""
+        """Connect, and set up the connection; that of a copy() is only remembered, to be closed."""
         if self.session is None:
             super().connect()
             if threading.current_thread() is self.owner.process.thread:  # not one that it started

@@ -43,17 +43,15 @@ class Search:
         `affected_others` says that the last step did more than its effect. `claims` has the locks
         of each process, and the row that its next step locks.
         """
-        any_choice = next(iter(ready))
-        if self.pruned:
-            return any_choice
-        if len(self.order) < len(self.prefix):
-            choice: int | None = self._repeat_choice(positions)
-        else:
+        choice = None
+        if not self.pruned and len(self.order) < len(self.prefix):
+            choice = self._repeat_choice(positions)
+        elif not self.pruned:
             state = self._add_state(positions, ready, affected_others, claims)
             choice = self._choose_new(state) if state else None
+        self.pruned = choice is None
         if choice is None:
-            self.pruned = True
-            return any_choice
+            return next(iter(ready))  # any process: every state from here on is known
         self.order += (choice,)
         return choice
 
