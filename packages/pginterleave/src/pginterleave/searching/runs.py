@@ -34,7 +34,7 @@ class Run:
         Without `count_all` the search ends at the first schedule in which the invariant does not
         hold, and MAX_RUNS_AFTER_ERROR schedules after the first one in which a process raises.
         """
-        max_runs = math.inf  # after a violation, how many schedules are to run
+        max_runs = math.inf  # how many schedules run in all, once there is a violation
         while True:
             schedule = self._run_next()
             seconds = time.monotonic() - self.began
@@ -114,12 +114,12 @@ class Run:
         return None
 
     def run_similar(self, order: str) -> Schedule:
-        """Run the schedule most similar to an order of processes, as that may be impossible."""
+        """Run a possible schedule that is most similar to an order of processes."""
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
             planned = int(order[len(taken)]) if len(taken) < len(order) else 0
-            last = taken[-1] if taken else 0
+            last = taken[-1] if taken else 0  # no process is 0
             wanted = [process for process in (planned, last) if process in ready]
             return wanted[0] if wanted else min(ready)
 

@@ -40,8 +40,8 @@ class Search:
     ) -> int:
         """Return which of the ready processes, given with their effects, takes the next step.
 
-        `affected_others` says that the last step did more than its effect. `claims` has the locks
-        of each process, and the row that its next step locks.
+        `affected_others` says that the last step did more to others than its effect says. `claims`
+        has the locks of each process, and the row that its next step locks.
         """
         choice = None
         if not self.pruned and len(self.order) < len(self.prefix):
@@ -155,7 +155,7 @@ class Search:
         before = self.path[-1]
         choice = self.order[-1]
         if affected_others:
-            # The choice was of a step that leads to a new state, if it has only its effect.
+            # The search chose the step for the new state that its effect alone would lead to.
             before.ready[choice] = GLOBAL
             if known := self.graph.find_equivalent(before, choice):
                 self.merged.append((before, choice, known))
@@ -182,7 +182,7 @@ class Search:
     def _keep_states(self) -> None:
         """Add the new states of the path to the graph, and the steps between them."""
         first_new = max(len(self.prefix) - 1, 0)  # the index of the first new step
-        states = self.path[first_new:]  # the state before it, and the new ones
+        states = self.path[first_new:]  # the state before the first new step, and the new ones
         if self.graph.reduces:
             for state in states:
                 self.graph.states[state.trace] = state
@@ -194,7 +194,7 @@ class Search:
             self.graph.link(before, choice, after)
         if self.first is None:
             self.first = states[0]
-            self.graph.spread_preemptions(self.first, 0, 0)
+            self.graph.spread_preemptions(self.first, last=0, preemptions=0)
 
 
 def _describe_position(position: Position) -> str:

@@ -44,7 +44,7 @@ class State:
     trace: Trace
     positions: Positions
     ready: Effects
-    share: float = 1.0  # the estimated part of the search that is behind the state
+    share: float = 1.0  # the estimated part of the search that follows the state
     # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
     # fewest preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(init=False)
