@@ -47,7 +47,7 @@ class Schedule:
         return not has_waited and len(turns) == len(set(turns))
 
     def draw(self, width: int = 40) -> str:
-        """Return the timeline as text, with `width` characters a line for each process.
+        """Return the timeline as text, a lane of `width` characters for each process.
 
         Of a row, the columns are shown that change in the schedule. If the schedule violates the
         invariant, the steps that conflict are marked.
@@ -202,8 +202,9 @@ class Exploration:
             sentences.append(f"The search was truncated: {self.truncated}")
         if self.left:
             seconds = self.seconds * self.left / ran
-            time_left = f"in some {seconds:,.0f} s"
-            sentences.append(f"About {self.left:,} or more are left to run, {time_left}")
+            sentences.append(
+                f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
+            )
         if self.covered:
             sentences.append(self.covered)
         if self.unobserved:

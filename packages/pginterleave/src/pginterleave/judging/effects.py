@@ -39,8 +39,9 @@ class Effects:
         self.has_mails = self.has_mails or bool(mails)
         recipients = sorted(", ".join(mail.recipients()) for mail in mails)
         values: dict[str, object] = {"the list of the mails' recipients": "; ".join(recipients)}
-        for name in [name for name, is_compared in self.used.items() if is_compared]:
-            values[f"the database {name}"] = read_rows(self.databases[name])
+        for name, is_compared in self.used.items():
+            if is_compared:
+                values[f"the database {name}"] = read_rows(self.databases[name])
         if self.also:
             values["also"] = _subtract(_copy(self.also()), self._also_before)
         return {name: make_plain_value(value) for name, value in values.items()}

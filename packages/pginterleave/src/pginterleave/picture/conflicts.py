@@ -121,10 +121,7 @@ def _find_refused_steps(history: History) -> Iterator[Conflict]:
 
 
 def _find_foreign_reads(history: History) -> Iterator[Conflict]:
-    """Yield reads of a row that another process has written, and not the process that reads.
-
-    Such a process takes the other one's row for its own, or, if nobody writes, an old row.
-    """
+    """Yield reads of a row that another process has written, and not the process that reads."""
     for read in history.steps:
         if read["kind"] != "SELECT" or not read["read"] or read["lock"] == "advisory":
             continue
@@ -143,7 +140,7 @@ def _find_foreign_reads(history: History) -> Iterator[Conflict]:
             write = foreign_writes[-1]
             text = f"takes what process {write['process']} has written"
             yield Conflict(FOREIGN, write["number"], read["number"], text)
-        elif not history.committed_writes():
+        elif not history.committed_writes():  # it takes an old row
             yield Conflict(FOREIGN, None, read["number"], "takes what was there before")
 
 

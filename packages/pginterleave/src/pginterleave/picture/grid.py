@@ -96,19 +96,15 @@ class Grid:
         width = right - left - 2 * self.size.pad
         placed: list[PlacedLine] = []
         for line in sorted(lines, key=lambda line: line.kind == LOCK):  # the modes are last
-            if line.kind == LOCK and self._fits_beside(placed, line.text, width):
-                placed[0] = placed[0]._replace(beside=line.text)
-                continue
+            if line.kind == LOCK and placed and not placed[0].beside:
+                font_widths = (len(placed[0].text) + 1) * self.size.font
+                font_widths += len(line.text) * self.size.small
+                if font_widths * CHARACTER_WIDTH < width:
+                    placed[0] = placed[0]._replace(beside=line.text)
+                    continue
             font = self.size.font if line.kind == SAID else self.size.small
             placed += _wrap(line.text, line.kind, font, width)
         return placed
-
-    def _fits_beside(self, placed: list[PlacedLine], mode: str, width: float) -> bool:
-        """Whether the first line, if there is one, has room for the mode of a lock at its end."""
-        if not placed or placed[0].beside:
-            return False
-        font_widths = (len(placed[0].text) + 1) * self.size.font + len(mode) * self.size.small
-        return font_widths * CHARACTER_WIDTH < width
 
     def wrap_value(self, value: str) -> list[PlacedLine]:
         width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad

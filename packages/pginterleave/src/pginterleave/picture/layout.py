@@ -107,9 +107,8 @@ class _Layout(Grid):
             right = lane.right - (3 if lane.inner > 0 else size.margin - 3)
             top = self.tops[transaction.first] + 1
             bottom = self.bottoms[last] - 1
-            title = (
-                f"transaction of process {transaction.process}, {transaction.end or 'still open'}"
-            )
+            end = transaction.end or "still open"
+            title = f"transaction of process {transaction.process}, {end}"
             style = f"transaction {transaction.end.lower() or 'open'}"
             box = Rect(left, top, right - left, bottom - top, style, transaction.first, title)
             self.drawing.below.append(box)

@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import inspect
-import itertools
 import sys
 import threading
 import time
@@ -250,5 +249,5 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
 
 def _list_all_pids(processes: list[Process]) -> list[int]:
     """Return the pids of the sessions of these processes, and of copies of their connections."""
-    pids = [[*process.list_pids(), *process.session.copies] for process in processes]
-    return list(itertools.chain(*pids))
+    sessions = [(process.list_pids(), process.session.copies) for process in processes]
+    return [pid for pids, copies in sessions for pid in (*pids, *copies)]
