@@ -8,8 +8,8 @@ endif
 export DJANGO_SETTINGS_MODULE := project.settings
 
 run: .venv/installed-to-run
-	@mkdir -p .local && echo $${PORT:-$$(sed -n 's/^PORT=//p' .env 2>/dev/null | grep . || echo 8000)} >.local/served-at
-	@SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} exec $(BIN)/python -m gunicorn -c project/gunicorn.py
+	@mkdir -p .local
+	@SHORTURL_DELIVER=$${SHORTURL_DELIVER:-on} SERVED_AT=.local/served-at exec $(BIN)/python -m gunicorn -c project/gunicorn.py
 
 # If Python writes no bytecode, each of the many processes compiles all tests again.
 test prove: export PYTHONDONTWRITEBYTECODE =

@@ -34,7 +34,7 @@ from locust.runners import MasterRunner, WorkerRunner
 
 from loadtests.records import Records, Result, Verdict
 
-SERVED_AT = Path(__file__).parents[1] / ".local" / "served-at"  # `make run` writes its port
+SERVED_AT = Path(__file__).parents[1] / ".local" / "served-at"  # the port of `make run`
 USERS = 16
 RUN_SECONDS = 8
 STOP_TIMEOUT = 5  # seconds for the requests in flight at the end of a run

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 from io import StringIO
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -96,6 +97,8 @@ def when_ready(server: Any) -> None:
     gc.collect()
     gc.freeze()  # without this, each full collection of a worker visits what the master has made
     port = server.LISTENERS[0].getsockname()[1]  # with PORT=0 the kernel has chosen it
+    if file := os.environ.get("SERVED_AT"):  # `make run` sets it, and `make locust` reads the file
+        Path(file).write_text(f"{port}\n")
     print(f"The URL shortener is at http://{URL_HOST}:{port}/ – Ctrl-C stops it.", flush=True)
     if not validate_host(URL_HOST, settings.ALLOWED_HOSTS):
         names = ", ".join(settings.ALLOWED_HOSTS)

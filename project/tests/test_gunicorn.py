@@ -54,6 +54,23 @@ def test_the_service_listens_on_ipv6_addresses_and_prints_them_as_urls() -> None
                 assert urlopen(f"http://[::1]:{port}/").status == HTTPStatus.OK
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_port_is_written_for_make_locust_only_by_a_service_that_has_started(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "served-at"
+    with database("shorturl_served_at") as url:
+        setting = {"DATABASE_URL": url, "WORKERS": "1", "SERVED_AT": str(file)}
+        with serving(**setting) as service:
+            port = service.url.rpartition(":")[2]
+            assert file.read_text() == f"{port}\n"
+            file.write_text("unchanged")
+            with pytest.raises(ChildProcessError, match="cannot listen"):
+                with serving(**setting, PORT=port):
+                    pass
+    assert file.read_text() == "unchanged"
+
+
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
