@@ -136,7 +136,8 @@ class KeySpace:
             content = {"key": key, "target_url": self.target_url(key), **limit}
             self.call("POST", "/creating/on_conflict", content)
         if self.strategy not in strategies:
-            self.ledger.fail(f"there is no strategy {self.strategy!r}; there are {strategies}")
+            known = ", ".join(strategies)
+            self.ledger.fail(f"there is no strategy {self.strategy!r}; there are {known}")
 
     def remove_links(self, environment: Any, **kwargs: Any) -> None:
         """Stop the run, which may have been interrupted, and remove its links."""

@@ -68,7 +68,8 @@ def main() -> int:
 def plan_runs(service: RunningService, only: list[str] | None) -> list[Run]:
     """Return a run for each script and strategy, with the verdict that the lab's table expects.
 
-    For some scripts the service's own redirect is run, too, under the name `service`.
+    For some scripts the service's own redirect is run, too, under the name `service`. An unknown
+    name in `only` ends the program.
     """
     opener = build_opener(ProxyHandler({}))  # without a proxy of the environment
     verdicts = json.load(opener.open(f"{service.url}/lab/load/lab-races"))["strategies"]
@@ -78,6 +79,9 @@ def plan_runs(service: RunningService, only: list[str] | None) -> list[Run]:
             runs.append({"script": script, "strategy": "service", "verdict": "right"})
         for strategy, verdict in verdicts[operation].items():
             runs.append({"script": script, "strategy": strategy, "verdict": verdict})
+    known = {run[field]: None for field in ("script", "strategy") for run in runs}
+    if unknown := [name for name in only or () if name not in known]:
+        sys.exit(f"There is no script or strategy {unknown[0]!r}; there are {', '.join(known)}.")
     return [run for run in runs if not only or {run["script"], run["strategy"]} & {*only}]
 
 

@@ -26,10 +26,13 @@ COLUMNS = ("fault", "acknowledged ≤ counted ≤ sent", "figures")
 def main() -> int:
     """Inject the faults of the command line, and print a table; return the exit code."""
     parser = argparse.ArgumentParser(description="Inject faults into a service under load.")
-    parser.add_argument("faults", nargs="*", choices=[*FAULTS, []], help="by default all")
+    known = ", ".join(FAULTS)
+    parser.add_argument("faults", nargs="*", metavar="fault", help=f"by default all: {known}")
     text = "fail only for a wrong count or a missing recovery, as a busy machine misses times"
     parser.add_argument("--counts-only", action="store_true", help=text)
     options = parser.parse_args()
+    if unknown := [name for name in options.faults if name not in FAULTS]:
+        parser.error(f"there is no fault {unknown[0]!r}; there are {known}")
     rows: list[list[str]] = []
     has_failed = False
     with own_postgres() as postgres, serving(DATABASE_URL=postgres.url) as service:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from loadtests.races import plan_runs
 from loadtests.servers import ROOT, RunningService, stop, wait_until
-from loadtests.tests.conftest import TIMEOUT, free_port, get_json, run_script
+from loadtests.tests.conftest import TIMEOUT, free_port, get_json, run, run_script
 
 LOCUST = [sys.executable, "-m", "locust", "-f", "loadtests/lost_update.py"]
 
@@ -59,7 +60,7 @@ def test_the_links_of_a_run_are_removed(service: RunningService, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--strategy", "nope"], "there is no strategy 'nope'; there are ['service', 'naive'"),
+        (["--strategy", "nope"], "there is no strategy 'nope'; there are service, naive, "),
         (["--host", "http://127.0.0.1:1"], "start it (here: `make run`)"),
         (["--host", "HOST/nothing"], "start it (here: `make run`)"),
     ],
@@ -71,6 +72,15 @@ def test_a_run_that_cannot_begin_says_why(
     result = run_script("lost_update", service.url, tmp_path / "ledger", *given)
     assert result["exit_code"] == 2
     assert problem in result["outcome"]
+
+
+def test_races_and_faults_refuse_an_unknown_name(service: RunningService) -> None:
+    with pytest.raises(SystemExit, match=r"strategy 'nope'; there are toctou, .*, naive, "):
+        plan_runs(service, ["naive", "nope"])
+    ended = run("loadtests.faults", "kill_worker", "nope")
+    assert ended.returncode == 2
+    assert "there is no fault 'nope'; there are " in ended.stderr
+    assert "[]" not in ended.stderr
 
 
 def test_the_default_host_is_where_make_run_serves(tmp_path: Path) -> None:
