@@ -33,7 +33,7 @@ def choose_schedule(recording: Recording, order: str) -> ChosenSchedule:
     """
     orders = [end.order for end in recording.ends]
     if order and order not in orders:
-        raise NotFound(f"There is no recorded schedule {order[:50]!r}.")
+        raise make_not_found(order, recording)
     wanted = order or recording.counterexample
     number = orders.index(wanted) if wanted in orders else 0
     return ChosenSchedule(recording, number, recording.schedule(number))
@@ -44,7 +44,13 @@ def choose_beginning(recording: Recording, taken: str) -> ChosenSchedule:
     for number, end in enumerate(recording.ends):
         if begins_with(end.order, taken):
             return ChosenSchedule(recording, number, recording.schedule(number))
-    raise NotFound(f"There is no recorded schedule {taken[:50]!r}.")
+    raise make_not_found(taken, recording)
+
+
+def make_not_found(order: str, recording: Recording) -> NotFound:
+    """Return the error for a schedule that the recording does not have; it names the first."""
+    example = recording.ends[0].order
+    return NotFound(f"There is no recorded schedule {order[:50]!r}; {example} is one.")
 
 
 def begins_with(order: str, taken: str) -> bool:

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("in_this_database")
 
 def test_list_prints_the_counts_in_three_forms() -> None:
     text, markdown = run_race("list"), run_race("list", "--markdown", "--processes", "3")
+    assert "– takes no part, and … has too many schedules to count" in text
     assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
     assert re.search(r"^on_conflict +✓ 0 / 1 +✓ 0 / 4 ", text, re.MULTILINE)
     assert "\n| advisory_lock | … | 0 / 31,770 |\n" in markdown
@@ -74,6 +75,7 @@ def test_strategies_are_markdown_but_plain_on_a_terminal() -> None:
         (["explore", "toctuo"], "There is no race 'toctuo'. The nearest one is toctou; `manage."),
         (["explore", "toctou", "magic"], "toctou has no strategy 'magic'"),
         (["explore", "toctou", "--processes", "4"], "toctou takes 2 or 3 processes, not 4"),
+        (["list", "--processes", "4"], "A race takes 1 or 2 or 3 processes, not 4"),
         (["explore", "collision", "--processes", "2"], "collision takes 1 process, not 2"),
         (["explore", "toctou", "--max-schedules", "0"], "'0' is not a whole number from 1 up"),
         (["show", "lost_update", "naive", "--schedule", "12"], "is over before"),

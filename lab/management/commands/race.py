@@ -27,7 +27,7 @@ MAX_SECONDS = 900
 MIN_COLUMN_WIDTH, MAX_COLUMN_WIDTH = 24, 40  # characters, of a drawing
 LEGEND = (
     "A cell has the violating schedules out of all. ✗ is silently wrong, ⊘ fails loudly (a process "
-    "gets an error), ✓ holds, and – takes no part."
+    "gets an error), ✓ holds, – takes no part, and … has too many schedules to count them all."
 )
 NO_CELL = "–"  # a strategy without a part in the race
 HOW_TO_READ = "Each digit of a schedule is the process that takes the next step."
@@ -85,6 +85,10 @@ class Command(BaseCommand):
 
     def _list(self, *, processes: int | None, **options: Any) -> None:
         """Write the table of each operation that has races with this number of processes."""
+        numbers = sorted({number for race in EVERY_RACE.values() for number in race.process_counts})
+        if processes and processes not in numbers:
+            known = " or ".join(map(str, numbers))
+            raise NotFound(f"A race takes {known} processes, not {processes}.")
         operations = [tables.make_operation_table(name, processes) for name in OPERATIONS]
         if options["json"]:
             counts = []

@@ -139,6 +139,12 @@ def test_a_wrong_address_is_a_404_that_leads_to_the_races(client: Client, path: 
     assert b"short URL" not in response.content
 
 
+def test_an_unknown_schedule_is_answered_with_a_known_one(client: Client) -> None:
+    response = client.get(f"{NAIVE_PATH}?schedule=999")
+    text = "There is no recorded schedule &#x27;999&#x27;; 111222 is one."
+    assertContains(response, text, status_code=404)
+
+
 def test_isolation_has_a_column_for_each_level(client: Client) -> None:
     page = get_page(client, "/lab/isolation/")
     for level in ("read committed", "repeatable read", "serializable"):
