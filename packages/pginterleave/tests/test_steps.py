@@ -243,7 +243,7 @@ def test_a_replay_does_not_show_names_made_from_the_thread() -> None:
 @pytest.mark.parametrize(
     ("order", "message"),
     [
-        ("121", "is over before processes 1 and 2"),
+        ("121", "is over before the end of processes 1 and 2: add the missing steps"),
         ("1111", "cannot be taken by process 1: only process 2 can go on"),
         ("9", r"Step 1 of '9' cannot be .* 9: only processes 1 and 2 can go on\.$"),
         ("12z2", "is not a schedule such as 1212"),

@@ -151,7 +151,8 @@ class Scheduler:
             number = len(self.attempt.steps)  # of the steps that were taken
             if number == len(choices):
                 left = [process.number for process in self.processes if process.state != DONE]
-                raise ImpossibleSchedule(f"{order!r} is over before {format_processes(left)}.")
+                end = f"the end of {format_processes(left)}"
+                raise ImpossibleSchedule(f"{order!r} is over before {end}: add the missing steps.")
             process = process_of(choices[number])
             if process not in ready:
                 after = f" after {write_order(choices[:number])!r}" if number else ""
