@@ -76,7 +76,8 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
         end = [outcome.returned for outcome in outcomes], read_rows()
         if end in right_ends or Raised("RuntimeError") in end[0]:  # from atomic(durable=True)
             return ""
-        return f"{text}: it is {end}. One after the other it is {right_ends[0]}."
+        right = " or ".join(dict.fromkeys(map(str, right_ends)))
+        return f"{text}: it is {end}. Right is {right}."
 
     calls = [partial(outcome_of, call) for call in solution_calls]
     if interleave:

@@ -75,9 +75,9 @@ RIGHT: list[tuple[str, Any]] = [
     ("deliver", select_for_update.deliver),
 ]
 WRONG: list[tuple[str, Any, str]] = [  # None is the function that the exercise begins with
-    ("resolve", None, "One after the other it is"),
-    ("create", None, "One after the other it is"),
-    ("reuse", None, "One after the other it is"),
+    ("resolve", None, "Right is"),
+    ("create", None, "Right is"),
+    ("reuse", None, "Right is"),
     ("quota", None, "Right is as many as created"),
     ("deliver", None, "Right is each of them once"),
     ("resolve", atomic_only.resolve, "lost update"),
@@ -88,7 +88,7 @@ WRONG: list[tuple[str, Any, str]] = [  # None is the function that the exercise 
     ("create", get_or_create.create, "where ['a'] are taken"),
     ("create", create_and_try_one_key, "raises KeySpaceExhausted"),
     ("reuse", find_then_create.reuse, "30 calls of reuse at once"),
-    ("reuse", reuse_under_row_locks, "One after the other it is"),
+    ("reuse", reuse_under_row_locks, "Right is"),
     ("quota", read_modify_write.spend, "a create that fails"),
     ("deliver", delete_returning.deliver, "it is not in the table"),
     ("deliver", deliver_any_event, "Right is the order of a link's events"),
