@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,7 +110,7 @@ def run_pytest(
     folder.joinpath("pytest.ini").write_text("[pytest]\n")
     given = os.environ.get("PYTHONPATH", "")
     path = os.pathsep.join([str(folder), str(Path(__file__).parent.parent), given])
-    environment |= {"DJANGO_SETTINGS_MODULE": "inner_settings", "PYTHONPATH": path}
+    environment = {"DJANGO_SETTINGS_MODULE": "inner_settings", "PYTHONPATH": path} | environment
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-rf", *options],
         cwd=folder,
@@ -168,6 +169,13 @@ def test_without_a_mark_it_runs_in_a_test_database(tmp_path: Path) -> None:
     assert failed.keys() == {"test_other"}, text
 
 
+def test_without_settings_of_django_it_fails(tmp_path: Path) -> None:
+    others = {"database": "none", "DJANGO_SETTINGS_MODULE": ""}
+    text = run_pytest(tmp_path, "def test_fixture(interleave): pass", **others)
+    assert "Set DJANGO_SETTINGS_MODULE" in text
+    assert "1 error" in text
+
+
 def test_a_race_fails_as_the_readme_shows(interleave: Interleave, item_table: None) -> None:
     Item.objects.create(name="lamp", stock=1)
     buy = test_example.buy_checking_first
@@ -189,6 +197,21 @@ def test_the_call_may_replay_and_an_error_is_an_error(interleave: Interleave) ->
         interleave(lambda: sql("SELECT 1"), setup=lambda: 1 / 0, invariant=counter.anything)
     found = interleave(lambda: sql("SELECT 1"), invariant=counter.anything, replay="21")
     assert (found.orders, found.violations, found.complete) == (("21",), (), False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"processes": "3"}, "processes='3' is not a number from 1 to 9"),
+        ({"processes": 12}, "processes=12 is not a number from 1 to 9"),
+        ({"invarient": counter.anything}, "no argument invarient; the nearest one is invariant"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_is_right(
+    interleave: Interleave, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CannotExplore, match=message):
+        interleave(counter.naive, **options)
 
 
 @pytest.mark.django_db

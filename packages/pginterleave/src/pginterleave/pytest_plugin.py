@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 import shlex
 from collections import defaultdict
 from collections.abc import Generator, Iterator
@@ -69,6 +70,10 @@ def interleave(request: pytest.FixtureRequest) -> Iterator[Interleave]:
     database = nullcontext()
     databases = None
     if request.config.pluginmanager.hasplugin("django"):  # pytest-django
+        from django.conf import settings
+
+        if not (settings.configured or os.environ.get("DJANGO_SETTINGS_MODULE")):
+            pytest.fail("Set DJANGO_SETTINGS_MODULE, as in pytest.ini.", pytrace=False)
         request.getfixturevalue("django_db_setup")
         database = request.getfixturevalue("django_db_blocker").unblock()
         mark = request.node.get_closest_marker("django_db")

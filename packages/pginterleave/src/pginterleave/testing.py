@@ -1,8 +1,10 @@
 """The common part of the pytest fixture and the test case for unittest."""
 
 import contextlib
+import inspect
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTimeout
@@ -11,11 +13,12 @@ from pginterleave.judging.judge import Invariant
 from pginterleave.options import Options
 from pginterleave.processes.control import Control, Database
 from pginterleave.processes.rows import Rows
-from pginterleave.processes.scheduler import Setup
+from pginterleave.processes.scheduler import MAX_PROCESSES, Setup
 from pginterleave.processes.verdict import Function
 from pginterleave.results import Exploration, Schedule, mark_read
 
 DEFAULT_PROCESSES = 2  # if a test gives one function
+ARGUMENTS = inspect.signature(explore).parameters
 SEARCH_LIMITS = ("count_all", "max_schedules", "max_seconds")  # arguments of `explore` alone
 
 
@@ -86,8 +89,15 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         __tracebackhide__ = True
         options = {**self.defaults, **options}
         default_processes: int = options.pop("processes", DEFAULT_PROCESSES)
+        if unknown := [name for name in options if name not in ARGUMENTS]:
+            (nearest,) = get_close_matches(unknown[0], ARGUMENTS, n=1, cutoff=0)
+            raise CannotExplore(f"There is no argument {unknown[0]}; the nearest one is {nearest}.")
         if len(functions) == 1:
-            functions *= processes or default_processes
+            number = processes or default_processes
+            if number not in range(1, MAX_PROCESSES + 1):
+                text = f"processes={number!r} is not a number from 1 to {MAX_PROCESSES}."
+                raise CannotExplore(text)
+            functions *= number
         elif processes:
             text = f"processes={processes} needs one function, which all processes run."
             raise CannotExplore(text)
