@@ -65,9 +65,11 @@ def test_the_port_is_written_for_make_locust_only_by_a_service_that_has_started(
             port = service.url.rpartition(":")[2]
             assert file.read_text() == f"{port}\n"
             file.write_text("unchanged")
-            with pytest.raises(ChildProcessError, match="cannot listen"):
-                with serving(**setting, PORT=port):
-                    pass
+            with (
+                pytest.raises(ChildProcessError, match="cannot listen"),
+                serving(**setting, PORT=port),
+            ):
+                pass
     assert file.read_text() == "unchanged"
 
 
