@@ -22,6 +22,7 @@ TABLES = """
     CREATE TABLE lock_child (id serial PRIMARY KEY, n int,
         parent int REFERENCES lock_parent ON UPDATE CASCADE ON DELETE CASCADE);
     CREATE TABLE lock_key (n int PRIMARY KEY);
+    CREATE TABLE "lock order" (n int);
     CREATE VIEW lock_view AS
         SELECT lock_key.n FROM lock_key JOIN interleave_counter ON n = interleave_counter.id;
     CREATE TABLE lock_whole (n int) PARTITION BY LIST (n);
@@ -33,6 +34,7 @@ TABLES = """
 def setup() -> None:
     counter.setup()
     sql("DELETE FROM lock_range; DELETE FROM lock_later")
+    sql('DELETE FROM "lock order"; INSERT INTO "lock order" VALUES (1), (2)')
     sql("DELETE FROM lock_key; INSERT INTO lock_key VALUES (5)")
     sql("DELETE FROM lock_parent; INSERT INTO lock_parent VALUES (1), (9)")
     sql("INSERT INTO lock_child (parent) VALUES (1), (1)")
@@ -118,6 +120,28 @@ KEY_AND_COUNTER, COUNTER_AND_KEY = (
             SEVERAL_ROWS.format("lock_child"),
         ),
         ("LOCK TABLE lock_key", "TRUNCATE lock_key", ""),
+        *[
+            (
+                f"SELECT 1 FROM {one} WHERE c.id = n - 4 FOR UPDATE",
+                f"SELECT 1 FROM {two} WHERE c.id = n - 4 FOR UPDATE",
+                TWO_TABLES.format("interleave_counter", "lock_key"),
+            )
+            for one, two in [
+                ("interleave_counter c, lock_key", "lock_key, ONLY (interleave_counter) c"),
+                (
+                    "(public.interleave_counter c CROSS JOIN lock_key)",
+                    "(lock_key CROSS JOIN public.interleave_counter c)",
+                ),
+            ]
+        ],
+        *[
+            (f"UPDATE {table} SET n = 1", f"DELETE FROM {table}", SEVERAL_ROWS.format(name))
+            for table, name in [
+                ('"lock order"', "lock order"),
+                ("public.lock_child", "lock_child"),
+                ("ONLY (lock_child)", "lock_child"),
+            ]
+        ],
         # 11 of 193
         (ADVISORY.format("1, 4"), ADVISORY.format("4, 1, -1"), SEVERAL_ADVISORY),
         (

@@ -19,7 +19,7 @@ def count_by_orm():
     Counter.objects.filter(id=1).update(hits=5)
 
 def look():
-    return sql("WITH w (n) AS (SELECT 1) SELECT 1 FROM interleave_counter FOR UPDATE")
+    return sql("WITH w AS (SELECT) SELECT 1 FROM public.interleave_counter FOR UPDATE")
 
 def call(function):
     function()
@@ -78,7 +78,7 @@ def test_each_line_that_writes_is_listed_with_its_explorations(tmp_path: Path) -
     assert read_lines(tmp_path) == {
         'sql("UPDATE interleave_counter SET hits = hits + 1 WHERE id = 1")': pair,
         "Counter.objects.filter(id=1).update(hits=5)": [],
-        'return sql("WITH w (n) AS (SELECT 1) SELECT 1 FROM interleave_counter FOR UPDATE")': pair,
+        'return sql("WITH w AS (SELECT) SELECT 1 FROM public.interleave_counter FOR UPDATE")': pair,
         'sql("TRUNCATE interleave_counter")': [],
         'sql("DELETE FROM interleave_counter")': [],
         'sql("INSERT INTO elsewhere VALUES (1)")': [],

@@ -250,6 +250,16 @@ def insert(row: int) -> None:
 
 other = partial(write, 1, "interleave_other", "n")
 
+
+def test_a_statement_reads_what_table_names() -> None:
+    update = (
+        "UPDATE interleave_counter SET hits = 7 WHERE id = 1 AND (2, 0) IN (TABLE interleave_other)"
+    )
+    adds = transact("INSERT INTO interleave_other VALUES (2, 0)")
+    updates = transact(update)
+    some_violate(adds, updates, setup=setup, invariant=counter.expect_hits(7))
+
+
 BY_HAND = [
     # The process that locks the row first goes first: 3!.
     ([counter.select_for_update] * 3, 6, 72),

@@ -64,6 +64,15 @@ def test_a_statement_that_reads_before_it_locks_is_named() -> None:
         ("UPDATE interleave_total SET v = v + 1 WHERE v = 0", 3, True),
         ("SELECT v FROM interleave_total WHERE v = 0 LIMIT 1 FOR UPDATE", 3, True),
         ("INSERT INTO interleave_total SELECT 3, 0 ON CONFLICT (id) DO NOTHING", 3, False),
+        # Each other way to name the table that it reads or locks.
+        (ADD_UP.replace("FROM", "FROM (SELECT) AS nothing,"), 3, True),
+        (ADD_UP.replace("FROM ", "FROM public."), 3, True),
+        (
+            "UPDATE interleave_total SET v = 1 WHERE id = 1 AND 2 NOT IN (TABLE interleave_item)",
+            3,
+            True,
+        ),
+        ("UPDATE public.interleave_total SET v = v + 1 WHERE v = 0", 3, True),
     ],
 )
 def test_the_gap_is_named_only_if_it_matters(statement: str, processes: int, named: bool) -> None:

@@ -22,10 +22,9 @@ from pginterleave.sql import statements
 PACKAGE_FOLDERS = re.compile(r"(site|dist)-packages")
 NOT_REPORTED = re.compile(r"tests?|migrations|test_.*\.py|.*_test\.py|(tests|conftest)\.py")
 ALONE_COMMENT = re.compile(r"#\s*pginterleave:\s*alone\b[\s:,–—-]*(.*)")
-# The name of a WITH, or that of a function in the place of a table.
-NO_TABLE = re.compile(
+# The name of a WITH: it is no table.
+NAME_OF_WITH = re.compile(
     r"(?i)(\w+)\s*(?:\([\w\s,\"]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\("
-    r"|\b(?:FROM|JOIN)\s+(\w+)\s*\("
 )
 PACKAGE_FOLDER = f"{Path(__file__).parents[1]}{os.sep}"  # this package, also in a project's folder
 
@@ -65,7 +64,7 @@ class Recorder:
             others = [other for other in processes if other is not process]
             words_of_others = frozenset().union(*(other.words for other in others))
             for line, tables in process.lines.items():
-                if tables & words_of_others:
+                if any(statements.find_words(table) <= words_of_others for table in tables):
                     self.lines[line].explored.add(self.test)
 
     def add(self, recorded: dict[str, Any]) -> None:
@@ -129,9 +128,8 @@ class Sent:
 
 
 def find_written_tables(sql: str) -> frozenset[str]:
-    """Return the tables that SQL writes or locks, without names of a WITH and of functions."""
-    no_tables = [name.lower() for names in NO_TABLE.findall(sql) for name in names]
-    return statements.find_locked_tables(sql).difference(no_tables)
+    """Return the tables that SQL writes or locks, without the names of a WITH."""
+    return statements.find_locked_tables(sql).difference(NAME_OF_WITH.findall(sql.lower()))
 
 
 def split_line(line: str) -> tuple[str, int]:

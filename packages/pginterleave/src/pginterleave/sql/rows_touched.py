@@ -163,8 +163,8 @@ class Tables:
         """Return the tables that a statement names; none if it also names an unknown one."""
         words = statements.find_words(sql)
         tables = [table for table in self._tables.values() if table.words <= words]
-        known_words = set().union(*(table.words for table in tables))
-        return tables if statements.find_table_words(sql) <= known_words else []
+        names = {table.name for table in tables}
+        return tables if statements.find_tables(sql) <= names else []
 
     def find_touched(self, sql: str, params: Any) -> tuple[RowSets, RowSets]:
         """Return the rows that a statement of pure calls reads, and those it locks or writes."""

@@ -18,7 +18,7 @@ _TOKEN = re.compile(
 )
 _NEVER_SIMPLE = re.compile(r"--|/\*|\$|\\|;.*\S|%%|(?<!\w)([eEbBxX]|[uU]&|[nN])['\"]", re.DOTALL)
 _JOINS = {"with", "union", "intersect", "except", "join", "using", "group", "having", "window"}
-_JOINS |= {"distinct", "current", "tablesample", "only", "merge", "conflict"}
+_JOINS |= {"distinct", "current", "tablesample", "only", "merge", "conflict", "table"}
 _AFTER_CONDITIONS = {"returning", "order", "limit", "offset", "fetch", "for"}
 
 

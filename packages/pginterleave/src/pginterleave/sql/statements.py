@@ -5,6 +5,7 @@ import re
 from collections.abc import Set
 
 from pginterleave.sql.quoting import remove_comments, remove_constants, remove_quoted
+from pginterleave.sql.table_names import ROW_LOCK, list_named_tables
 
 
 def _split_words(text: str) -> frozenset[str]:
@@ -60,17 +61,6 @@ _SEVERAL = re.compile(r";\s*\S")
 SETS_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
 _LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
 _CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
-_ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
-_TABLE = re.compile(r'\b(?:update|from|join|into|using)\s+(?:only\s+)?"?(\w+)')
-_WRITTEN_TABLE = re.compile(r'\b(?:update|into|delete\s+from)\s+(?:only\s+)?"?(\w+)')
-# What locks whole tables, in the order in which a statement names them; and the table of a COPY.
-_LOCKED_WHOLE = re.compile(
-    r"^\W*(?:lock|truncate|drop\s+table(?:\s+if\s+exists)?)\s+(?:table\s+)?((?:only\s+)?[\w.\"*]+(?:\s*,\s*(?:only\s+)?[\w.\"*]+)*)"
-)
-_COPIED = re.compile(r'^\W*copy\s+(?:[\w"]+\.)?"?(\w+)"?\s*(?:\([^)]*\))?\s*from\b')
-_READ_TABLE = re.compile(r'\b(?:from|join|using)\s+(?:only\s+)?"?(\w+)')
-# Words that are found like a table: FOR UPDATE SKIP, ON CONFLICT DO UPDATE SET, FROM LATERAL.
-_NO_TABLES = frozenset(("of", "skip", "nowait", "set", "lateral", "limit"))
 _COLUMNS_OF_INSERT = re.compile(r'\binto\s+[\w."]+\s*\(')
 # Statements that leave a custom setting or notifications: no reset of a session removes these.
 OUTLIVES_RESET = re.compile(r"(?i)\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)")
@@ -145,7 +135,7 @@ def has_transaction_clock(sql: str) -> bool:
 
 def may_write(sql: str) -> bool:
     """Whether SQL may write rows, judged by its keywords."""
-    return not WRITES.isdisjoint(find_words(_ROW_LOCK.sub(" ", sql.lower())))
+    return not WRITES.isdisjoint(find_words(ROW_LOCK.sub(" ", sql.lower())))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -192,7 +182,7 @@ def _is_plain_select_of_tables(sql: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def is_plain_locking_select(sql: str) -> bool:
     """Whether a SELECT is plain except that it locks rows."""
-    return _is_plain_select_of_tables(_ROW_LOCK.sub(" ", sql.lower()))
+    return _is_plain_select_of_tables(ROW_LOCK.sub(" ", sql.lower()))
 
 
 def has_separate_commit(sql: str, special_names: Set[str] = frozenset()) -> bool:
@@ -227,19 +217,20 @@ def has_unseen_commit(sql: str, special_names: Set[str] = frozenset(), *, single
     return not is_one_statement and any(has_separate_commit(part, special_names) for part in parts)
 
 
-@functools.lru_cache(maxsize=1024)
 def find_locked_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables whose rows SQL may lock or write."""
-    text = remove_constants(sql).lower()
-    tables = {*_WRITTEN_TABLE.findall(_ROW_LOCK.sub(" ", text))} - _NO_TABLES
-    if _ROW_LOCK.search(text):
-        tables |= find_table_words(sql)
-    return frozenset({*tables, *list_whole_locked_tables(sql), *_COPIED.findall(text)})
+    if ROW_LOCK.search(remove_constants(sql).lower()):
+        return find_tables(sql)
+    keywords = {"update", "into", "delete from"}
+    if find_kind(sql) == "COPY" and "from" in find_words(sql):
+        keywords.add("copy")
+    written = {name for name, keyword in list_named_tables(sql) if keyword in keywords}
+    return frozenset({*written, *list_whole_locked_tables(sql)})
 
 
 def locks_without_waiting(sql: str) -> bool:
     """Whether SQL locks rows with NOWAIT or SKIP LOCKED."""
-    row_lock = _ROW_LOCK.search(remove_constants(sql).lower())
+    row_lock = ROW_LOCK.search(remove_constants(sql).lower())
     return bool(row_lock) and not find_words(sql).isdisjoint(("nowait", "skip"))
 
 
@@ -249,16 +240,15 @@ def locks_new_rows(sql: str) -> bool:
 
 
 def list_whole_locked_tables(sql: str) -> list[str]:
-    """Return the tables that LOCK or TRUNCATE locks, in its order."""
-    match = _LOCKED_WHOLE.match(remove_constants(sql).lower())
-    names = match[1].split(",") if match else []
-    unquoted = [re.sub(r"^only\s+|[\"*]", "", name.strip()) for name in names]
-    return [name.rpartition(".")[2] for name in unquoted]  # without its schema
+    """Return the tables that LOCK, TRUNCATE or DROP locks, in its order."""
+    words = ("lock", "truncate", "drop table", "lock table", "truncate table")
+    return [name for name, keyword in list_named_tables(sql) if keyword in words]
 
 
 def find_read_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables and CTEs whose rows SQL reads from its snapshot."""
-    return frozenset(_READ_TABLE.findall(remove_constants(sql).lower())) - _NO_TABLES
+    words = ("from", "join", "using", "table", "delete from")
+    return frozenset(name for name, keyword in list_named_tables(sql) if keyword in words)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -277,9 +267,9 @@ def split_off_subqueries(sql: str) -> tuple[str, str]:
     return outer, subqueries
 
 
-def find_table_words(sql: str) -> frozenset[str]:
-    """Return the names that SQL has in the place of a table, up to the first space of each."""
-    return frozenset(_TABLE.findall(remove_constants(sql).lower())) - _NO_TABLES
+def find_tables(sql: str) -> frozenset[str]:
+    """Return the names of all tables, views and CTEs in SQL."""
+    return frozenset(name for name, _ in list_named_tables(sql))
 
 
 def find_savepoint_name(sql: str) -> str:
