@@ -27,7 +27,7 @@ def main() -> None:
         )
         page = browser.new_page(viewport={"width": 1280, "height": 800})
         page.goto(f"{service}/lab/races/lost_update/naive/2/?schedule=121122")
-        page.keyboard.press("End")
+        page.keyboard.press("End")  # the last step
         page.evaluate("scrollTo(0, 0)")
         take_picture(page, "schedule")
         page.set_viewport_size({"width": 900, "height": 860})

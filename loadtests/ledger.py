@@ -79,7 +79,7 @@ class Ledger:
         return function
 
     def compare(self) -> Result:
-        """Return the result so far. The records are copied before the service is asked."""
+        """Return the result so far. The records are copied first, as requests go on meanwhile."""
         records = deepcopy(self.records)
         nothing = Verdict(Counter(), Counter())
         if self.problem:

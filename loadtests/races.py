@@ -115,7 +115,7 @@ def is_expected(run: Run, exit_code: int) -> bool:
     """Return whether a run ended as its strategy's verdict says."""
     if (run["script"], run["strategy"]) == WRONG_BESIDE_AN_EDIT:
         return True
-    if run["script"] == "last_use" and run["verdict"] not in MARKS:  # right without a limit
+    if run["script"] == "last_use" and run["verdict"] not in MARKS:  # only "right without a limit"
         return True
     expected = {1} if run["verdict"] == "wrong" else {0, 2}  # 2 is inconclusive
     return exit_code in expected

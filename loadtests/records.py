@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
 
 
 class Result:
-    """The records compared with the verdict; `problem` says why the run says nothing."""
+    """The records compared with the verdict; a `problem` is why there is nothing to compare."""
 
     def __init__(self, records: Records, verdict: Verdict, problem: str = "") -> None:
         self.records = records
@@ -48,7 +48,7 @@ class Result:
         self.answered = records.acknowledged.total() + records.failed.total()
         self.unknown = records.sent.total() - records.refused.total() - self.answered
         self.outcome = problem or self._describe_outcome()
-        self.exit_code = {HELD: 0, VIOLATED: 1}.get(self.outcome, 2)
+        self.exit_code = {HELD: 0, VIOLATED: 1}.get(self.outcome, 2)  # 2 is unknown
 
     def _describe_outcome(self) -> str:
         if not self.answered:
@@ -69,7 +69,7 @@ class Result:
             "outcome": self.outcome,
             title: f"{self.lost:,} of {self.answered:,}{share}",
             **counts,
-            "failed": ", ".join(failed) or "0",
+            "failed": ", ".join(failed) or "0",  # in place of the count
             "unknown outcome": f"{self.unknown:,}",
             "counted": f"{self.verdict.counted.total():,}",
         }

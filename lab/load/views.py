@@ -67,7 +67,7 @@ def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str
 def list_or_remove_links(request: HttpRequest, space: str) -> HttpResponse:
     """Remove the links of a key space, or list them with the verdicts of all strategies.
 
-    One statement reads hits and visits.
+    One statement reads hits and visits, so that they are of one moment.
     """
     if request.method == "DELETE":
         return JsonResponse({"removed": KeySpace(space).remove_rows()})

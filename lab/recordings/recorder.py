@@ -159,15 +159,15 @@ class _Recorder:
     def _list_steps(self, schedule: Schedule, steps_before: int = 0) -> Iterator[Step]:
         """Yield the steps of a schedule, each with the file of its code, as JSON objects.
 
-        A step has a line only if its file is the strategy's. `until`, the number of the step at
-        which its wait ends, counts the `steps_before` a second try, too.
+        A step has a line only if its file is the strategy's. In a second try `until`, the number of
+        the step at which a wait ends, counts the `steps_before`, too.
         """
         for recorded, step in zip(record_steps(schedule.timeline), schedule.timeline, strict=True):
             recorded["until"] += steps_before
             recorded["line"] = step.lineno if step.filename == self.file else 0
             path = Path(step.filename)
             if path.is_relative_to(settings.BASE_DIR):
-                path = path.relative_to(settings.BASE_DIR)  # not to the working directory
+                path = path.relative_to(settings.BASE_DIR)  # it was to the working directory
                 recorded["where"] = f"{path}:{step.lineno}" if recorded["line"] else f"{path}"
             yield recorded
 

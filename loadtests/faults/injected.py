@@ -171,7 +171,7 @@ def kill_roll_up(traffic: Traffic) -> list[Figure]:
     variables = {**os.environ, "SHORTURL_LOCAL": "on", "DATABASE_URL": traffic.postgres.url}
     command = [sys.executable, "manage.py", "roll_up"]
     for number in range(KILLS):
-        # A whole roll-up before makes the rows that LOCK_HOURS locks.
+        # A whole roll-up, so that there are rows for LOCK_HOURS.
         subprocess.run(command, cwd=ROOT, env=variables, check=True, capture_output=True)  # noqa: S603
         traffic.wait_until_at_work()
         with closing(traffic.postgres.connect()) as connection, connection.cursor() as cursor:

@@ -91,7 +91,7 @@ def test_the_default_host_is_where_make_run_serves(tmp_path: Path) -> None:
         "ledger.Ledger('lost'); print(get_parser().parse_args([]).host)"
     )
     for content, host in ((None, "http://127.0.0.1:8000"), ("8123\n", "http://127.0.0.1:8123")):
-        if content:
+        if content:  # without it the file is missing
             file.write_text(content)
         ended = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True

@@ -126,7 +126,7 @@ class Command(BaseCommand):
                 title = f"{_describe_result(result)}; {which}: {schedule}"
             run = race.run(chosen, number, schedule)
         width = MAX_COLUMN_WIDTH
-        if self.stdout.isatty():  # a column for each process and one for the rows
+        if self.stdout.isatty():  # columns for the processes and the rows, 3 characters between
             width = min(width, get_terminal_size().columns // (number + 1) - 3)
         drawing = run.draw(max(MIN_COLUMN_WIDTH, width))
         self.stdout.write(f"{race.name} × {strategy}: {title}\n{HOW_TO_READ}\n\n{drawing}\n")

@@ -33,7 +33,7 @@ def find_step_number(schedule: RecordedSchedule, process: int, kind: str) -> int
 
 RETURNING = "write hits = hits + 1 → hits"
 # A recording, the order of a schedule, the conflicts that explain its violation (kind, statement
-# of the source and of the target: 2U is the UPDATE of process 2), and the steps in words.
+# of the source and of the target: 2U is the UPDATE of process 2), and the steps in words, or "".
 EXPLAINED = [
     # Both read 0, one writes 1, and the other, whose read is stale, writes 1 too.
     (
@@ -81,9 +81,9 @@ def test_the_words_of_the_steps_and_the_conflicts_that_explain_a_violation(
     texts = [f"{step['process']} {text}" for step, text in words if str(text) not in ENDS]
     if in_words:
         assert in_words == "; ".join(texts)
-    sent = {n: f"{step['process']}{step['kind'][0]}" for n, step in enumerate(steps, start=1)}
+    statements = {n: f"{step['process']}{step['kind'][0]}" for n, step in enumerate(steps, start=1)}
     assert explained == ", ".join(
-        f"{conflict.kind} {sent[conflict.source or 0]} {sent[conflict.target]}"
+        f"{conflict.kind} {statements[conflict.source or 0]} {statements[conflict.target]}"
         for conflict in find_conflicts(steps)
     )
 

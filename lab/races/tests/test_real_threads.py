@@ -17,7 +17,7 @@ RUNS, MAX_RUNS = 50, 1_000  # of a safe strategy, and of one that has not violat
 
 
 def violates(race: Race, strategy: Strategy, level: str) -> bool:
-    """Run each process of a race in a thread of its own, and check the invariant."""
+    """Run each process of a race in a thread; return whether the invariant is violated."""
     race.setup(strategy)
     outcomes = run_in_threads(race.make_functions(strategy, max(race.process_counts)), level)
     return any(outcome.raised for outcome in outcomes) or bool(race.check(outcomes))
