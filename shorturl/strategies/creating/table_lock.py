@@ -30,8 +30,8 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
     nothing changes between check and use. Plain reads do not wait.
 
     What it costs: one create at a time, and meanwhile no hit is counted. Inside a caller's
-    transaction the lock is held until that transaction ends, and two callers that have each written
-    to the table before deadlock over it.
+    transaction the lock is held until that transaction ends. Two callers deadlock over it if each
+    has already written to the table.
 
     When to use it: for a rare job during which the table must not change, never in a request.
     """
