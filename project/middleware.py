@@ -117,7 +117,5 @@ def answer_redirects_and_calls(get_response: View) -> View:
 
 
 def is_call_without_session(request: HttpRequest) -> bool:
-    return (
-        request.path_info.startswith("/api/links")
-        and settings.SESSION_COOKIE_NAME not in request.COOKIES
-    )
+    has_session = settings.SESSION_COOKIE_NAME in request.COOKIES
+    return request.path_info.startswith("/api/links") and not has_session

@@ -41,7 +41,7 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
     """
     candidates = [iter([row["key"]] if row["key"] else keys.candidates()) for row in rows]
     chosen = [next(keys_of_row) for keys_of_row in candidates]  # the key that each row tries next
-    while "" not in chosen:  # stands for a row whose candidates are all taken
+    while "" not in chosen:  # "" stands for a row whose candidates are all taken
         with transaction.atomic():
             new = insert([{**row, "key": key} for row, key in zip(rows, chosen, strict=True)])
             if len(new) == len(rows):

@@ -38,6 +38,7 @@ def follow(key: str, visit: Visit) -> ShortUrl:
         if driver_error(error, LOCK_NOT_AVAILABLE):
             raise RowLocked(key) from error
         raise
+    # The link is live, and yet the visit was not counted.
     if visit.is_bot and short_url.max_hits:
         raise NotForPrograms(key)
     raise Contended(key, 1)  # after one attempt: the link has become live meanwhile

@@ -26,13 +26,15 @@ class TokenForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("name", *(f"can_{scope}" for scope in ApiToken.SCOPES))
 
     def save(self, commit: bool = True) -> ApiToken:
-        """Return the new token; raise ValidationError if the user has one of this name."""
+        """Return the new token; raise ValidationError or PermissionDenied if it cannot be made."""
         self.instance.set_random_text()
         try:
             with transaction.atomic():
                 token: ApiToken = super().save()
                 return token
         except IntegrityError as error:
+            if violates(error, USER_CONSTRAINT):
+                raise PermissionDenied(ACCOUNT_REMOVED) from error
             if not violates(error, NAME_CONSTRAINT):
                 raise
             raise forms.ValidationError("You have a token of this name: choose another.") from error
@@ -51,10 +53,6 @@ def show_account(request: HttpRequest) -> HttpResponse:
                 return render(request, "accounts/token.html", {"token": form.save()})
             except forms.ValidationError as error:
                 form.add_error("name", error)
-            except IntegrityError as error:
-                if not violates(error, USER_CONSTRAINT):
-                    raise
-                raise PermissionDenied(ACCOUNT_REMOVED) from error
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     spender = quotas.spender_of(request.user, request)
     context: dict[str, Any] = {

@@ -73,7 +73,7 @@ class ShardMap:
             self.nodes[shard] = Node(host, port) if group else Node()  # 0 is the coordinator's
 
     def find_shard(self, key: str) -> int:
-        """Return the id of a key's shard."""
+        """Return the id of a key's shard: the last shard that begins at its hash or below."""
         return self.shards[bisect_right(self.least_hashes, hashtext(key)) - 1]
 
     def find_node(self, shard: int) -> Node:

@@ -57,8 +57,9 @@ def check_unknown_migrations() -> Iterator[CheckMessage]:
     applied = {(app, name) for app, name in loader.applied_migrations if app in OWN_APPS}
     unknown = sorted(applied - loader.disk_migrations.keys())
     if unknown:
+        app, name = unknown[-1]
         yield Error(
-            f"Another state of this project made the database: it has {'.'.join(unknown[-1])}.",
+            f"Another state of this project made the database: it has {app}.{name}.",
             hint="With that state run manage.py export_links. With this one migrate an empty "
             "database, and run manage.py import_links (docs/deploying.md, “Upgrade”).",
             id="project.E002",

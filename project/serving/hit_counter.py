@@ -27,16 +27,16 @@ Row = Any  # of a link that a statement has counted
 class Hit:
     """A hit that waits. A timer refuses the hit, unless a statement that counts it is sent."""
 
-    def __init__(self, visit: Any, result: "asyncio.Future[Row | None]", refused_at: float) -> None:
+    def __init__(self, visit: Any, result: "asyncio.Future[Row | None]", refuse_at: float) -> None:
         self.visit = visit
         self.result = result
-        self.refused_at = refused_at  # by the clock of the event loop
+        self.refuse_at = refuse_at  # by the clock of the event loop
         self.start_timer()
 
     def start_timer(self) -> None:
         """Start the timer. asyncio.timeout() would take longer."""
         loop = self.result.get_loop()
-        self.timer = loop.call_at(self.refused_at, set_error, self.result, TimeoutError())
+        self.timer = loop.call_at(self.refuse_at, set_error, self.result, TimeoutError())
 
 
 class HitCounter:

@@ -82,11 +82,12 @@ def answer_invalid_input(request: HttpRequest, error: ValidationError) -> HttpRe
             path = path[1:]  # without the name of ninja's parameter
         message = MESSAGES.get(details["type"], f"{details['msg']}.")
         fault = Fault(".".join(path) or "body", details["type"], message)
-        if len(path) > 1 and path[0] == "links":
-            limit = MAX_LINKS
-            faults.setdefault(".".join(path[:2]), fault)
-        else:
-            faults.setdefault(fault.field, fault)
+        match path:
+            case ["links", index, *_]:
+                limit = MAX_LINKS
+                faults.setdefault(f"links.{index}", fault)
+            case _:
+                faults.setdefault(fault.field, fault)
     return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, faults=list(faults.values())[:limit]).response
 
 

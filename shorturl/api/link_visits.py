@@ -116,11 +116,7 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     by = query.by or (None if query.of else Bucket.DAY)
     if by == Bucket.HOUR and query.of:
         raise input_error("of", "by_hour", "Visits by the hour have no values: use by=day.")
-    try:
-        days = range_of(query.first, query.last, by)
-    except ValidationError as error:
-        [(name, [fault])] = error.error_dict.items()
-        raise input_error(name, fault.code or "invalid", fault.messages[0]) from error
+    days = read_range(query, by)
     visits = read_visits(key, days, by, query.of)
     counts = visits.periods if by else visits.values
     if len(counts) > MAX_ITEMS:
@@ -146,6 +142,15 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
         "last": days.last,
         "items": items,
     }
+
+
+def read_range(query: VisitsQuery, by: Bucket | None) -> Range:
+    """Return the range of the query; raise an ApiError with the fault that range_of() finds."""
+    try:
+        return range_of(query.first, query.last, by)
+    except ValidationError as error:
+        [(field, [fault])] = error.error_dict.items()
+        raise input_error(field, fault.code or "invalid", fault.messages[0]) from error
 
 
 def read_visits(key: str, days: Range, by: Bucket | None, of: Of | None) -> Statistics:

@@ -145,9 +145,9 @@ def post(url: str, body: bytes, headers: dict[str, str]) -> int:
     path = split._replace(scheme="", netloc="", fragment="").geturl()
     with closing(http):
         http.connect()
-        # A socket of its own, as TLS keeps another thread from ending the connection's.
-        with socket.socket(fileno=os.dup(http.sock.fileno())) as same:
-            timer = threading.Timer(REQUEST_TIMEOUT, shut_down, [same])
+        # The timer's thread has a copy of the socket, as TLS keeps it from ending http.sock.
+        with socket.socket(fileno=os.dup(http.sock.fileno())) as copy:
+            timer = threading.Timer(REQUEST_TIMEOUT, shut_down, [copy])
             timer.start()
             try:
                 http.request("POST", path or "/", body, headers)

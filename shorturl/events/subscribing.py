@@ -66,7 +66,7 @@ def validate_receiver(url: str) -> None:
 
 
 def unsubscribe(url: str) -> bool:
-    """Delete a receiver with its events, and with the last one the triggers; False if unknown."""
+    """Remove a receiver, its events and, with the last receiver, the triggers; False if unknown."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
         removed, _ = Subscription.objects.filter(url=url).delete()

@@ -37,8 +37,8 @@ def table(*strategies: Strategy) -> dict[str, Strategy]:
     return {strategy.name: strategy for strategy in strategies}
 
 
-def read(operation: str, function: str, name: str) -> Strategy:
-    """Return the strategy of a file, by its constants."""
+def read_strategy(operation: str, function: str, name: str) -> Strategy:
+    """Return the strategy of the file `name`, with the function and the constants of the file."""
     module = import_module(f"shorturl.strategies.{operation}.{name}")
     return Strategy(
         name=name,
@@ -74,6 +74,6 @@ FILES = {
     ),
 }
 STRATEGIES: dict[str, dict[str, Strategy]] = {
-    operation: table(*(read(operation, function, name) for name in names.split()))
+    operation: table(*(read_strategy(operation, function, name) for name in names.split()))
     for (operation, function), names in FILES.items()
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.core.management import CommandError
 from django.db import IntegrityError
 
@@ -59,7 +60,7 @@ def test_no_token_is_left_of_an_account_that_is_removed_meanwhile(
         assert form.is_valid()
         form.save()
 
-    interleave(save_token, remove_account, expected=IntegrityError)
+    interleave(save_token, remove_account, expected=PermissionDenied)
 
 
 def test_two_processes_revoke_one_token(ann: User, interleave: Interleave) -> None:

@@ -89,8 +89,9 @@ def draw_visits(random: Random, busiest_day: int, course: Any) -> dict[datetime,
 
 def draw_visit(random: Random) -> Visit:
     country = draw_value(random, "countries")
-    if random.random() < 0.16:
-        return Visit("", draw_value(random, "bots"), "Other", "Other", country, is_bot=True)
+    if random.random() < 0.16:  # the share of bots
+        bot = draw_value(random, "bots")
+        return Visit(browser=bot, system="Other", device="Other", country=country, is_bot=True)
     browser, system, device = draw_value(random, "devices").split("|")
     return Visit(draw_value(random, "referrers"), browser, system, device, country, is_bot=False)
 
