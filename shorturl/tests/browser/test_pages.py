@@ -217,6 +217,10 @@ def test_a_long_target_is_not_cut_beside_the_filters(page: Page, log_in: LogIn) 
     page.goto("/admin/shorturl/shorturl/")
     overflow = "it => it.scrollWidth - it.clientWidth"
     assert page.locator(".results").evaluate(overflow) == 0
+    page.set_viewport_size({"width": 390, "height": 800})
+    action = page.get_by_label("Action:").bounding_box()
+    assert action
+    assert action["width"] > 200
 
 
 def test_the_docs_of_the_api_have_the_header_and_send_calls(page: Page, log_in: LogIn) -> None:
@@ -234,3 +238,5 @@ def test_the_docs_of_the_api_have_the_header_and_send_calls(page: Page, log_in: 
     for scheme, colour in (("dark", "rgb(16, 22, 21)"), ("light", "rgb(246, 247, 246)")):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         expect(page.locator("body")).to_have_css("background-color", colour)
+    schema = page.locator(".json-schema-2020-12 button").first  # not green as the site's buttons
+    expect(schema).to_have_css("background-color", "rgba(0, 0, 0, 0)")
