@@ -1,7 +1,7 @@
 """What accounts write, beside what can meet it.
 
 interleave() runs each order of the processes' statements; one process alone is run twice at once.
-Each order has to end as one process after the other does.
+Without an invariant, each order has to end as one process after the other does.
 """
 
 from collections.abc import Callable
@@ -14,6 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.core.management import CommandError
 from django.db import IntegrityError
 
+from pginterleave import Outcome
 from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 from project.accounts.login import note_login
@@ -44,8 +45,12 @@ def test_a_login_succeeds_although_its_account_is_removed_meanwhile(
     ann: User, interleave: Interleave
 ) -> None:
     """The password was right, so the login succeeds, though the account is gone afterwards."""
+
+    def nothing_is_raised(outcomes: list[Outcome]) -> None:
+        assert not any(outcome.raised for outcome in outcomes)
+
     log_in = partial(note_login, sender=None, user=ann)  # the write of a login
-    interleave(log_in, remove_account)
+    interleave(log_in, remove_account, invariant=nothing_is_raised)
 
 
 def test_two_tokens_of_the_same_name_are_made_at_once(ann: User, interleave: Interleave) -> None:
