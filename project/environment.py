@@ -27,8 +27,10 @@ EXAMPLES = {
     "ALLOWED_HOSTS": "example.com,www.example.com",
     "DATABASE_URL": "postgres://user:password@host:5432/shorturl",
     "EMAIL_URL": "smtp+tls://user:password@mail.example.com:587",
-    "SECRET_KEY": "$(python3 -c 'import secrets; print(secrets.token_urlsafe(50))')",
-    "SHORTURL_METRICS_TOKEN": "$(python3 -c 'import secrets; print(secrets.token_urlsafe())')",
+    "SECRET_KEY": "OUTPUT, with the output of python3 -c '"
+    "import secrets; print(secrets.token_urlsafe(50))'",
+    "SHORTURL_METRICS_TOKEN": "OUTPUT, with the output of python3 -c '"
+    "import secrets; print(secrets.token_urlsafe())'",
     "SHORTURL_FOOTER_LINKS": "Imprint=https://example.com/imprint,Abuse=mailto:abuse@example.com",
     "SHORTURL_HOME_REDIRECT": "https://example.com/page",
 }
@@ -140,7 +142,9 @@ def read_hosts(name: str, *, local: bool) -> list[str]:
 
 
 def check_secret(name: str, value: str, *, length: int) -> None:
-    """Raise ImproperlyConfigured for a secret that is short, or repeats a few characters."""
+    """Raise ImproperlyConfigured for a secret that is short, or public, as a command is."""
+    if value.startswith("$(") or "token_urlsafe" in value:  # nothing expands a line of .env
+        raise setting_error(name, " is a command: run the command and paste its output")
     if len(value) < length or len(set(value)) < 5:
         raise setting_error(name, f" is too easy to guess: use {length} random characters or more")
 

@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from conftest import LONG_WAITS
 from project.apps import check_proxy, check_variable_names
-from project.environment import read_local_secret_key, variables
+from project.environment import EXAMPLES, read_local_secret_key, variables
 from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
 HOSTS = ["example.com", "www.example.com", ".example.org", "127.0.0.1", "[::1]"]
@@ -66,6 +66,8 @@ def test_variables_and_defaults_become_these_settings(
     [
         ("SECRET_KEY", "", "is not set"),
         ("SECRET_KEY", "abcd" * 20, "is too easy to guess"),
+        ("SECRET_KEY", f"$(openssl rand {DOLLAR})", "run the command and paste its output"),
+        ("SHORTURL_METRICS_TOKEN", EXAMPLES["SHORTURL_METRICS_TOKEN"], "is a command: run"),
         ("ALLOWED_HOSTS", "  ", "is not set"),
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
         ("ALLOWED_HOSTS", "*", r"has '\*', which"),
