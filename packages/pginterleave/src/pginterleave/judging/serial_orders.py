@@ -151,9 +151,9 @@ class SerialJudge(Judge):
         columns = sorted(self.comparison.varying_columns)
         names = [f"{table}.{name}" for table, name in columns if table in self._tables]
         for name, path in sorted(self.comparison.varying_parts):
-            whole = f"what {name} returns" if name.startswith("process ") else name
-            part = " ".join(path[1:])  # "" for the whole value
-            names.append(f"{part} of {whole}" if part else whole)
+            value = f"what {name} returns" if name.startswith("process ") else name
+            part = " ".join(path[1:])  # a path begins with the value itself
+            names.append(f"{part} of {value}" if part else value)
         return names
 
     def list_limits(self) -> list[str]:

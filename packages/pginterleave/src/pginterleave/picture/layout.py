@@ -124,8 +124,8 @@ class _Layout(Grid):
                 self.drawing.below.append(gap)
             start = self.find_inner_edge(wait.process)
             y = self.find_middle(wait.first)
-            for other in wait.waited_for:
-                end = self.find_inner_edge(other)
+            for blocker in wait.waited_for:
+                end = self.find_inner_edge(blocker)
                 self._draw_line(start, end, y, "for-whom", wait.first, "wait")
             releaser = self.picture.rows[last].process
             if wait.first < wait.last <= len(self.picture.steps) and releaser != wait.process:
@@ -137,7 +137,7 @@ class _Layout(Grid):
         self.drawing.below.append(Path(f"M{x:.1f} {y:.1f}H{to_x:.1f}", style, step, head))
 
     def _draw_values(self) -> None:
-        """Draw the table's value whenever it changes, with an arrow for each read and write."""
+        """Draw the table's value in each row where it changes, and arrows of reads and writes."""
         size = self.size
         lane = self.row_lane
         left = lane.left + size.pad
@@ -156,8 +156,8 @@ class _Layout(Grid):
             self.drawing.above.append(Rect(left, top, right - left, height, "value", number))
             self._draw_text(lines, center, self.tops[number] + size.pad, "middle")
         for number, step in enumerate(self.picture.steps, start=1):
-            reads = step["kind"] == "SELECT" and step["table"] and not step["error"]
-            if reads and step["until"] == number and number not in values:
+            has_read = step["kind"] == "SELECT" and step["table"] and not step["error"]
+            if has_read and step["until"] == number and number not in values:
                 y = self.find_middle(number)
                 left, right = self.find_sides(step["process"])
                 edge = right if self.lanes[step["process"]].inner > 0 else left

@@ -85,6 +85,7 @@ def _write_reason(history: History, step: Step, shown: list[Conflict], words: li
     number = step["number"]
     for kind, text in REASONS.items():
         for conflict in shown:
+            # A step that no write follows is its own source.
             source = number if kind == conflicts.UNWRITTEN else conflict.source or 0
             if (conflict.kind, conflict.target) == (kind, number) and 0 < source <= number:
                 process = history.steps[source - 1]["process"]

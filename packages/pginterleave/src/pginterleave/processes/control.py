@@ -72,7 +72,7 @@ class Control:
         [(self._began_at, self._open_pids, _)] = self.ask(queries.NOW, others=self._other_pids)
 
     def note_strangers(self, pids: set[int]) -> None:
-        """Note which other sessions than `pids` have sent something since the schedule began."""
+        """Note as unobserved the sessions, other than `pids`, that were used in the schedule."""
         others = [pid for pid in self._open_pids if pid not in pids]
         strangers = self.ask(queries.STRANGERS, pids=[*pids], since=self._began_at, others=others)
         for (name,) in strangers:

@@ -7,7 +7,7 @@ BLOCKERS = """
     SELECT pid, NULL, pg_safe_snapshot_blocking_pids(pid) FROM unnest(%(pids)s::int[]) AS pid
 """
 
-# The time, and the open sessions of other connections of this interpreter.
+# The time, and which of the other sessions are open; the next query sees new statistics.
 NOW = """
     SELECT clock_timestamp()::text,
         ARRAY(SELECT pid FROM pg_stat_activity WHERE pid = ANY(%(others)s)),
@@ -22,7 +22,7 @@ STRANGERS = """
     UNION ALL
     SELECT NULL FROM unnest(%(others)s::int[]) AS other
     WHERE other NOT IN (SELECT pid FROM pg_stat_activity)
-"""  # other sessions that have sent something or have ended
+"""  # the names of other sessions that have sent something; NULL for one that has ended
 IDLE_SINCE = "SELECT pid, state_change FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"
 ADVISORY_LOCKS = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 OPEN_SESSIONS = "SELECT pid FROM pg_stat_activity WHERE pid = ANY(%(pids)s)"

@@ -82,7 +82,7 @@ class Scheduler:
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
         self.memory = SharedMemory()
-        self.add_victims: Callable[[list[int]], object] = lambda _: None  # see run()
+        self.add_victims: Callable[[list[int]], object] = lambda _: None  # run() sets it
         self.reduce = False  # whether the effects of steps are needed
         self.affected_others = False  # whether the last step did more than its effect
 
@@ -249,28 +249,28 @@ class Scheduler:
     def _take_step(self, choice: int, expected: Effect) -> None:
         """Let the process of a choice take its step, which is expected to have this effect."""
         process = self.processes[process_of(choice) - 1]
-        taken = self.attempt.steps
-        if len(taken) == self.options.max_steps:
+        attempt = self.attempt
+        if len(attempt.steps) == self.options.max_steps:
             raise InterleaveError(
-                f"A schedule is longer than max_steps={len(taken)}; a loop may never end. "
+                f"A schedule is longer than max_steps={len(attempt.steps)}; a loop may never end. "
                 f"{process.describe()}"
             )
         step = process.step
         process.deadlock_timeout = self.monitor.choose_deadlock_timeout(choice)
-        taken.append(step)
-        self.attempt.effects.append(expected)
-        step.number = len(taken)
-        self.attempt.choices.append(choice)
+        attempt.steps.append(step)
+        attempt.effects.append(expected)
+        attempt.choices.append(choice)
+        step.number = len(attempt.steps)
         process.sent = step
         unblocked = self._resume(process)
-        if not self.attempt.discard_reason:
-            if victim_of(choice) and not self.attempt.victim_ended:
-                order = self.attempt.order()
+        if not attempt.discard_reason:
+            if victim_of(choice) and not attempt.victim_ended:
+                order = attempt.order()
                 raise ImpossibleSchedule(f"The last step of {order!r} closes no such deadlock.")
-            if self.attempt.other_victims:
-                self.add_victims(self.attempt.other_victims)
-        self.attempt.other_victims = []
-        self.attempt.victim_ended = False
+            if attempt.other_victims:
+                self.add_victims(attempt.other_victims)
+        attempt.other_victims = []
+        attempt.victim_ended = False
         # An error releases locks. A local step, such as RELEASE, interrupts a wait for a moment.
         failed = bool(getattr(step, "error", ""))
         self.affected_others = failed or (unblocked and expected.kind != "local")
