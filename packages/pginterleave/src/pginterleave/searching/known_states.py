@@ -162,10 +162,10 @@ class KnownStates:
 
     def link(self, before: State, choice: int, after: State) -> None:
         """Note that a step leads from one state to another."""
-        if after.fewest:  # `after` was reached before: no schedule is left to run behind this step
+        if after.fewest_preemptions:  # it was reached before: what follows it need not run again
             self.share_done += before.share / len(before.steps)
         before.steps[choice] = after
-        for last, preemptions in before.fewest.items():
+        for last, preemptions in before.fewest_preemptions.items():
             with_step = preemptions + before.is_preemption(last, choice)
             self.spread_preemptions(after, choice, with_step)
 
@@ -174,9 +174,9 @@ class KnownStates:
         reached = [(state, last, preemptions)]
         while reached:
             state, last, preemptions = reached.pop()
-            if state.fewest.get(last, math.inf) <= preemptions:
+            if state.fewest_preemptions.get(last, math.inf) <= preemptions:
                 continue
-            state.fewest[last] = preemptions
+            state.fewest_preemptions[last] = preemptions
             for choice, after in state.steps.items():
                 with_step = preemptions + state.is_preemption(last, choice)
                 if isinstance(after, State):

@@ -22,7 +22,7 @@ class Search:
 
     def __init__(self, *, reduces: bool = False) -> None:
         self.graph = KnownStates(reduces=reduces)
-        self.first: State | None = None
+        self.first_state: State | None = None
         self.prefix: Order = ()  # the choices that the schedule begins with
         self.counted_preemptions = -1  # every schedule with at most so many is counted; -1: none
         self.rewind()
@@ -102,10 +102,10 @@ class Search:
 
     def count_endings(self) -> Counter[Ending]:
         """Count the schedules, by how they end."""
-        return state_graph.count_endings(self.first) if self.first else Counter()
+        return state_graph.count_endings(self.first_state) if self.first_state else Counter()
 
     def find_shortest_violation(self) -> str | None:
-        order = state_graph.find_shortest_violation(self.first) if self.first else None
+        order = state_graph.find_shortest_violation(self.first_state) if self.first_state else None
         return None if order is None else write_order(order)
 
     def add_victims(self, victims: list[int]) -> None:
@@ -118,13 +118,13 @@ class Search:
             if choice not in state.ready:
                 state.ready[choice] = GLOBAL
                 state.steps[choice] = None
-                for last, preemptions in state.fewest.items():
+                for last, preemptions in state.fewest_preemptions.items():
                     with_step = preemptions + state.is_preemption(last, choice)
                     self.graph.offer_step(state, choice, with_step)
 
     def _repeat_choice(self, positions: Positions) -> int:
         """Return the next choice of the prefix. Raises NotDeterministic at another state."""
-        state = self.path[-1].steps[self.order[-1]] if self.path else self.first
+        state = self.path[-1].steps[self.order[-1]] if self.path else self.first_state
         assert isinstance(state, State)
         pairs = zip(state.positions, positions, strict=True)
         for number, (before, now) in enumerate(pairs, start=1):
@@ -192,9 +192,9 @@ class Search:
         # Backwards, so that the preemptions spread to all new states at once.
         for before, choice, after in reversed([*steps, *self.merged]):
             self.graph.link(before, choice, after)
-        if self.first is None:
-            self.first = states[0]
-            self.graph.spread_preemptions(self.first, last=0, preemptions=0)
+        if self.first_state is None:
+            self.first_state = states[0]
+            self.graph.spread_preemptions(self.first_state, last=0, preemptions=0)
 
 
 def _describe_position(position: Position) -> str:

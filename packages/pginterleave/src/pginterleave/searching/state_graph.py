@@ -48,7 +48,7 @@ class State:
     # By choice, the state that the step leads to. Until a schedule has taken the step, it is the
     # fewest preemptions of a schedule that takes it, or None if that number is not known.
     steps: "dict[int, State | int | None]" = field(init=False)
-    fewest: dict[int, int] = field(default_factory=dict)  # preemptions, by the last step's choice
+    fewest_preemptions: dict[int, int] = field(default_factory=dict)  # to here, by last choice
     ending: Ending = Ending.HOLDS  # if all processes have ended
     claims: Claims = ()
     waiting: tuple[int, ...] = ()  # processes that wait by a statement that did not run: derived
