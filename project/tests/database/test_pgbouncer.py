@@ -73,7 +73,7 @@ def pooled_url() -> Iterator[str]:
 
 
 def test_iterator_reads_all_rows_in_any_session(load: Load, pooled_url: str) -> None:
-    """Forms read their choices with iterator(), which by default keeps a cursor on the server."""
+    """Forms read their choices with iterator(), which by default keeps a cursor in its session."""
     expected = list(Permission.objects.order_by("pk"))
     variables = {"DATABASE_URL": pooled_url, "SHORTURL_LOCAL": "on"}
     settings = load(**variables, DATABASE_POOLER="transaction")["DATABASES"]

@@ -182,8 +182,8 @@ def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
     LinkEvent.objects.update(not_before=None)  # as a second later
     deliver_all(subscription)
     assert receiver.types()[2:] == ["link.created a", "link.edited a"]
-    first, _, repeated, _ = (headers["webhook-id"] for headers, _ in receiver.requests)
-    assert first == repeated
+    created_a, _, again, _ = (headers["webhook-id"] for headers, _ in receiver.requests)
+    assert created_a == again
 
 
 def test_the_pauses_double_up_to_an_hour() -> None:

@@ -202,7 +202,7 @@ def test_two_hits_of_a_link_count_and_none_of_a_deleted_one(
         copy.resolve("unknown")
 
 
-def test_the_document_finds_the_constraint_by_the_same_statement() -> None:
+def test_the_document_finds_the_constraint_by_the_statement_of_this_file() -> None:
     document = SERVICE.parent / "docs" / "copying-a-strategy.md"
     steps = " ".join(document.read_text().split())
     assert " ".join(UNIQUE.split()).replace("%s", "'links_link'") in steps
