@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from shorturl.management.commands import demo
 from shorturl.models import RecentVisits, ShortUrl
 from shorturl.tests.browser.conftest import LogIn, NewPage, check_width, find_barriers
-from shorturl.tests.callers import create_link, make_token
+from shorturl.tests.callers import TARGET, create_link, make_token
 from shorturl.visits.roll_up import roll_up_visits
 
 PATHS = ["/", "/account/login/", "/account/password_reset/", "/no/such/page"]
@@ -67,8 +67,7 @@ def test_the_pages_of_a_user_fit_with_long_names_and_have_contrast(
 
 @pytest.fixture
 def visited(service: None) -> None:
-    url = "https://example.com/"
-    demo.make_link("spring", busiest_day=4, course="steady", target_url=url)
+    demo.make_link("spring", busiest_day=4, course="steady", target_url=TARGET)
     recent = RecentVisits.objects.latest("id")
     recent.kinds[0][0] = f"{'long' * 15}.example"  # the referrer, which must not widen the page
     recent.save()

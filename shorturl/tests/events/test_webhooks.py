@@ -253,8 +253,7 @@ def test_a_request_ends_wherever_the_receiver_stalls(
 ) -> None:
     """A wait has a limit, and the request, which may have many waits, has one, too."""
     for name in ("WAIT_TIMEOUT", "REQUEST_TIMEOUT"):
-        seconds = 0.2 if name == limit else TIMEOUT  # the other limit does not end the request
-        monkeypatch.setattr(delivering, name, seconds)
+        monkeypatch.setattr(delivering, name, 0.2 if name == limit else TIMEOUT)  # seconds
     subscription = subscribe(f"{scheme}://127.0.0.1:{request.getfixturevalue(port)}/")
     create_link("a")
     before = time.monotonic()

@@ -41,9 +41,7 @@ def test_the_command_bans_lifts_and_lists() -> None:
         (["--lift", "a.example"], "Not banned: a.example. See `manage.py ban --list`."),
     ],
 )
-def test_the_command_refuses_wrong_arguments_and_says_what_would_be_right(
-    arguments: list[str], message: str
-) -> None:
+def test_the_command_refuses_wrong_arguments(arguments: list[str], message: str) -> None:
     with pytest.raises(CommandError, match=message):
         ban(*arguments)
 

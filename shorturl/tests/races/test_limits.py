@@ -45,9 +45,7 @@ def test_of_two_creates_one_gets_the_last_link_of_the_quota(interleave: Interlea
     interleave(partial(create, "a"), partial(create, "b"), expected=TooManyCreates)
 
 
-def test_a_failed_create_leaves_the_last_link_of_the_quota_to_another(
-    interleave: Interleave,
-) -> None:
+def test_a_failed_create_leaves_its_quota_to_another(interleave: Interleave) -> None:
     """Process 1 spends the last link, and its key is taken. Process 2 waits for the counter.
 
     Process 1 rolls back, and process 2 creates its link.

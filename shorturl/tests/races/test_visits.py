@@ -82,14 +82,6 @@ def test_two_roll_ups_in_batches_count_each_visit_once(
     interleave(roll_up, roll_up, invariant=each_visit_is_counted_once)
 
 
-def test_a_hit_beside_two_batches_is_counted_once(
-    interleave: Interleave, link: ShortUrl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Process 3 inserts a row, which process 1 or 2 moves, or which stays for the next roll-up."""
-    monkeypatch.setattr(batches, "BATCH", 1)
-    interleave(batches.roll_up, batches.roll_up, follow, invariant=each_visit_is_counted_once)
-
-
 def test_two_roll_ups_beside_a_hit_keep_the_limit_of_values(
     interleave: Interleave, link: ShortUrl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
