@@ -123,10 +123,8 @@ class Bridge:
 
 
 def call_django(django: Any, environ: dict[str, Any]) -> Response:
-    """Call Django's WSGI application, and return its response.
-
-    Django returns an HttpResponse, so what Django passes to start_response is not needed.
-    """
+    """Call Django's WSGI application, and return its response."""
+    # Django returns an HttpResponse, which has all that Django passes to start_response().
     return convert_to_asgi(django(environ, lambda *_: None))
 
 

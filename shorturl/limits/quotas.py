@@ -85,7 +85,7 @@ def reuse(
 
     def create() -> tuple[ShortUrl, bool]:
         link, is_new = operations.reuse(target_url, owner_id=owner_id)
-        # Another process may have created the link since find_reusable().
+        # The link costs nothing: another process has created it since find_reusable().
         if not is_new and not answer_is_stored:
             usage_today(spender).filter(spent__gte=1).update(spent=F("spent") - 1)
         return link, is_new
@@ -94,7 +94,7 @@ def reuse(
 
 
 def spend_before(spender: str, create: Callable[[], T], *, links: int, limit: int) -> T:
-    """Commit what is spent before `create`, and give it back if that fails.
+    """Commit what is spent before `create` is called, and give it back if `create` fails.
 
     A cluster needs this: while a node does not answer, other creates of the spender go on. The
     quota stays spent after an outage, because the links may have been created.

@@ -29,7 +29,7 @@ def clean_title(title: str) -> str:
 
 
 def cut_title(title: str) -> str:
-    """Return what of a title is valid."""
+    """Return a title in one line, without forbidden characters, cut to its maximal length."""
     return in_one_line(FORBIDDEN.sub(" ", title))[:TITLE_MAX_LENGTH]
 
 

@@ -78,7 +78,7 @@ def choose_labelled(times: Sequence[datetime]) -> list[int]:
         maximum = MAX_MONTHS if (unit, step) == ("month", 1) else MAX_TICKS
         if 0 < len(labelled) <= maximum:
             return labelled
-    return [0]
+    return [0]  # no interval suits: the first time alone gets a label
 
 
 def line_step(highest: int) -> int:

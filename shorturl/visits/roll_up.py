@@ -4,14 +4,10 @@ from shorturl.strategies.rolling_up import batches
 
 
 def roll_up_visits() -> int:
-    """Roll up all visits that are due; return how many rows were taken.
-
-    It ends after a batch that is not full, so visits that are recorded meanwhile do not keep it
-    busy.
-    """
+    """Roll up all visits that are due; return how many rows were taken."""
     total = 0
     while True:
         rows = batches.roll_up()
         total += rows
-        if rows < batches.BATCH:
+        if rows < batches.BATCH:  # the next roll-up takes what is recorded meanwhile
             return total

@@ -97,5 +97,5 @@ def draw_visit(random: Random) -> Visit:
 
 
 def draw_value(random: Random, name: str) -> str:
-    values: list[str] = random.choices(list(DEMO[name]), list(DEMO[name].values()))
-    return values[0]
+    (value,) = random.choices(list(DEMO[name]), weights=list(DEMO[name].values()))
+    return str(value)

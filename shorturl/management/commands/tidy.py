@@ -29,7 +29,7 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Take each step, also after one that fails; raise CommandError at the end then."""
+        """Take each step, also after a failure; raise CommandError at the end if any failed."""
         failures = []
         for name in (*OLD_ROWS, "clearsessions", "roll_up"):  # the longest is the last
             try:

@@ -66,7 +66,7 @@ class SingleCreate(models.Model):
 
 
 def erase(links: ShortUrlQuerySet) -> int:
-    """Remove the links as their erase() does, and first their partial counts."""
+    """Remove the partial counts of the links, and then the links by their own erase()."""
     rows = PartialCount._base_manager.filter(short_url__in=links.values("key"))
     # pginterleave: alone - tests and the lab empty the tables before they explore
     rows._raw_delete(rows.db)
