@@ -19,7 +19,7 @@ from pginterleave.sql.dependent_steps import Effect, TakenStep
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
 MAX_FIRST_POLL = 0.02  # well below the shortest timeout that a process may set
-MAX_POLL_INTERVAL = 0.005  # seconds between two such questions
+MAX_POLL_INTERVAL = 0.005  # seconds between two questions whether a statement waits
 MIN_CHECK_TIME = 0.0015  # seconds; a deadlock_timeout of 1 ms has passed by then, nearly always
 MAX_CHECK_TIME = 0.05
 MIN_LATE_CHECK = 0.03  # seconds until a planned victim looks for the deadlock closed meanwhile
@@ -157,7 +157,7 @@ class Monitor:
                     self.durations[sql] = max(seconds, 0.8 * self.durations.get(sql, seconds))
                 interval = 0.0  # a process that it unblocked may already have gone on: ask at once
                 continue
-            blocked = self._find_blocked(running)
+            blocked = self._note_blocked(running)
             if len(blocked) == len(running) and self._can_others_go_on(blocked):
                 return
             step_timeout = self.control.options.step_timeout
@@ -170,7 +170,7 @@ class Monitor:
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
 
     def _can_others_go_on(self, blocked: Blocked) -> bool:
-        """Record the waits of all running processes; return whether another process can go on."""
+        """Record that all running processes wait; return whether another one can go on."""
         for process in blocked:
             if process.sent:  # it is None outside a step, as when a session is reset
                 vars(process.sent).setdefault("waited_for", process.blockers)
@@ -292,8 +292,8 @@ class Monitor:
                 f"{step.filename}:{step.lineno} ({step.function})."
             )
 
-    def _find_blocked(self, running: list[Process]) -> Blocked:
-        """Return which processes wait, each with the numbers of those that it waits for."""
+    def _note_blocked(self, running: list[Process]) -> Blocked:
+        """Ask PostgreSQL which processes wait, note that on each process, and return them."""
         # The pids are read once, because a process that connects gets a new one.
         running_by_pid = {process.step_session.pid: process for process in running}
         by_pid = self._map_pids() | running_by_pid
@@ -301,12 +301,13 @@ class Monitor:
             process.foreign_blockers = []
             process.polls += 1
         blocked = {}
-        # pg_locks is one consistent snapshot: if all wait in it, no process makes progress.
+        # pg_locks is one consistent snapshot: if all wait in it, no process makes progress. A pid
+        # has a row for the lock that it waits for, and always one for a snapshot.
         for pid, seconds, blockers in self.control.ask(queries.BLOCKERS, pids=[*running_by_pid]):
             process = by_pid[pid]
             process.foreign_blockers += sorted(set(blockers) - by_pid.keys())
-            known = by_pid.keys() & blockers
-            numbers = tuple(sorted({by_pid[blocker].number for blocker in known}))
+            blocking_pids = by_pid.keys() & blockers
+            numbers = tuple(sorted({by_pid[other].number for other in blocking_pids}))
             if 0 in blockers:  # a prepared transaction; any other process may end it
                 numbers = tuple(other.number for other in self.processes if other is not process)
             if numbers:

@@ -100,11 +100,11 @@ DIFFERS = """
 
 @dataclass(frozen=True)
 class WatchedTable:
-    """A table: `file` and `changes` are others after it was written."""
+    """A table or materialized view: whoever writes to it changes `file` or `changes`."""
 
     oid: int
     name: str  # quoted, and with its schema if needed
-    file: int | None
+    file: int | None  # its number on disk
     changes: int  # the rows that were ever inserted, updated or deleted
     is_view: bool  # whether it is a materialized view
     size: int = field(compare=False)  # bytes
@@ -145,6 +145,7 @@ class Rows:
             self._rows[oid] = rows or "'{}'"
 
     def has_changed(self) -> bool:
+        """Whether a table was written or a sequence has moved, even if rows are as before."""
         return bool(self._find_written(read_tables(self._ask)) or self._find_sequence_statements())
 
     def put_back(self) -> None:

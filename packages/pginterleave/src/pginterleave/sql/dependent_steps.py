@@ -72,10 +72,10 @@ def find_effect(
     # Every step that is not known to affect others less is global.
     if statements.may_have_several_statements(sql):
         return GLOBAL
-    texts = [f"{other.sql} {other.params}".upper() for other, _ in earlier]
+    earlier_texts = [f"{other.sql} {other.params}".upper() for other, _ in earlier]
     # Which transactions PostgreSQL aborts to keep them serializable depends on the order of reads.
-    serializable = serializable or any("SERIALIZABLE" in text for text in texts)
-    if any("ISOLATION" in text or "REPEATABLE" in text for text in texts):
+    serializable = serializable or any("SERIALIZABLE" in text for text in earlier_texts)
+    if any("ISOLATION" in text or "REPEATABLE" in text for text in earlier_texts):
         tables = None
     reads, writes = tables.find_touched(sql, step.params) if tables else (EVERYWHERE, EVERYWHERE)
     has_clock_text = statements.has_clock_text(f"{step.params}")

@@ -16,7 +16,7 @@ _BEFORE_TABLES |= {"lock table", "truncate table", "drop table"}
 _FIRST_BEFORE_TABLES = {"lock", "truncate", "copy"}
 _BEFORE_COLUMNS = {"into", "copy"}  # INTO a table (column); FROM a function (argument)
 _BETWEEN = {"only", "lateral", "if", "exists"}  # FROM ONLY a; DROP TABLE IF EXISTS a
-# These words are no tables, and end a list of tables.
+# Words that are no tables, and end a list of tables: after them, a comma is followed by no table.
 _AFTER_TABLES = {"where", "group", "having", "order", "limit", "offset", "fetch", "for", "window"}
 _AFTER_TABLES |= {"union", "intersect", "except", "returning", "set", "values", "select", "with"}
 
