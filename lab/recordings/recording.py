@@ -113,12 +113,11 @@ class Recording:
     @cached_property
     def ends(self) -> list[ScheduleEnd]:
         """How each schedule ends."""
-        return [
-            ScheduleEnd(
-                schedule["order"], judge_end(schedule["violation"], raises=schedule["raises"])
-            )
-            for schedule in self.schedules
-        ]
+        ends = []
+        for schedule in self.schedules:
+            verdict = judge_end(schedule["violation"], raises=schedule["raises"])
+            ends.append(ScheduleEnd(schedule["order"], verdict))
+        return ends
 
     def schedule(self, number: int) -> RecordedSchedule:
         """Return the schedule with this number, from 0."""

@@ -15,7 +15,7 @@ from shorturl.models import ShortUrl
 pytestmark = pytest.mark.usefixtures("in_this_database")
 
 
-def test_list_prints_the_counts_in_three_forms() -> None:
+def test_list_prints_the_counts_as_text_as_markdown_and_as_json() -> None:
     text, markdown = run_race("list"), run_race("list", "--markdown", "--processes", "3")
     assert "– takes no part, and … has too many schedules to count" in text
     assert re.search(r"^naive +⊘ 1 / 1 +⊘ 4 / 4 ", text, re.MULTILINE)
@@ -65,6 +65,9 @@ def test_strategies_are_markdown_but_plain_on_a_terminal() -> None:
     markdown, plain = (output.getvalue() for output in printed)
     assert "| [`naive`](shorturl/strategies/creating/naive.py) | ⛔ wrong | ignores" in markdown
     assert re.search(r"^naive +wrong +ignores collisions +⛔ 1$", plain, re.MULTILINE)
+
+
+def test_strategies_refuses_an_unknown_operation() -> None:
     with pytest.raises(CommandError, match="no operation 'nope'; there are creating, resolving"):
         call_command("strategies", "creating", "nope")
 

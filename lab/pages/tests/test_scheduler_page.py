@@ -67,7 +67,7 @@ def test_the_victim_of_a_deadlock_can_be_chosen(client: Client) -> None:
     ended = get_page(client, f"{scheduler}?taken=1212a")
     assert ">process 2</a>" in ended
     assert 'href="?taken=121">one step back' in ended
-    assert client.get(f"{scheduler}?taken=121a").status_code == 404
+    assert client.get(f"{scheduler}?taken=121a").status_code == 404  # it closes no deadlock
 
 
 def test_an_order_beyond_the_recorded_ones_cannot_be_chosen(client: Client) -> None:
@@ -86,7 +86,7 @@ def test_an_order_beyond_the_recorded_ones_cannot_be_chosen(client: Client) -> N
 
 
 def test_an_unexplored_order_is_a_404(client: Client) -> None:
-    assert client.get(f"{SCHEDULER}?taken=3").status_code == 404
+    assert client.get(f"{SCHEDULER}?taken=3").status_code == 404  # there is no process 3
     assert client.get(f"{SCHEDULER}?taken=%00").status_code == 404
 
 

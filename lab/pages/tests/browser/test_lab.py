@@ -122,12 +122,16 @@ def test_the_picture_is_seen_at_once_and_on_a_phone(page: Page) -> None:
     expect(page.locator(".picture.narrow")).to_be_visible()
     heads = page.locator(".picture.narrow .head").all_text_contents()
     assert heads == ["P1", "P2", "rows"]
+
+
+def test_the_first_count_of_a_race_is_not_cut_off_on_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
     page.goto("/lab/races/lost_update/")
-    result, table = page.evaluate(
+    count_end, table_end = page.evaluate(
         """() => [document.querySelector("td .count"), document.querySelector(".scroll")]
             .map((element) => element.getBoundingClientRect().right)"""
     )
-    assert result <= table  # it is not cut
+    assert count_end <= table_end
 
 
 def test_stepping_source_and_prediction_work_without_javascript(new_page: NewPage) -> None:
@@ -211,7 +215,7 @@ def test_the_keyboard_alone_predicts_and_reveals(page: Page) -> None:
     expect(page.get_by_role("button", name="Forward")).to_be_hidden()
     tab_to(page.get_by_label("Your prediction"))
     page.keyboard.type("hits = 1")
-    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")  # moves in the text, and not to another step
     page.keyboard.press("Enter")
     expect(page.get_by_text("You predicted: hits = 1.")).to_be_visible()
     page.set_viewport_size({"width": 320, "height": 640})
