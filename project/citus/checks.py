@@ -8,7 +8,7 @@ from django.core.checks import CheckMessage, Error
 from django.core.checks import Warning as CheckWarning
 from django.db import DatabaseError
 
-from project.citus.distribution import is_distributed
+from project.citus.distribution import INSTALLED, is_distributed
 from project.citus.shard_map import Node
 from project.database import deadlines
 from project.database.database_checks import DATABASE_TIMEOUT, database_check, fetch_rows
@@ -25,6 +25,12 @@ WAL_LEVEL = "SHOW wal_level"
 def check_citus() -> Iterator[CheckMessage]:
     """Report settings and nodes with which the service cannot run on a Citus cluster."""
     if not is_distributed():
+        if settings.DATABASE_CITUS and not fetch_rows(INSTALLED):
+            yield Error(
+                "DATABASE_CITUS is on, and the database has no Citus: every redirect is a 503.",
+                hint="Set DATABASE_CITUS=off, or name a coordinator of Citus in DATABASE_URL.",
+                id="project.E010",
+            )
         return
     if fetch_rows(IS_COORDINATOR) != [(True,)]:
         yield Error(

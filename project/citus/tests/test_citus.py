@@ -70,8 +70,9 @@ def test_the_checks_find_what_does_not_fit_the_cluster(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Statements that need no cluster stand for those that ask it."""
-    settings.DATABASE_CITUS = True
     assert list_messages() == {}
+    settings.DATABASE_CITUS = True
+    assert "the database has no Citus" in list_messages()["project.E010"]
     monkeypatch.setattr(checks, "is_distributed", lambda: True)
     monkeypatch.setattr(checks, "IS_COORDINATOR", "SELECT true")
     monkeypatch.setattr(checks, "WAL_LEVEL", "SELECT 'logical'")
