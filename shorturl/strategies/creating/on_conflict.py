@@ -52,6 +52,8 @@ def create(target_url: str, *, keys: Iterable[str], **values: Any) -> ShortUrl:
 
     When to use it: by default, but with `savepoint` where save() or its signals matter.
     """
+    if unknown := values.keys() - DEFAULTS.keys():
+        raise TypeError(f"create() has no default for {', '.join(sorted(unknown))}")
     given = [values.get(name, default) for name, default in DEFAULTS.items()]
     for key in keys:
         with connection.cursor() as cursor:

@@ -73,6 +73,12 @@ def test_the_insert_has_all_values(strategy: Strategy, has_values: bool) -> None
 
 
 @every_create
+def test_a_misspelt_value_is_an_error(strategy: Strategy) -> None:
+    with pytest.raises(TypeError, match="titel"):
+        strategy.function(TARGET, keys=["free"], titel="a")
+
+
+@every_create
 @pytest.mark.parametrize("is_deleted", [False, True])
 def test_a_taken_key_keeps_its_target(strategy: Strategy, taken_key: str, is_deleted: bool) -> None:
     if is_deleted:

@@ -47,7 +47,7 @@ def test_a_file_can_be_copied_as_it_stands(strategy: Strategy) -> None:
 
 # Calls without a conflict, by the name of the strategies' function.
 CALLS: dict[str, Callable[[Any], object]] = {
-    "create": lambda function: function(TARGET, keys=["free"], hits=0),
+    "create": lambda function: function(TARGET, keys=["free"], title=""),
     "resolve": lambda function: function("hot"),
     "answer": lambda function: function(
         "caller", "key", "fingerprint", work=lambda: {"status": 201}
