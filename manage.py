@@ -13,7 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import OperationalError, ProgrammingError
 
-from shorturl.outages import lacks_migrations
+from shorturl.outages import PERMISSION_DENIED, driver_error, lacks_migrations
 
 
 def main() -> None:
@@ -32,12 +32,16 @@ def main() -> None:
             raise
         sys.exit(f"manage.py: the database is unavailable: {error}".strip())
     except ProgrammingError as error:
-        if "--traceback" in sys.argv or not lacks_migrations(error):
+        if driver_error(error, PERMISSION_DENIED):
+            what_now = "The role of DATABASE_URL has to own all tables"
+        elif lacks_migrations(error):
+            what_now = "Apply the migrations first: manage.py migrate"
+        else:
+            raise
+        if "--traceback" in sys.argv:
             raise
         (reason, *_) = str(error).splitlines()
-        sys.exit(
-            f"manage.py: the database: {reason}. Apply the migrations first: manage.py migrate"
-        )
+        sys.exit(f"manage.py: the database: {reason}. {what_now}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from django.db import DatabaseError, InterfaceError, InternalError, OperationalE
 
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 MISSING_TABLE_OR_COLUMN = "42P01", "42703"
+PERMISSION_DENIED = "42501"
 LOCK_NOT_AVAILABLE = "55P03"
 # Temporary: lock_timeout, statement_timeout, deadlock, serialization failure, connection limit.
 BUSY = LOCK_NOT_AVAILABLE, "57014", "40P01", "40001", "53300"

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_safe
 from project.database import deadlines
 from project.database.database_checks import find_missing_migrations
 from project.unavailable import RETRY_AFTER
+from shorturl.outages import PERMISSION_DENIED, driver_error
 
 DATABASE_TIMEOUT = 2.0  # seconds in which the database has to answer
 
@@ -62,7 +63,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
     except Error as error:
         if hit_counter and not hit_counter.needs_database:
             return JsonResponse({"status": "ready"})
-        return refuse_probe(request, "the database does not answer; the log says why", error)
+        denied = driver_error(error, PERMISSION_DENIED)
+        problem = "denies permission" if denied else "does not answer"
+        return refuse_probe(request, f"the database {problem}; the log says why", error)
     if read_only:
         return refuse_probe(request, "the database is read-only")
     if missing:

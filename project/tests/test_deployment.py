@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from subprocess import PIPE
+from subprocess import PIPE, CompletedProcess
 from urllib.request import urlopen
 
 import pytest
@@ -100,6 +100,21 @@ def test_commands_and_the_start_name_the_migrations_that_are_missing(production_
             _, log = process.communicate()
     assert "Migrations are not applied: contenttypes.0001_initial" in log
     assert "Run manage.py migrate." in log
+
+
+@pytest.mark.django_db(transaction=True)
+def test_migrate_says_in_a_line_that_another_role_owns_the_tables(production_copy: Path) -> None:
+    def migrate(url: str, **variables: str) -> CompletedProcess[str]:
+        command = ["manage.py", "migrate", "contenttypes", "0001"]
+        return run_in(production_copy, *command, DATABASE_URL=url, **variables)
+
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        assert migrate(url).returncode == 0
+        ended = migrate(url, PGOPTIONS="-c role=pg_monitor")
+    assert ended.stderr == (
+        "manage.py: the database: permission denied for table django_migrations. "
+        "The role of DATABASE_URL has to own all tables\n"
+    )
 
 
 def test_the_image_has_only_the_service(production_copy: Path) -> None:

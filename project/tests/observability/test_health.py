@@ -47,8 +47,12 @@ def test_healthz_does_not_ask_the_database(client: Client) -> None:
             "DELETE FROM django_migrations WHERE app = 'sessions' AND name = '0001_initial'",
             "migrations are not applied: sessions.0001_initial",
         ),
+        (
+            "SET LOCAL ROLE pg_monitor",  # any role that owns no table
+            "the database denies permission; the log says why",
+        ),
     ],
-    ids=["read-only", "migrations"],
+    ids=["read-only", "migrations", "permission"],
 )
 def test_readyz_says_why_the_service_is_not_ready(
     client: Client, statement: str, reason: str
