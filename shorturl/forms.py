@@ -93,6 +93,8 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **options)
         for field in self.fields.values():
             field.show_hidden_initial = self.instance.pk is not None
+        if "max_hits" in self.fields:  # as it is for users who may change the link
+            self.fields["max_hits"].widget.attrs["min"] = 1  # Django's is the least of a bigint
 
     def clean_target_url(self) -> str:
         """Return the target; an unchanged target need not be valid by today's rules."""

@@ -19,7 +19,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 
 def test_the_form_creates_a_link_and_redirects_to_its_page(client: Client) -> None:
-    assertNotContains(client.get("/"), "aria-invalid")
+    page = client.get("/")
+    assertNotContains(page, "aria-invalid")
+    assert b'min="1"' in page.content
+    assert b'min="-' not in page.content
     response = client.post("/", {"target_url": f" {TARGET}\n", "key": ""})
     short_url = ShortUrl.objects.get()
     assert short_url.target_url == TARGET  # without the surrounding white space
