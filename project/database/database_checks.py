@@ -123,9 +123,11 @@ def check_at_start(log: Logger) -> None:
 
 
 def find_missing_migrations() -> str:
-    """Return the names of the migrations that are not applied; raise DatabaseError."""
+    """Return the migrations that are not applied, all by their number; raise DatabaseError."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if not executor.loader.applied_migrations:
+        return f"all {len(plan)}"
     return ", ".join(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
 
 
