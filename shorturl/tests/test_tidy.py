@@ -47,5 +47,6 @@ def test_a_step_that_fails_stops_none_of_the_others(capsys: pytest.CaptureFixtur
     assert not Session.objects.exists()
     output = capsys.readouterr().out
     assert "0 counters removed." in output
+    assert "1 session removed." in output
     assert "0 rows of visits rolled up." in output
     run("tidy")

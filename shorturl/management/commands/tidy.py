@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
@@ -18,6 +19,7 @@ A_DAY_AGO = Now() - timedelta(days=1)
 OLD_ROWS: dict[str, QuerySet[Any]] = {
     "answer": IdempotencyRecord.objects.filter(kept_at__lt=A_DAY_AGO),
     "counter": QuotaUsage.objects.filter(since__lt=A_DAY_AGO),  # with hashes of networks
+    "session": Session.objects.filter(expire_date__lt=Now()),
 }
 
 
@@ -31,13 +33,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Take each step, also after a failure; raise CommandError at the end if any failed."""
         failures = []
-        for name in (*OLD_ROWS, "clearsessions", "roll_up"):  # the longest is the last
+        for name in (*OLD_ROWS, "roll_up"):  # the longest is the last
             try:
                 if name in OLD_ROWS:
                     removed = remove_in_batches(OLD_ROWS[name])
                     self.stdout.write(f"{counted(removed, name)} removed.")
                 else:
-                    # pginterleave: alone - clearsessions is Django's; no expired session is used
                     call_command(name, stdout=self.stdout, stderr=self.stderr)
             except CommandError as error:
                 failures.append(f"{name}: {error}")
