@@ -20,27 +20,29 @@ def compare(counted: int, *, failed: Any = (), **requests: int) -> Result:
 
 # What clients know of their requests, what the service has counted, and the result.
 @pytest.mark.parametrize(
-    ("requests", "counted", "exit_code", "lost", "unknown"),
+    ("requests", "counted", "exit_code", "lost", "unanswered"),
     [
         ({"sent": 3, "acknowledged": 3}, 3, HELD, 0, 0),
         ({"sent": 3, "acknowledged": 3}, 2, VIOLATED, 1, 0),
         ({"sent": 3, "acknowledged": 2}, 2, HELD, 0, 1),
         ({"sent": 3, "acknowledged": 2}, 3, HELD, 0, 1),
-        ({"sent": 3, "acknowledged": 2}, 1, VIOLATED, 1, 1),  # the unknown one hides no loss
+        ({"sent": 3, "acknowledged": 2}, 1, VIOLATED, 1, 1),  # the unanswered one hides no loss
         ({"sent": 3, "acknowledged": 3}, 4, UNKNOWN, 0, 0),  # as if a proxy had repeated one
         ({"sent": 3, "acknowledged": 2, "refused": 1}, 2, HELD, 0, 0),
-        ({"sent": 3, "acknowledged": 2, "refused": 1}, 3, UNKNOWN, 0, 0),
+        ({"sent": 3, "acknowledged": 2, "refused": 1}, 3, UNKNOWN, 0, 0),  # a refused one counted
+        # An exception in the service violates, although no hit is lost.
         ({"sent": 3, "acknowledged": 2, "failed": {"IntegrityError": 1}}, 2, VIOLATED, 0, 0),
+        # No request was acknowledged.
         ({"sent": 3, "refused": 3}, 0, UNKNOWN, 0, 0),
         ({"sent": 3}, 3, UNKNOWN, 0, 3),
         ({}, 0, UNKNOWN, 0, 0),
     ],
 )
 def test_the_outcome_is_held_violated_or_unknown(
-    requests: dict[str, Any], counted: int, exit_code: int, lost: int, unknown: int
+    requests: dict[str, Any], counted: int, exit_code: int, lost: int, unanswered: int
 ) -> None:
     result = compare(counted, **requests)
-    assert (result.exit_code, result.lost, result.unknown) == (exit_code, lost, unknown)
+    assert (result.exit_code, result.lost, result.unknown) == (exit_code, lost, unanswered)
     assert result.outcome.startswith(["held", "violated", "unknown"][exit_code])
 
 

@@ -3,14 +3,17 @@
 A picture has the facts, without measures; a drawing has the shapes, with their places.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
 from lab.conftest import find_schedule, list_schedules, read_recorded
 from lab.pages.schedules import make_picture
 from lab.recordings.recording import RecordedSchedule
+from pginterleave.picture.cells import Picture
 from pginterleave.picture.conflicts import find_conflicts
 from pginterleave.picture.grid import DENSE, NARROW, WIDE, Size
-from pginterleave.picture.layout import Path, Rect, Text, draw
+from pginterleave.picture.layout import Rect, Text, draw
 from pginterleave.picture.wording import word_steps
 
 # Waits, errors, an isolation level, a deadlock with second tries, and a write skew.
@@ -168,25 +171,35 @@ def begins_in(text: Text, box: Rect) -> bool:
     return box.x <= text.x <= box.x + box.width and box.y <= text.y <= box.y + box.height
 
 
-@pytest.mark.parametrize("size", [WIDE, DENSE, NARROW], ids=lambda size: size.name)
-def test_all_is_within_the_picture_and_each_text_begins_in_a_box(size: Size) -> None:
+def make_pictures() -> Iterator[Picture]:
     for recording in map(read_recorded, CELLS):
         for schedule in list_schedules(recording):
-            picture = make_picture(recording, schedule, len(schedule.steps))
-            drawing = draw(picture, size)
-            for shape in [*drawing.below, *drawing.above]:
-                if isinstance(shape, Rect):
-                    assert shape.x >= 0
-                    assert shape.height > 0
-                    assert shape.x + shape.width <= size.width
-                    assert shape.y + shape.height <= drawing.height
-            boxes = [box for box in drawing.above if not box.style.startswith("lock")]
-            for text in drawing.texts:
-                is_in_a_box = any(begins_in(text, box) for box in boxes)
-                assert is_in_a_box or text.style in ("number", "head"), text
-            tops = [box.y for box in drawing.above if box.style.startswith("step")]
-            assert tops == sorted(tops)
-            assert len(drawing.ends) == len(schedule.all_steps) + 1  # with the initial row
-            sources = [conflict.source for conflict in picture.conflicts if conflict.source]
-            assert len(drawing.arrows) == len(sources)
-            assert all(isinstance(arrow, Path) and arrow.step for arrow in drawing.arrows)
+            yield make_picture(recording, schedule, len(schedule.steps))
+
+
+@pytest.mark.parametrize("size", [WIDE, DENSE, NARROW], ids=lambda size: size.name)
+def test_all_is_within_the_picture_and_each_text_begins_in_a_box(size: Size) -> None:
+    for picture in make_pictures():
+        drawing = draw(picture, size)
+        for shape in [*drawing.below, *drawing.above]:  # below and above the arrows
+            if isinstance(shape, Rect):
+                assert shape.x >= 0
+                assert shape.height > 0
+                assert shape.x + shape.width <= size.width
+                assert shape.y + shape.height <= drawing.height
+        # A lock is a bar beside the steps, without a text.
+        boxes = [box for box in drawing.above if not box.style.startswith("lock")]
+        for text in drawing.texts:
+            is_in_a_box = any(begins_in(text, box) for box in boxes)
+            assert is_in_a_box or text.style in ("number", "head"), text
+
+
+def test_the_steps_are_drawn_in_their_order_and_each_conflict_with_a_source_has_an_arrow() -> None:
+    for picture in make_pictures():
+        drawing = draw(picture, WIDE)
+        tops = [box.y for box in drawing.above if box.style.startswith("step")]
+        assert tops == sorted(tops)
+        assert len(drawing.ends) == 1 + len(picture.all_steps)  # that of the first row, too
+        sources = [conflict.source for conflict in picture.conflicts if conflict.source]
+        assert len(drawing.arrows) == len(sources)
+        assert all(arrow.step for arrow in drawing.arrows)

@@ -42,7 +42,7 @@ def test_the_last_step_shows_the_verdict_and_the_step_before_does_not(client: Cl
     page = get_page(client, f"{SCHEDULER}?taken={schedule.order}")
     assert f"Violated: {schedule.violation}" in page
     assert f"{recording.count.violating} of all {recording.count.schedules} orders violate" in page
-    assert page.count('class="conflict lost"') == 2
+    assert page.count('class="conflict lost"') == 2  # in a wide and in a narrow picture
     assert f'href="{NAIVE_PATH}?schedule={schedule.order}"' in page
     before = get_page(client, f"{SCHEDULER}?taken={schedule.order[:-1]}")
     assert "hits = 1, not 2" not in before
@@ -95,12 +95,13 @@ def test_the_links_keep_the_isolation_level(client: Client) -> None:
 
 
 def test_the_queue_shows_who_holds_and_who_awaits_a_lock_after_each_step(client: Client) -> None:
+    """Processes 1, 2 and 3 lock the row a in this order, and then each updates and commits."""
     page = get_page(client, "/lab/queue/")
     table = page.split('class="matrix queue"')[1].split("</table>")[0]
     # The texts of the rows, without tags.
     _head, *steps = [re.sub(r"[\s>]*<.*?>\s*|\s+", " ", row) for row in table.split("<tr ")]
-    assert "3: lock a" in steps[2]
+    assert "3: lock a" in steps[2]  # the step of process 3
     assert steps[2].index("process 1: FOR UPDATE on a") < steps[2].index("1. process 2")
     assert "2. process 3" in steps[2]
     has_queue = ["1. process" in step for step in steps]
-    assert has_queue == [False] + [True] * 5 + [False] * 3  # from step 2 to step 6
+    assert has_queue == [False] + [True] * 5 + [False] * 3  # until process 3 gets the row in step 7
