@@ -137,4 +137,4 @@ def test_another_site_cannot_use_a_login(browser: Client, call: str, token: str 
     # A browser lets any site post a form, and a form is not JSON.
     form = {"csrfmiddlewaretoken": "a" * 32, **NEW}
     assert browser.post("/api/links", form).status_code == 415
-    assert browser.post("/api/links", NEW).status_code == 403
+    assert browser.post("/api/links", NEW).status_code == 403  # a form without the CSRF token

@@ -124,7 +124,7 @@ def test_an_index_finds_the_tags() -> None:
 def test_reading_one_link_counts_no_hit_and_is_not_cached(
     client: Client, django_assert_num_queries: Any
 ) -> None:
-    create_link(hits=2**62)
+    create_link(hits=2**62)  # more than an integer column holds
     client.force_login(user())
     assert client.head("/api/links/known").status_code == 200
     with django_assert_num_queries(1):  # even with a login

@@ -81,7 +81,7 @@ class TargetPage(BaseHTTPRequestHandler):
 def target_url() -> Iterator[str]:
     # A link may not lead to the service's own host, at any port.
     with ThreadingHTTPServer(("127.0.0.2", 0), TargetPage) as server:
-        Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
+        Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         yield f"http://127.0.0.2:{server.server_port}/a/long/page"
         server.shutdown()
 

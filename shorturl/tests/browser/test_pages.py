@@ -220,14 +220,14 @@ def test_a_long_target_is_not_cut_beside_the_filters(page: Page, log_in: LogIn) 
     page.set_viewport_size({"width": 390, "height": 800})
     action = page.get_by_label("Action:").bounding_box()
     assert action
-    assert action["width"] > 200
+    assert action["width"] > 200  # pixels: it is not squeezed
 
 
 def test_the_docs_of_the_api_have_the_header_and_send_calls(page: Page, log_in: LogIn) -> None:
     log_in(user())
     page.goto("/api/docs")
     expect(page.get_by_role("banner").get_by_role("link", name="My links")).to_be_visible()
-    expect(page.locator(".opblock-summary")).to_have_count(7)
+    expect(page.locator(".opblock-summary")).to_have_count(7)  # calls
     create = page.locator("#operations-links-create_link")
     create.locator(".opblock-summary-control").click()
     create.get_by_role("button", name="Try it out").click()

@@ -94,7 +94,7 @@ def test_each_expiry_after_the_subscription_has_one_event() -> None:
     Subscription.objects.update(created_at=now - HOUR / 2)  # after the expiry of `old`
     create_link("a", expires_at=now)
     create_link("later", expires_at=now + HOUR)
-    assert [write_expired_events(), write_expired_events()] == [2, 0]
+    assert [write_expired_events(), write_expired_events()] == [2, 0]  # `old` and `a`, once
     change(expires_at=now - timedelta(minutes=1))
     assert write_expired_events() == 1
     assert types_of() == ["created", "expired", "edited", "expired"]
@@ -104,7 +104,7 @@ def test_each_expiry_after_the_subscription_has_one_event() -> None:
 def test_expired_links_are_found_by_the_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("SET LOCAL enable_bitmapscan = off")
+        cursor.execute("SET LOCAL enable_bitmapscan = off")  # which leaves scans of an index
     expired = ShortUrl.objects.filter(EXPIRY_UNTOLD, expires_at__lte=timezone.now())
     assert "shorturl_shorturl_expiry_ix" in expired.order_by("expires_at").explain()
 
@@ -135,7 +135,7 @@ class ReceiverHandler(BaseHTTPRequestHandler):
         self.server.requests.append(({**self.headers, "path": self.path}, body))
         self.server.received.set()
         self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
-        self.send_header("Location", "/elsewhere")
+        self.send_header("Location", "/elsewhere")  # for a 302
         self.end_headers()
 
     def log_message(self, *args: Any) -> None:

@@ -29,7 +29,7 @@ def test_the_command_bans_lifts_and_lists() -> None:
     ban("banned.example")  # once more changes nothing
     assert ban("--lift", "bücher.example") == ("", "Lifted: xn--bcher-kva.example.\n")
     (line,) = ban("--list").output.splitlines()
-    assert line.startswith("banned.example  banned 20")
+    assert line.startswith("banned.example  banned 20")  # 20… is the year
 
 
 @pytest.mark.parametrize(

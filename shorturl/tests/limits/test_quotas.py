@@ -150,13 +150,13 @@ def test_without_limits_nothing_is_counted(client: Client, settings: Settings) -
 @pytest.mark.parametrize(
     ("address", "other", "is_same"),
     [
-        ("192.0.2.1", "192.0.2.255", True),
+        ("192.0.2.1", "192.0.2.255", True),  # the first 24 bits are the same
         ("192.0.2.1", "192.0.3.1", False),
-        ("192.0.2.1", "::ffff:192.0.2.9", True),
-        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("192.0.2.1", "::ffff:192.0.2.9", True),  # IPv4, written as IPv6
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),  # the first 64 bits are the same
         ("2001:db8::1", "2001:db8:0:1::1", False),
         ("fe80::1%eth0", "fe80::2", True),
-        ("", "not an address", True),
+        ("", "not an address", True),  # callers without an address spend together, too
     ],
 )
 def test_addresses_of_one_network_spend_together(

@@ -53,7 +53,7 @@ def test_an_expiry_with_any_offset_is_stored_in_utc(client: Client, api: Client)
     assert create(api, body).json()["expires_at"] == "2099-01-01T00:01:00Z"
     client.force_login(user())
     assert client.post("/", {**body, "expires": "at"}).status_code == 303  # by the form
-    assert ShortUrl.objects.values("expires_at").distinct().count() == 1
+    assert ShortUrl.objects.values("expires_at").distinct().count() == 1  # of both links
 
 
 def test_a_limit_below_the_hits_counted_is_refused(client: Client, api: Client) -> None:

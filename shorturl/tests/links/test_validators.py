@@ -14,7 +14,7 @@ from shorturl.links.validators import (
 
 ROOT = "https://example.com/"
 LABEL = "a" * 63
-LONGEST_HOST = f"{LABEL}.{LABEL}.{LABEL}.{'a' * 61}"
+LONGEST_HOST = f"{LABEL}.{LABEL}.{LABEL}.{'a' * 61}"  # 253 characters
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,11 @@ def test_hosts_are_encoded_as_a_browser_does() -> None:
         ("https://example.com", "a=1", "https://example.com?a=1"),
         ("https://example.com/?", "a=1", "https://example.com/?a=1"),
         ("https://example.com/?a=1#f?", "b&c", "https://example.com/?a=1&b&c#f?"),
-        (
-            "https://example.com/",
-            "ü".encode().decode("latin-1"),
-            "https://example.com/?ü",
-        ),  # as WSGI
+        ("https://example.com/", "\xc3\xbc", "https://example.com/?ü"),  # UTF-8, as in WSGI
         ("https://example.com/", "\xff", "https://example.com/"),  # no UTF-8
         ("https://example.com/", "a b", "https://example.com/"),
-        (ROOT, "a" * 1_979, f"{ROOT}?".ljust(TARGET_URL_MAX_LENGTH, "a")),
-        (ROOT, "a" * 1_980, ROOT),
+        (ROOT, "a" * 1_979, f"{ROOT}?".ljust(TARGET_URL_MAX_LENGTH, "a")),  # 2,000 characters
+        (ROOT, "a" * 1_980, ROOT),  # it would have 2,001
     ],
 )
 def test_a_query_is_added_if_the_target_stays_valid(

@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 def test_the_form_creates_a_link_and_redirects_to_its_page(client: Client) -> None:
     page = client.get("/")
     assertNotContains(page, "aria-invalid")
-    assert b'min="1"' in page.content
-    assert b'min="-' not in page.content
+    assert b'min="1"' in page.content  # of the limit
+    assert b'min="-' not in page.content  # the least number of the limit's column
     response = client.post("/", {"target_url": f" {TARGET}\n", "key": ""})
     short_url = ShortUrl.objects.get()
     assert short_url.target_url == TARGET  # without the surrounding white space
@@ -131,7 +131,7 @@ def test_other_methods_and_a_form_from_elsewhere_are_refused() -> None:
         (FORM, b"target_url=https://a/%ff", 422, "contains a replacement character at position 11"),
         (FORM, b"target_url=https://a/\xff", 400, "The form is not encoded in UTF-8."),
         (MULTIPART, DISPOSITION + b"https://a/\xff\r\n--x--\r\n", 422, "a replacement character"),
-        (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "</html>"),
+        (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "</html>"),  # an HTML page
         ("multipart/form-data; boundary=\xff", b"x", 400, "</html>"),
     ],
     ids=["encoded bytes", "bytes", "bytes in a part", "another charset", "a malformed boundary"],
@@ -143,7 +143,7 @@ def test_a_form_is_encoded_in_utf_8(
     assertContains(response, says, status_code=status)
 
 
-def test_a_form_is_at_most_1_000_000_bytes_and_1000_fields(client: Client) -> None:
+def test_a_form_has_at_most_1_000_000_bytes_1000_fields_and_100_files(client: Client) -> None:
     body = f"target_url={TARGET}&key=".ljust(1_000_000, "a")
     assert client.post("/", body, content_type=FORM).status_code == 422  # only the key is too long
     page = client.post("/", body + "a", content_type=FORM)

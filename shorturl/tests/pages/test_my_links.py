@@ -110,7 +110,7 @@ def test_a_refused_link_stays_in_the_form_above_the_list(
         ("tags=Spring", "late used"),
         ("tags=spring,news", "used"),
         ("tags=spring&q=other", "late"),
-        ("tags=spr", ""),
+        ("tags=spr", ""),  # a tag is compared as a whole
         ("state=live", "known"),
         ("state=expired", "late"),
         ("state=used+up&tags=news", "used"),
@@ -163,6 +163,7 @@ def test_the_list_has_pages(client: Client, owner: User, monkeypatch: pytest.Mon
 
 def test_title_tags_and_the_forwarded_query_are_edited(client: Client, owner: User) -> None:
     fields = {"target_url": "Example.com/x", "title": " Spring \n 2026", "tags": "B, a|b,, , A "}
+    # Tags are separated by commas or "|".
     assert client.post("/links/known", {**fields, "forward_query": "on"}).status_code == 303
     edited = stored_values("target_url", "title", "tags", "forward_query")
     assert edited == ("https://Example.com/x", "Spring 2026", ["b", "a"], True)

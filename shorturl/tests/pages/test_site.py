@@ -84,7 +84,7 @@ def test_api_and_admin_are_offered_to_those_who_can_use_them(client: Client) -> 
             assert {link for link in both if f'href="{link}"' in page} == offered
 
 
-def test_the_header_offers_a_log_in_or_my_links(client: Client) -> None:
+def test_visitors_are_offered_a_log_in_and_users_my_links(client: Client) -> None:
     create_link()
     for path in ("/", "/known+", "/unknown"):
         assertContains(client.get(path), 'href="/account/login/"', status_code=STATUS[path])
@@ -95,7 +95,7 @@ def test_the_header_offers_a_log_in_or_my_links(client: Client) -> None:
         assertNotContains(page, 'href="/account/login/"', status_code=status)
     page = client.post("/", {"target_url": TARGET}, follow=True)
     assertContains(page, 'It is in <a href="/links">My links</a>.')
-    assertNotContains(page, "keep the address of the page")
+    assertNotContains(page, "keep the address of the page")  # as a visitor has to
 
 
 class WithoutDatabase:

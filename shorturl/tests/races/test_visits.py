@@ -144,7 +144,7 @@ def test_400_mixed_hits_over_8_connections_are_in_hits_hours_and_days() -> None:
     with ThreadPoolExecutor(9) as pool:
         threads = [pool.submit(call_and_close_connection, task) for task in (*tasks, roll_up_often)]
         for thread in threads:
-            thread.result(60)
+            thread.result(timeout=60)
     roll_up_visits()
     assert not RecentVisits.objects.exists()
     visits = Sum(F("people") + F("bots"))

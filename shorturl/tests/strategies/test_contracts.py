@@ -63,7 +63,7 @@ def taken_key(monkeypatch: pytest.MonkeyPatch, strategy: Strategy) -> str:
         "permuted_sequence": permuted_sequence.SHUFFLED.encode([1]),
     }
     key = made_keys.get(strategy.name, "taken")
-    create_link(key, id=10**9, target_url=OTHER)
+    create_link(key, id=10**9, target_url=OTHER)  # id 1 is for the next link
     return key
 
 
@@ -147,7 +147,7 @@ def test_a_random_key_on_an_unavailable_node_is_drawn_again(
         cursor.execute(NODE_AWAY)
     assert operations.create(TARGET).key == "here"
     assert ShortUrl.objects.get().target_url == TARGET
-    for key in ("away4", None):  # None draws a key, which from now on is always on the node
+    for key in ("away4", None):  # None draws "away3", again and again
         with pytest.raises(OperationalError, match="worker-1"), transaction.atomic():
             operations.create(TARGET, key=key)
 
@@ -167,7 +167,7 @@ def total_hits(key: str = "hot") -> int:
 @every_resolve
 def test_a_resolve_returns_the_link_and_counts(strategy: Strategy, hot: ShortUrl) -> None:
     create_link("cold", hits=5)
-    create_link("viral", hits=2**62)
+    create_link("viral", hits=2**62)  # more than an integer column holds
     with pytest.raises(ShortUrl.DoesNotExist):
         strategy.function("Hot")  # is another key
     for _ in range(3):
@@ -223,9 +223,10 @@ def test_hits_in_memory_are_written_beside_another_hit(
     interleave: Interleave, hot: ShortUrl
 ) -> None:
     def write_two_hits() -> None:
-        in_memory.HITS.waiting[hot.pk] += 2
+        in_memory.HITS.waiting[hot.pk] += 2  # as two hits do
         in_memory.write()
 
+    # Each order has to end as if one had run after the other: with three hits.
     interleave(write_two_hits, lambda: update_returning.resolve("hot").key)
 
 
@@ -327,6 +328,6 @@ def test_a_killed_session_gives_back_what_it_has_reserved(name: str, stays_spent
         raise SystemExit
 
     with pytest.raises(SystemExit):
-        SPENDING[name].function(name, kill_session, limit=1, period=PERIOD)
+        SPENDING[name].function("one", kill_session, limit=1, period=PERIOD)
     connection.close()
-    assert spent(name) == stays_spent
+    assert spent("one") == stays_spent

@@ -45,21 +45,21 @@ def test_a_file_can_be_copied_as_it_stands(strategy: Strategy) -> None:
     assert ours <= ALLOWED
 
 
-# Calls without a conflict, by the name of the strategies' function.
+# Calls without a conflict, by the name of the strategies' function; `send` and `create` do nothing.
 CALLS: dict[str, Callable[[Any], object]] = {
     "create": lambda function: function(TARGET, keys=["free"], title=""),
     "resolve": lambda function: function("hot"),
-    "answer": lambda function: function(
-        "caller", "key", "fingerprint", work=lambda: {"status": 201}
-    ),
+    "answer": lambda function: function("caller", "key", "0", work=lambda: {"status": 201}),
     "reuse": lambda function: function(
         f"{TARGET}new",
         owner_id=None,
         create=partial(ShortUrl.objects.create, key="new", target_url=f"{TARGET}new"),
     ),
     "record": lambda function: function("hot", Visit(browser="Firefox")),
-    "deliver": lambda function: function(1, bool),
-    "spend": lambda function: function("somebody", list, limit=2, period=timedelta(days=10_000)),
+    "deliver": lambda function: function(1, send=lambda event: None),
+    "spend": lambda function: function(
+        "somebody", create=lambda: None, limit=2, period=timedelta(days=10_000)
+    ),
 }
 
 
@@ -82,8 +82,8 @@ def as_docstrings_write(sql: str) -> str:
 @pytest.mark.django_db(transaction=True)
 def test_the_docstring_shows_the_sql_that_is_sent(strategy: Strategy) -> None:
     """In a docstring "…" matches anything."""
-    ShortUrl.objects.create(id=10**6, key="hot", target_url=TARGET)
-    CALLS["spend"](reservation.spend)  # so that there is a counter
+    ShortUrl.objects.create(key="hot", target_url=TARGET)
+    CALLS["spend"](reservation.spend)  # so that the call below finds a counter
     Subscription.objects.create(id=1, url=TARGET)
     LinkEvent.objects.create(subscription_id=1, key="hot")
     with CaptureQueriesContext(connection) as captured:

@@ -30,7 +30,7 @@ def test_the_demo_makes_links_with_as_many_visits_as_hits(client: Client) -> Non
     run("demo")
     hits = dict(ShortUrl.objects.filter(owner=owner).values_list("key", "hits"))
     assert hits["demo-draft"] == hits["demo-poster"] == 0
-    assert hits["demo-winter"] > hits["demo-terms"] > 365
+    assert hits["demo-winter"] > hits["demo-terms"] > 365  # one a day
     page = client.get("/demo-terms/stats?from=2000-01-01&by=month")
     statistics = page.context["statistics"]
     assert statistics.people + statistics.bots == statistics.hits == hits["demo-terms"]

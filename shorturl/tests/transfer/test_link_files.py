@@ -96,7 +96,7 @@ def test_an_export_is_one_snapshot(
     columns, execute = export_links.columns, other_session.execute
 
     def act_elsewhere_and_export(link: ShortUrl) -> dict[str, Any]:
-        if link.key == "k4":
+        if link.key == "k4":  # the last of the first page
             execute("UPDATE shorturl_shorturl SET hits = hits + 1, deleted_at = now()")
             execute("INSERT INTO shorturl_shorturl (key, target_url) VALUES ('new', '')")
         return columns(link)
@@ -106,7 +106,7 @@ def test_an_export_is_one_snapshot(
         assert transfer("export_links", path).code == 0
     written = [json.loads(line) for line in path.read_text().splitlines()]
     assert {link["key"]: link for link in written} == before
-    assert len(read_links()) == 22
+    assert len(read_links()) == 22  # with the new one
 
 
 SHLINK = f"""\

@@ -116,7 +116,7 @@ def test_the_qr_code_is_dark_on_light_with_its_margin(client: Client, settings: 
     light, dark = svg.iter("{http://www.w3.org/2000/svg}path")
     expected = segno.make_qr("http://a.b/x")
     assert expected.symbol_size() > segno.make_micro("http://a.b/x").symbol_size()
-    size = expected.symbol_size(border=0)[0] + 2 * 4
+    size = expected.symbol_size(border=0)[0] + 2 * 4  # four modules at each side
     assert svg.get("viewBox") == f"0 0 {size} {size}"
     assert (light.get("fill"), light.get("d")) == ("#fff", f"M0 0h{size}v{size}h-{size}z")
     assert dark.get("stroke") == "#000"
