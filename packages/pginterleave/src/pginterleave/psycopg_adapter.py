@@ -7,6 +7,7 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -59,7 +60,7 @@ class PsycopgDatabase:
     def ask(self, sql: str, params: dict[str, Any]) -> list[Any]:
         if self._own_connection is None or self._own_connection.closed:
             self._own_connection = self._connect(autocommit=True)
-        cursor = self._own_connection.execute(sql, params or None)
+        cursor = self._own_connection.execute(sql, params or None)  # None: a % stands for itself
         return cursor.fetchall() if cursor.description else []
 
     def other_databases(self) -> dict[str, Callable[..., list[Any]]]:
@@ -191,7 +192,7 @@ class PsycopgConnection(psycopg.Connection[Any]):
 class PsycopgCursor(psycopg.Cursor[Any]):
     """Takes each statement as a step, and records its result."""
 
-    _step: Any = None
+    _step: SimpleNamespace | None = None  # of its last statement
 
     def execute(self, query: Any, params: Any = None, **options: Any) -> Any:
         return self._send(super().execute, query, params, single=True, **options)

@@ -25,10 +25,9 @@ MAX_CHECK_TIME = 0.05
 MIN_LATE_CHECK = 0.03  # seconds until a planned victim looks for the deadlock closed meanwhile
 MAX_LATE_CHECK = 1.0
 NO_CHECK_SECONDS = 3600.0
-
 Blocked = dict[Process, tuple[int, ...]]  # waiting processes: the numbers of those they wait for
 
-DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"
+DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"  # SQLSTATEs
 
 
 @dataclass
@@ -154,7 +153,8 @@ class Monitor:
             if self._receive_stop(interval):
                 if running == [self.runner] and self.runner and not self.runner.sqlstate:
                     seconds = time.monotonic() - began
-                    self.durations[sql] = max(seconds, 0.8 * self.durations.get(sql, seconds))
+                    decayed = 0.8 * self.durations.get(sql, seconds)  # old runs count less
+                    self.durations[sql] = max(seconds, decayed)
                 interval = 0.0  # a process that it unblocked may already have gone on: ask at once
                 continue
             blocked = self._note_blocked(running)
@@ -167,13 +167,13 @@ class Monitor:
                     f"{self.attempt.order()!r}. "
                     + " ".join(process.describe() for process in running)
                 )
-            interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))
+            interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))  # from 0.0
 
     def _can_others_go_on(self, blocked: Blocked) -> bool:
         """Record that all running processes wait; return whether another one can go on."""
         for process in blocked:
             if process.sent:  # it is None outside a step, as when a session is reset
-                vars(process.sent).setdefault("waited_for", process.blockers)
+                vars(process.sent).setdefault("waited_for", process.blockers)  # the first
         is_deadlock = _has_cycle(blocked)
         if is_deadlock and self.attempt.victim():
             self._end_missed_deadlock()
@@ -209,9 +209,10 @@ class Monitor:
         """Discard the attempt if a deadlock may end another process the next time than `victim`."""
         attempt = self.attempt
         runner = self.runner
-        another_victim = "The victim of a deadlock was not"
+        victim_was_not = "The victim of a deadlock was not"
         planned = attempt.victim()
         deadlocked = self._read_deadlock(victim.detail)
+        # The others looked too early to be victims: later attempts plan each of them as the victim.
         if victim == runner and victim.session.checks_deadlocks_at_once and not planned:
             attempt.other_victims = [other.number for other in deadlocked if other != victim]
         elif len(deadlocked) > 1 and (not planned or attempt.victim_ended):
@@ -231,7 +232,7 @@ class Monitor:
             attempt.undetermined = True
             longest = min(deadlocked, key=lambda other: other.blocked_since, default=victim)
             if attempt.fair and victim != longest:
-                attempt.discard_reason = f"{another_victim} the one that waited longest."
+                attempt.discard_reason = f"{victim_was_not} the one that waited longest."
         elif runner and runner != victim:
             # The victim already waited when another process closed the cycle: the runner, or one
             # that the runner let go on. With MAX_CHECK_TIME for each step, any victim is accepted.
@@ -239,7 +240,7 @@ class Monitor:
             may_check_longer = self.check_time < MAX_CHECK_TIME
             if runner in deadlocked or (may_check_longer and not waited_for_runner):
                 self.check_time = min(MAX_CHECK_TIME, max(MIN_CHECK_TIME, 2 * self.check_time))
-                attempt.discard_reason = f"{another_victim} the process that closed it."
+                attempt.discard_reason = f"{victim_was_not} the process that closed it."
 
     def _read_deadlock(self, detail: str) -> list[Process]:
         """Return the processes in the detail of a deadlock's error, and record unseen waits."""
@@ -283,7 +284,7 @@ class Monitor:
         may_be_unseen = name == "lock_timeout" or process.polls < 2
         waited = was_blocked or (may_be_unseen and not process.foreign_blockers)
         if process.timed_out and self.attempt.victim() and not self.attempt.victim_ended:
-            self.late_check /= 2
+            self.late_check /= 2  # in the next attempt the victim looks before the timeout
             self.attempt.discard_reason = f"A {name} ended a deadlock before its victim looked."
         elif process.timed_out and waited and not self.stalled:
             self.attempt.discard_reason = (

@@ -15,6 +15,7 @@ Ask = Callable[[str, dict[str, Any]], list[Any]]
 
 MAX_BYTES = 16 * 2**20  # of a table that is saved; a larger table must not be written
 MAX_ORDERED_ROWS = 1000  # rows of a table, whose order in the table is restored, too
+NO_ROWS = "'{}'"  # an empty array, as SQL
 MAX_PASSES = 5  # triggers and cascades may change rows that have been restored
 
 ALWAYS_TRIGGERS = """
@@ -72,7 +73,6 @@ REWRITE = """
         FROM unnest({saved}::text[]) WITH ORDINALITY AS saved (line, place)
     ) AS saved ORDER BY place
 """
-
 # Equal rows are counted: those above the saved number are deleted, and missing ones are inserted.
 DELETE_WRONG = """
     DELETE FROM ONLY {name} WHERE ctid IN (
@@ -112,7 +112,7 @@ class WatchedTable:
 
 def read_tables(ask: Ask) -> dict[int, WatchedTable]:
     """Return every table that this role may write, by its oid."""
-    ask("SELECT pg_stat_force_next_flush()", {})
+    ask("SELECT pg_stat_force_next_flush()", {})  # so that TABLES has the writes of this session
     return {oid: WatchedTable(oid, *row) for oid, *row in ask(TABLES, {})}
 
 
@@ -138,11 +138,11 @@ class Rows:
         [(self._sequences,)] = ask(SEQUENCES, {})
         self._row_counts: dict[int, int] = {}  # by the table's oid
         self._rows: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
-        small = [table for table in self._tables.values() if 0 < table.size <= MAX_BYTES]
-        queries = [SAVE.format(oid=table.oid, name=table.name) for table in small]
+        to_save = [table for table in self._tables.values() if 0 < table.size <= MAX_BYTES]
+        queries = [SAVE.format(oid=table.oid, name=table.name) for table in to_save]
         for oid, rows, count in ask(" UNION ALL ".join(queries), {}) if queries else ():
             self._row_counts[oid] = count
-            self._rows[oid] = rows or "'{}'"
+            self._rows[oid] = rows or NO_ROWS
 
     def has_changed(self) -> bool:
         """Whether a table was written or a sequence has moved, even if rows are as before."""
@@ -168,7 +168,7 @@ class Rows:
             refreshed = [view for view in views if self._refresh_if_changed(view)]
             if not (statements or refreshed):
                 return
-            if self._nothing_fires:
+            if self._nothing_fires:  # no trigger: one pass restores all
                 self._tables = read_tables(self._ask)
                 return
         names = ", ".join(table.name for table in written)
@@ -223,12 +223,12 @@ class Rows:
     def _write_sql_parts(self, table: WatchedTable) -> dict[str, str]:
         """Return what the SQL above says in braces of a table: its name, its rows, its columns."""
         [(columns, values)] = self._ask(COLUMNS.format(oid=table.oid), {})
-        saved = self._rows.get(table.oid, "'{}'")
+        saved = self._rows.get(table.oid, NO_ROWS)
         return {"name": table.name, "saved": saved, "columns": columns, "values": values}
 
     def _refresh_if_changed(self, view: WatchedTable) -> bool:
         """Refresh a materialized view if it has changed; return whether it had."""
-        differs = DIFFERS.format(name=view.name, saved=self._rows.get(view.oid, "'{}'"))
+        differs = DIFFERS.format(name=view.name, saved=self._rows.get(view.oid, NO_ROWS))
         if not self._ask(differs, {}):
             return False
         self._ask(f"REFRESH MATERIALIZED VIEW {view.name}", {})

@@ -9,6 +9,7 @@ import contextlib
 import select
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pginterleave import formatting
@@ -22,15 +23,14 @@ if TYPE_CHECKING:
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)  # see _find_level()
 CONNECTION_SETTINGS = ("autocommit", "isolation_level", "readonly", "read_only", "deferrable")
-
 MAX_ROWS_KEPT = 10  # of the result of a step, for the timeline
 
 
-def keep_rows(step: Any, cursor: Any, rows: Sequence[Any]) -> None:
-    """Record the first rows that a cursor has fetched of a step's result."""
+def keep_rows(step: SimpleNamespace | None, cursor: Any, rows: Sequence[Any]) -> None:
+    """Record the first rows fetched of a step's result; before any statement, the step is None."""
     if step is None or not rows:
         return
-    kept = getattr(step, "rows", ())
+    kept = getattr(step, "rows", ())  # none at the first fetch
     if not kept:
         step.columns = tuple(column[0] for column in cursor.description or ())
     step.rows = (*kept, *map(_list_values, rows[: MAX_ROWS_KEPT - len(kept)]))
@@ -95,7 +95,7 @@ class Session(abc.ABC):
         """
         catalogue = self.catalogue
         autocommits = not self.in_transaction()
-        # Whether not every order in which the transaction could have begun is explored.
+        # Reduction leaves out orders in which transactions begin, and a BEGIN alone is no step.
         unordered = self.has_begun() and (catalogue.reduced or self._has_sent_begin)
         catalogue.note_statement(sql, params, autocommits=autocommits, unordered=unordered)
         commits = autocommits and self.get_connection() is not None and self.split_autocommit
@@ -110,10 +110,10 @@ class Session(abc.ABC):
         if separates_commit:
             with self.take_step("COMMIT", "COMMIT"):
                 self.send_directly("COMMIT")
-        catalogue.note_locks(sql, getattr(step, "rowcount", -1), self.number)
+        catalogue.note_locks(sql, getattr(step, "rowcount", -1), self.number)  # -1: unknown
 
     @contextlib.contextmanager
-    def take_step(self, kind: str, sql: str, params: Any = None) -> Iterator[Any]:
+    def take_step(self, kind: str, sql: str, params: Any = None) -> Iterator[SimpleNamespace]:
         """Take one step when the scheduler says so; enter with the record of the step."""
         # What end() has to undo before another schedule uses the connection.
         self._may_hold_locks |= "advisory_lock" in sql.lower()
@@ -161,10 +161,10 @@ class Session(abc.ABC):
         return bool(connection) and (not connection.autocommit or self.has_begun())
 
     def set_deadlock_timeout(self, seconds: float, kind: str) -> None:
-        """Set after how many seconds of a wait a step looks for a deadlock; 0: the usual time."""
+        """Set after how many seconds of a wait a step looks for a deadlock; 0: the usual 1 ms."""
         connection = self._find_open_connection()
         is_as_usual = not seconds and not self._timeout_is_set
-        if is_as_usual or not connection or kind == "CLOSE":
+        if is_as_usual or not connection or kind == "CLOSE":  # CLOSE waits for no lock
             return
         _, in_failed_transaction = IN_TRANSACTION
         if connection.info.transaction_status != in_failed_transaction:
@@ -172,13 +172,13 @@ class Session(abc.ABC):
             self.send_directly(f"SET deadlock_timeout = {int(1000 * seconds) or 1}")
 
     def _find_level(self) -> str | int | None:
-        """Return the level that the driver sets: a name in psycopg 3, a number in psycopg2."""
+        """Return the level that the driver sets: a name in psycopg 3, its number in psycopg2."""
         connection = self._code_connection or self.get_connection()
         level = getattr(connection, "isolation_level", None)
         return getattr(level, "name", level)
 
     def is_serializable(self) -> bool:
-        return self.serializable or self._find_level() in ("SERIALIZABLE", 3)
+        return self.serializable or self._find_level() in ("SERIALIZABLE", 3)  # 3: psycopg2
 
     def is_read_committed(self) -> bool:
         """Whether each of its statements takes a new snapshot by default."""

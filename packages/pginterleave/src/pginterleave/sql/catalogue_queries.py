@@ -14,7 +14,6 @@ SPECIAL_NAMES = """
     UNION
     SELECT '', 'event trigger', evtname FROM pg_event_trigger WHERE evtenabled <> 'D'
 """
-
 # The names by which a statement calls a function without naming it, or reads the transaction's
 # clock. The columns: the name in the statement, the kind and the name of the called object, and
 # whether only statements that write call it.

@@ -82,8 +82,8 @@ def find_effect(
     if statements.is_plain_select(sql, special_names) and not has_clock_text:
         return GLOBAL if serializable else Effect("read", reads)
     simple = parse_simple_statement(sql) if tables else None
-    is_locking_select = simple is not None and simple.kind == "SELECT" and simple.lock != ""
-    is_locking_select = is_locking_select and statements.is_plain_locking_select(sql)
+    locks_rows = simple is not None and simple.kind == "SELECT" and simple.lock != ""
+    is_locking_select = locks_rows and statements.is_plain_locking_select(sql)
     if kind in ("INSERT", "UPDATE", "DELETE") or is_locking_select:
         if commits or serializable or not statements.has_only_pure_calls(sql):
             return GLOBAL
@@ -125,8 +125,8 @@ class RowLock(NamedTuple):
 
     process: int
     row: RowSet
-    statement: str  # the statement with its parameters, if it would wait when sent again; or ""
-    is_harmless: bool  # whether a wait for the lock ends as if it had begun later
+    statement: str  # with its parameters; "" if another process may send the same and not wait
+    is_harmless: bool  # whether who waits for it goes on as if sent only after its release
 
 
 class Claim(NamedTuple):
@@ -134,7 +134,7 @@ class Claim(NamedTuple):
 
     row: RowSet | None = None  # None: no single row, or not known
     has_only_equality: bool = False  # whether the statement has no further condition on the row
-    statement: str = ""  # with its parameters
+    statement: str = ""  # the SQL of the step, with its parameters
     locks: tuple[RowLock, ...] = ()
 
 
@@ -156,11 +156,8 @@ def find_claim(step: Any, effect: Effect, earlier: Sequence[TakenStep], tables: 
 
 
 def list_steps_of_open_transaction(steps: Sequence[TakenStep]) -> Sequence[TakenStep]:
-    begin = 0
-    for number, (step, _) in enumerate(steps, start=1):
-        if step.kind in ENDS:
-            begin = number
-    return steps[begin:]
+    ended = [number for number, (step, _) in enumerate(steps, start=1) if step.kind in ENDS]
+    return steps[ended[-1] :] if ended else steps
 
 
 def _find_row_locks(earlier: Sequence[TakenStep], tables: Tables) -> tuple[RowLock, ...]:

@@ -28,7 +28,7 @@ class LockOrders:
     def note_statement(self, sql: str, rows: int, process: int) -> Iterator[str]:
         """Compare a statement that has locked `rows` rows with those of others; yield limits."""
         if statements.find_kind(sql) == "COPY":
-            rows = 2  # the driver does not always tell how many
+            rows = 2  # or more: the driver does not always tell how many
         locks_several = self.tables.find_locks(sql, rows)
         if calls := [*_ADVISORY_CALL.finditer(sql)]:
             runs_often = _may_run_for_each_row(sql, calls[0].start())
@@ -47,7 +47,7 @@ class LockOrders:
                         f"which of two statements is first in {table}, whose constraint is checked "
                         "after each has written"
                     )
-            if len(common) > 1 and other_sql != sql:
+            if len(common) > 1 and other_sql != sql:  # the same SQL takes tables in one order
                 yield f"in which order one statement locks rows of {' and '.join(common)}"
         self._locks[process, sql, rows > 1] = locks_several
 
@@ -57,7 +57,7 @@ class LockOrders:
         # The rows that the open transaction of each process has locked, by table.
         locked: dict[int, dict[str, set[RowSet]]] = defaultdict(lambda: defaultdict(set))
         for step in steps if unordered else ():
-            if not statements.locks_new_rows(step.sql):
+            if not statements.locks_new_rows(step.sql):  # nobody else can lock new rows yet
                 for table in self.tables.find_locks(step.sql, step.rowcount):
                     rows = locked[step.process][table]
                     rows |= self.tables.find_locked_rows(step, table)
@@ -86,14 +86,14 @@ class LockOrders:
         return unordered
 
 
-def _may_run_for_each_row(sql: str, index: int) -> bool:
-    """Whether a call at this place may run more often than the statement returns rows."""
+def _may_run_for_each_row(sql: str, position: int) -> bool:
+    """Whether a call at this position may run more often than the statement returns rows."""
     words = statements.find_words(sql)
     is_select = statements.find_kind(sql) == "SELECT"
     if is_select and "from" not in words:
         return False
     has_several_parts = sql.lower().count("select") > 1 or not words.isdisjoint(_MAY_BE_SEVERAL)
-    before = sql[:index].lower()
+    before = sql[:position].lower()
     is_in_parentheses = before.count("(") != before.count(")")
     is_after_from = "from" in statements.find_words(before)
     return not is_select or has_several_parts or is_in_parentheses or is_after_from

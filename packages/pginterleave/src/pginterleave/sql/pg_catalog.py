@@ -137,7 +137,7 @@ class Catalogue:
             self.unseen_commits[_shorten(sql)] = None
 
     def note_locks(self, sql: str, rows: int, process: int) -> None:
-        """Note which orders of the locks of a statement with so many rows are not explored."""
+        """Note which orders of a statement's locks on `rows` rows are not explored."""
         self.limits |= dict.fromkeys(self._lock_orders.note_statement(sql, rows, process))
 
     def note_schedule(self, steps: Sequence[Step], read_committed: Sequence[bool]) -> None:

@@ -30,7 +30,7 @@ EVERYWHERE: Final[RowSets] = (RowSet("*"),)
 
 
 def do_overlap(row_sets: RowSets, others: RowSets) -> bool:
-    """Whether the two may have a row in common."""
+    """Whether some row may be in both."""
     for rows, other in product(row_sets, others):
         have_other_values = rows.column == other.column and rows.value != other.value
         if "*" in (rows.table, other.table):
@@ -118,6 +118,7 @@ class Tables:
         self._parts: dict[str, set[str]] = {}  # of views, and of tables with partitions
 
     def learn(self, ask: Callable[[str], Iterable[Any]]) -> None:
+        """Read the tables from the catalogue; `ask` sends one of the queries above."""
         by_oid: dict[int, KnownTable] = {}
         for oid, name, plain, checked_late in ask(TABLES):
             is_in_two_schemas = name in self._tables
@@ -231,7 +232,7 @@ class Tables:
         unique = self._tables[table].unique
         for index, column in enumerate(step.columns):
             if column in unique and step.rows:
-                values = (_normalize(row[index], unique[column]) for row in step.rows)
+                values = (_normalize(result[index], unique[column]) for result in step.rows)
                 return {RowSet(table, column, value or "") for value in values}
         return {RowSet(table, "", step.sql)}
 

@@ -95,7 +95,8 @@ def _tokenize(sql: str) -> Iterator[_Token]:
         if kind == "quoted":
             yield _Token(kind, text[1:-1].lower())
         elif kind == "param":
-            yield _Token(kind, text, Constant(param=params if text == "%s" else text[2:-2]))
+            param = params if text == "%s" else text[2:-2]  # the name in %(name)s
+            yield _Token(kind, text, Constant(param=param))
             params += 1
         elif kind in ("text", "number"):
             value = text[1:-1].replace("''", "'") if kind == "text" else text
@@ -215,7 +216,7 @@ def _find_assigned(changes: Tokens) -> tuple[tuple[str, Constant | None], ...]:
     outside = _list_outside_parentheses(changes)
     commas = [index for index, token in outside if token == _Token("other", ",")]
     assigned = []
-    for before, after in pairwise([-1, *commas, len(changes)]):
+    for before, after in pairwise([-1, *commas, len(changes)]):  # as if commas stood around
         assignment = changes[before + 1 : after]
         if len(assignment) < 3 or not assignment[0].is_name() or assignment[1].text != "=":
             raise _NotSimple

@@ -54,7 +54,6 @@ NOT_TRANSACTIONAL = _split_words("""
     now age hashtext hashtextextended pg_typeof pg_notify current_database current_schema
     """)
 
-
 _BEGIN_ALONE = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
 _STATEMENT = re.compile(r"(?is)(?:--[^\n\r]*[\n\r]|[\s(;])*(rollback\s+to|\w+)")
 _SEVERAL = re.compile(r";\s*\S")

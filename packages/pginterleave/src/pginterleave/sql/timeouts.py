@@ -20,6 +20,7 @@ _SETS_UNKNOWN = re.compile(r"\bset_config\s*\((?!\s*(?:'[^']*'|%s|%\(\w+\)s)\s*,
 @functools.lru_cache(maxsize=1024)
 def find_timeouts_set(text: str) -> tuple[str, ...]:
     """Return the timeouts that SQL with its parameters may set, unless it turns them off."""
+    # The empty constants stand for the arguments of a set_config() that turns a timeout off.
     text = _NO_TIMEOUT.sub("'', ''", remove_comments(text).lower())
     names = _TIMEOUT.findall(text) if _MAY_SET.search(text) else []
     if _SETS_UNKNOWN.search(text):
