@@ -119,7 +119,7 @@ class OwnPostgres:
     """A PostgreSQL in `directory`, which runs after start(). Use own_postgres() to get it."""
 
     def __init__(self, directory: Path) -> None:
-        self._alive = directory / "alive.lock"  # each process of PostgreSQL holds this lock
+        self._alive_lock = directory / "alive.lock"  # each process of PostgreSQL holds it
         self.server = Server(directory)
         self.start()
 
@@ -130,7 +130,7 @@ class OwnPostgres:
     def crash(self) -> None:
         """Stop PostgreSQL as `pg_ctl stop -m immediate` does, and wait for its processes."""
         os.kill(self.running.pid, signal.SIGQUIT)
-        wait_until(lambda: not locks.is_taken(self._alive), "PostgreSQL runs on", START_TIMEOUT)
+        wait_until(lambda: not locks.is_taken(self._alive_lock), "PostgreSQL runs on", STOP_TIMEOUT)
 
     @property
     def address(self) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def edit_target() -> None:
 
 
 def raise_limit() -> None:
-    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES + 1)
+    ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES + 1)  # was MAX_PROCESSES
 
 
 def expire_link() -> int:
@@ -170,7 +170,7 @@ def check_no_lost_limit(outcomes: list[Outcome]) -> str:
     if violation := check_redirects(follows):
         return violation
     limit = ShortUrl.objects.get(key="a").max_hits
-    is_raised = limit == MAX_PROCESSES + 1
+    is_raised = limit == MAX_PROCESSES + 1  # as raise_limit() has set it
     return check_hits(len(follows)) if is_raised else f"the limit is {limit} again"
 
 

@@ -90,7 +90,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         options = {**self.defaults, **options}
         default_processes: int = options.pop("processes", DEFAULT_PROCESSES)
         if unknown := [name for name in options if name not in ARGUMENTS]:
-            (nearest,) = get_close_matches(unknown[0], ARGUMENTS, n=1, cutoff=0)
+            (nearest,) = get_close_matches(unknown[0], ARGUMENTS, n=1, cutoff=0)  # at any distance
             raise CannotExplore(f"There is no argument {unknown[0]}; the nearest one is {nearest}.")
         if len(functions) == 1:
             number = processes or default_processes

@@ -161,7 +161,7 @@ class Comparison:
 
     def _find_rows(self, leaf: Leaf | str, criteria: Criteria, new_ids: NewIds) -> list[Item]:
         """Return the new rows whose id a part of a value may be."""
-        if isinstance(leaf, str):
+        if isinstance(leaf, str):  # the kind of a node
             return []
         columns: list[Column | None] = [*self.varying_columns]  # of a text, such as a UUID
         if leaf.is_number:
@@ -169,7 +169,8 @@ class Comparison:
         elif leaf.column:
             column = self._find_column(leaf)
             columns = [column, self.states.structure.references.get(column)]
-        keys = [(column, leaf.text.strip("'")) for column in columns if column]
+        text = leaf.text.strip("'")  # without the quotes of repr()
+        keys = [(column, text) for column in columns if column]
         return [new_ids[key] for key in keys if key in new_ids]
 
     def list_differences(self, end: EndState, serial: EndState) -> Iterator[str]:
@@ -267,7 +268,7 @@ class Comparison:
         path_and_parents = [path[:length] for length in range(len(path) + 1)]
         if any((name, varying) in self.varying_parts for varying in path_and_parents):
             return NEW
-        if isinstance(leaf, str):
+        if isinstance(leaf, str):  # the kind of a node
             return leaf
         column = self._find_column(leaf)
         if column not in self._find_id_columns():

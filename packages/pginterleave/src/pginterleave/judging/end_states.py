@@ -67,7 +67,7 @@ class EndStates:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.structure = Structure()
-        self.initial_states: list[EndState] = []  # all tables before the first two schedules
+        self.initial_states: list[EndState] = []  # before the first and the second schedule
         self.drifting: list[Column] = []  # generated columns that setup fills differently each time
         self._tables_before: dict[int, WatchedTable] = {}
         self._old_ids: dict[Column, dict[str, int]] = {}
@@ -77,7 +77,7 @@ class EndStates:
         return [name for name, _ in self._ask(SEQUENCES, {})]
 
     def begin(self) -> None:
-        """Note the state after setup, to know later what is written; twice, read all tables."""
+        """Note the state after setup, to find later writes; the first two times, read the rows."""
         if not self.structure.columns:
             require_counts(self._ask)
             self._read_structure()
@@ -90,12 +90,12 @@ class EndStates:
             self._old_ids |= {column: _number_ids(rows, column) for column in self.drifting}
 
     def _read_initial_state(self) -> None:
-        """Read all tables, and find the columns in which setup makes other ids each time."""
+        """Read the small tables, and find the columns in which setup makes other ids each time."""
         small = [table for table in self._tables_before.values() if 0 < table.size <= MAX_BYTES]
-        rows = self._read_rows(table.name for table in small)
+        rows = self._read_rows(table.name for table in small)  # others are empty or too large
         generated = sorted(self.structure.generated)
         ids = {column: _number_ids(rows, column) for column in generated}
-        self.initial_states.append(EndState({}, rows, ids))
+        self.initial_states.append(EndState(values={}, rows=rows, old_ids=ids))
         first_ids = self.initial_states[0].old_ids
         self.drifting = [column for column in generated if first_ids.get(column) != ids[column]]
 

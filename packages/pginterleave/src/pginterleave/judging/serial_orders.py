@@ -23,7 +23,7 @@ from pginterleave.sql.id_orders import does_ask_for_order, has_sequence_value
 from pginterleave.sql.statements import find_words
 from pginterleave.steps import Outcome
 
-MAX_PROCESSES = 4  # which have 24 orders
+MAX_COMPARED_PROCESSES = 4  # which have 24 serial orders
 
 TryAgain = Callable[[Outcome], object]
 Order = tuple[int, ...]  # of the processes
@@ -51,7 +51,7 @@ class SerialJudge(Judge):
         self.comparison = Comparison(self.states)
         others = {alias: EndStates(ask) for alias, ask in database.other_databases().items()}
         self.effects = Effects(also, others)
-        self.processes = 0  # how many there are
+        self.processes = 0  # how many there are: run_serial_orders() sets it
         self.ends: dict[Order, EndState] = {}  # of the serial orders
         self.several_commits: set[int] = set()  # the processes with several transactions
         self.unordered: set[str] = set()  # tables whose new ids may have another order
@@ -64,13 +64,13 @@ class SerialJudge(Judge):
 
     def run_serial_orders(self, run_in_turn: RunInTurn, processes: int) -> None:
         """Run every serial order twice: keep the ends, and find what differs from run to run."""
-        if processes > MAX_PROCESSES:
+        if processes > MAX_COMPARED_PROCESSES:
             raise CannotExplore(
                 f"{processes} processes have too many serial orders to compare with: give an "
-                f"invariant, or at most {MAX_PROCESSES} processes."
+                f"invariant, or at most {MAX_COMPARED_PROCESSES} processes."
             )
         self.processes = processes
-        used_before = -1
+        used_before = -1  # fewer than any number, to run at least once
         # Run again if an order was the first to use a database: earlier ends lack its rows.
         while used_before < len(self.effects.used):
             used_before = len(self.effects.used)
@@ -284,5 +284,5 @@ def _run_alone(function: Function) -> Outcome:
 
 
 def _strip_schema(name: str) -> str:
-    """Return a name as PostgreSQL writes it without its schema and quotes."""
+    """Return a name without its schema and quotes; PostgreSQL has written it."""
     return name.rpartition(".")[2].strip('"')

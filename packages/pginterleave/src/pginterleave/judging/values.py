@@ -22,7 +22,7 @@ class Leaf(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A value with parts, each with its name; an element of a set has the name ""."""
+    """A value with parts, each with its name; "" names an element of a set, or an only part."""
 
     kind: str
     parts: tuple[tuple[str, "Value"], ...]
@@ -40,7 +40,7 @@ def make_outcome_value(outcome: Outcome) -> Value:
     """Return what a process returned, or the class and the constraint of what it raised."""
     error = outcome.raised
     if error is None:
-        return Node("returned", (("", _make_value(outcome.returned, 0)),))
+        return Node("returned", (("", _make_value(outcome.returned, depth=0)),))
     cause: Any = error.__cause__ or error
     constraint = getattr(getattr(cause, "diag", None), "constraint_name", None) or ""
     kind = f"{type(error).__module__}.{type(error).__qualname__}"
@@ -49,7 +49,7 @@ def make_outcome_value(outcome: Outcome) -> Value:
 
 def make_plain_value(value: Any) -> Value:
     """Return a value that is compared besides those that the processes returned."""
-    return Node("is", (("", _make_value(value, 0)),))
+    return Node("is", (("", _make_value(value, depth=0)),))
 
 
 def _make_value(value: Any, depth: int) -> Value:

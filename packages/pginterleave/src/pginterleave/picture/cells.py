@@ -11,7 +11,7 @@ from pginterleave.picture.history import History, Transaction, Wait
 from pginterleave.picture.sentences import write_sentences
 from pginterleave.picture.wording import Step, shorten, word_steps
 
-WRONG, REFUSED, HOLDS = "wrong", "refused", "holds"
+WRONG, REFUSED, HOLDS = "wrong", "refused", "holds"  # the kinds of verdicts
 SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
 
 
@@ -37,7 +37,8 @@ def judge_end(violation: str, *, raises: bool, due: str = "") -> HowItEnds:
     return HowItEnds(REFUSED if raises else WRONG, violation, due)
 
 
-# The kinds of lines, which are names of styles; "mode" is the mode of a lock.
+# The kinds of lines, which are names of styles: MARK is the text of a conflict, LOCK the mode of a
+# lock, OPEN the "?" of a hidden step, and AGAIN comes before the words of a step that is a retry.
 SAID, WAIT, ERROR, MARK, LOCK, OPEN = "said", "wait", "error", "mark", "mode", "open"
 AGAIN = "again"
 # Texts of conflicts that are shorter in a cell than elsewhere.
@@ -132,14 +133,13 @@ class Picture:
 
     def _make_rows(self) -> list[Row]:
         """Return the rows: initial value, shown steps, hidden steps, and the exceptions."""
-        rows = [Row(0, value=shorten_urls(self.initial))]
+        rows = [Row(process=0, value=shorten_urls(self.initial))]
         rows += [Row(step["process"]) for step in self.steps]
-        rows += [
-            Row(process, {process: [CellLine("?", OPEN)]}) for process in map(int, self.hidden)
-        ]
+        hidden = map(int, self.hidden)
+        rows += [Row(process, {process: [CellLine("?", OPEN)]}) for process in hidden]
         spans: list[Wait | Transaction] = [*self.waits, *self.transactions]
         if any(span.last >= len(rows) for span in spans):
-            rows.append(Row(0))  # a wait or a transaction goes on in it
+            rows.append(Row(process=0))  # a wait or a transaction goes on in it
         self._add_steps(rows)
         for lock in self.locks:
             if lock.mode != history.NEW_ROW:
@@ -152,7 +152,7 @@ class Picture:
         short_conflicts = map(self._shorten_texts, self.conflicts)
         for number, texts in conflicts.find_marks(short_conflicts).items():
             rows[number].add(self.steps[number - 1]["process"], ", ".join(texts), MARK)
-        exceptions = Row(0)
+        exceptions = Row(process=0)
         for process, outcome in enumerate(self.outcomes, start=1):
             if outcome and self.is_whole:
                 name, _, _ = outcome.partition(":")

@@ -64,7 +64,7 @@ def find_conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Confli
     history = History(steps, snapshots)
     conflicts = [*_find_stale_reads(history), *_find_refused_steps(history)]
     conflicts += [*_find_foreign_reads(history), *_find_torn_reads(history)]
-    # Harmless schedules have these, too: they count only if no other conflict was found.
+    # Harmless schedules have the next kinds, too: these count only if no other kind was found.
     conflicts = conflicts or [*_find_late_commits(history), *_find_writes_elsewhere(history)]
     conflicts = conflicts or [*_find_missing_writes(history), *_find_partial_writes(history)]
     return list(dict.fromkeys(conflicts))
@@ -91,7 +91,7 @@ def _find_stale_reads(history: History) -> Iterator[Conflict]:
             if overwrites(read, other, write):
                 lost = f"lost update: overwritten by step {number}"
                 text = f"overwrites step {other['number']}"
-                yield Conflict(LOST, other["number"], number, text, lost)
+                yield Conflict(LOST, other["number"], number, text, text_at_source=lost)
             else:
                 text = f"has not seen step {other['number']}"
                 yield Conflict(UNSEEN, other["number"], number, text)
@@ -105,7 +105,7 @@ def _describe_stale_read(read: Step, write: Step, writer: int) -> Conflict:
     elif write["rows"] == 0:
         text = "changes no row: what it read is out of date"
     stale = f"stale read: process {writer} commits a change after it"
-    return Conflict(STALE, read["number"], write["number"], text, stale)
+    return Conflict(STALE, read["number"], write["number"], text, text_at_source=stale)
 
 
 def _find_refused_steps(history: History) -> Iterator[Conflict]:
@@ -235,7 +235,7 @@ def _find_deadlocks(history: History) -> Iterator[Conflict]:
         waits = ", which waits for ".join(f"process {step['process']}" for step in cycle[1:])
         for step, other in pairwise(cycle):
             text = f"victim of a deadlock: waits for {waits}" if step is victim else ""
-            yield Conflict(DEADLOCK, step["number"], other["number"], "", text)
+            yield Conflict(DEADLOCK, step["number"], other["number"], "", text_at_source=text)
 
 
 def _find_cycle_of_waits(waiting: dict[int, Step], path: list[Step]) -> list[Step]:

@@ -14,19 +14,20 @@ class Size(NamedTuple):
 
     name: str
     width: float
-    font: float
-    small: float
+    font: float  # the font size of a step's words
+    small: float  # the font size of other lines
     gutter: float  # on the left, for the numbers of the steps
     margin: float  # on the outer side of a lane, for arrows
-    pad: float
+    pad: float  # around a cell, and in it around the text
 
 
-WIDE = Size("wide", 760, 14, 12.5, 26, 20, 7)
-DENSE = Size("dense", 760, 12, 11.5, 26, 20, 2.5)  # for many steps
-NARROW = Size("narrow", 340, 12, 12, 18, 5, 2.5)  # for a phone
-MAX_WIDE_HEIGHT = 470  # the height of WIDE that a laptop shows without scrolling
+WIDE = Size("wide", width=760, font=14, small=12.5, gutter=26, margin=20, pad=7)
+DENSE = Size("dense", width=760, font=12, small=11.5, gutter=26, margin=20, pad=2.5)
+NARROW = Size("narrow", width=340, font=12, small=12, gutter=18, margin=5, pad=2.5)  # for a phone
+MAX_WIDE_HEIGHT = 470  # as a laptop shows without scrolling; a higher picture is DENSE
 
-LOCK_WIDTH = 6.0  # the width of a lock
+LOCK_WIDTH = 6.0  # of the bar of a lock, which is beside the cells of its process
+LOCK_GAP = 2.0  # between two of these bars
 ROWS_SHARE = 0.6  # the width of the lane of the rows, relative to the lane of a process
 
 
@@ -70,10 +71,10 @@ class Grid:
         return list(dict.fromkeys(lock.on for lock in locks if lock.process == process))
 
     def find_sides(self, process: int) -> tuple[float, float]:
-        """Return the left and the right side of the cells in a lane."""
+        """Return the sides of the cells in a lane: outside are arrows, and inside, locks."""
         lane = self.lanes[process]
         size = self.size
-        locks_width = len(self.list_locked(process)) * (LOCK_WIDTH + 2)
+        locks_width = len(self.list_locked(process)) * (LOCK_WIDTH + LOCK_GAP)
         if lane.inner > 0:
             return lane.left + size.margin, lane.right - size.pad - locks_width
         return lane.left + size.pad + locks_width, lane.right - size.margin
@@ -81,7 +82,7 @@ class Grid:
     def _measure_rows(self) -> Iterator[float]:
         """Yield where each row begins, and where the last one ends."""
         size = self.size
-        top = size.font * 2.1
+        top = size.font * 2.1  # below the titles of the lanes
         yield top
         for row in self.picture.rows:
             cells = [self.place_lines(process, lines) for process, lines in row.lines.items()]
@@ -107,7 +108,7 @@ class Grid:
         return placed
 
     def wrap_value(self, value: str) -> list[PlacedLine]:
-        width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad
+        width = self.row_lane.right - self.row_lane.left - 4 * self.size.pad  # 2 on each side
         return _wrap(value, "held", self.size.font, width)
 
     def wrap_verdict(self) -> list[PlacedLine]:

@@ -11,7 +11,7 @@ IDENTITY = ("id", "key")  # the columns that identify a row; all visits of a lin
 ENDS = ("COMMIT", "ROLLBACK")
 # When a step took effect: (5, 0) for step 5, and then (5, 3) for step 3, which waited until step 5.
 Moment = tuple[int, int]
-NEVER: Moment = (10**9, 0)
+NEVER: Moment = (10**9, 0)  # later than every step
 
 
 class History:

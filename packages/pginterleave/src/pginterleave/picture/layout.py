@@ -90,7 +90,7 @@ class _Layout(Grid):
             middle = (lane.left + lane.right) / 2
             drawing.texts.append(Text(middle, size.font * 1.2, title, "head", "middle"))
         for row in range(1, len(self.picture.steps) + len(self.picture.hidden) + 1):
-            y = self.find_middle(row) + size.small * 0.36
+            y = self.find_middle(row) + size.small * 0.36  # half the height of a digit
             drawing.texts.append(Text(size.gutter - 3, y, str(row), "number", "end"))
             d = f"M{size.gutter} {self.tops[row]:.1f}H{size.width}"
             drawing.below.append(Path(d, "guide"))
@@ -103,7 +103,7 @@ class _Layout(Grid):
         for transaction in self.picture.transactions:
             lane = self.lanes[transaction.process]
             last = min(transaction.last, len(self.picture.rows) - 1)
-            left = lane.left + (size.margin - 3 if lane.inner > 0 else 3)
+            left = lane.left + (size.margin - 3 if lane.inner > 0 else 3)  # 3 outside of cells
             right = lane.right - (3 if lane.inner > 0 else size.margin - 3)
             top = self.tops[transaction.first] + 1
             bottom = self.bottoms[last] - 1
@@ -193,10 +193,10 @@ class _Layout(Grid):
         for lock in self.picture.locks:
             lane = self.lanes[lock.process]
             column = self.list_locked(lock.process).index(lock.on)
-            offset = self.size.pad + column * (grid.LOCK_WIDTH + 2)
+            offset = self.size.pad + column * (grid.LOCK_WIDTH + grid.LOCK_GAP)
             left = lane.right - offset - grid.LOCK_WIDTH if lane.inner > 0 else lane.left + offset
             last = min(lock.last, len(self.picture.rows) - 1)
-            top = self.tops[lock.first] + 4
+            top = self.tops[lock.first] + 4  # a gap to the lock above
             bottom = self.bottoms[last] - 4
             title = f"process {lock.process} holds {lock.mode} on {lock.on}"
             bar = Rect(left, top, grid.LOCK_WIDTH, bottom - top, "lock", lock.first, title)
@@ -234,7 +234,7 @@ class _Layout(Grid):
                 x = self.find_inner_edge(process)
                 to_x = self.find_inner_edge(other)
                 bend = (x + to_x) / 2
-                y += self.size.font * 0.5
+                y += self.size.font * 0.5  # it leaves below the middle of a row, and ends above it
                 to_y -= self.size.font * 0.5
             curve = f"C{bend:.1f} {y:.1f} {bend:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}"
             style = f"conflict {conflict.kind}"

@@ -156,9 +156,7 @@ def find_expressions(tokens: Tokens) -> dict[str, str]:
         if len(assignment) < 3 or assignment[1] != "=":
             continue
         name, _, *expression = assignment
-        texts = [
-            token.text or "NULL" if isinstance(token, Value) else token for token in expression
-        ]
+        texts = [part.text or "NULL" if isinstance(part, Value) else part for part in expression]
         columns[str(name)] = " ".join(texts).removeprefix("( ").removesuffix(" )")
     return columns
 

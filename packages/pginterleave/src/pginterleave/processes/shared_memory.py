@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pginterleave.formatting import is_user_code
 
-_Cached: Any = type(functools.lru_cache(lambda: None))
+_Cached: Any = type(functools.lru_cache(lambda: None))  # the class of the caches of functools
 CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
 MAX_ENTRIES = 1_000  # of a container with more entries, only their number is compared

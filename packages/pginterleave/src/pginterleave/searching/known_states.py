@@ -39,7 +39,7 @@ class KnownStates:
 
     def __init__(self, *, reduces: bool) -> None:
         self.reduces = reduces
-        self.tried: set[tuple[State, int]] = set()  # steps whose state was just tried to be derived
+        self.tried: set[tuple[State, int]] = set()  # steps whose states could not be derived
         self.states_with_waits: dict[StateWithWaits, State] = {}
         self.states: dict[Trace, State] = {}  # the states that several orders may lead to
         # A heap of steps not yet taken: the preemptions, the order with the step, the state before.

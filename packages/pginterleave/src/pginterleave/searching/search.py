@@ -58,7 +58,7 @@ class Search:
     def finish_schedule(self, ending: Ending, *, affected_others: bool) -> bool:
         """Add the states of the schedule to the graph; return whether its last state is new."""
         last = None
-        if not self.pruned:
+        if not self.pruned:  # in the last state no process is ready
             last = self._add_state(positions=(), ready={}, affected_others=affected_others)
         if last:
             last.ending = ending
@@ -87,7 +87,7 @@ class Search:
         return False
 
     def drop_last_of_prefix(self) -> None:
-        """Remove the last step of the prefix from the graph: it is not possible."""
+        """Remove the last step of the prefix from the graph: PostgreSQL ends another victim."""
         choice = self.prefix[-1]
         state_before = self.path[len(self.prefix) - 1]
         del state_before.steps[choice], state_before.ready[choice]

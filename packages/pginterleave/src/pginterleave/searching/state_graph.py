@@ -21,7 +21,7 @@ class Event(NamedTuple):
     sql: str
     effect: Effect
     victim: int  # of the deadlock that it closes; 0 if it is the same process, or there is none
-    depends: tuple[int, ...]  # the number of earlier steps of each process
+    depends: tuple[int, ...]  # the numbers of these earlier steps, by process
 
 
 Trace = tuple[tuple[Event, ...], ...]  # the events of each process
@@ -50,7 +50,7 @@ class State:
     steps: "dict[int, State | int | None]" = field(init=False)
     fewest_preemptions: dict[int, int] = field(default_factory=dict)  # to here, by last choice
     ending: Ending = Ending.HOLDS  # if all processes have ended
-    claims: Claims = ()
+    claims: Claims = ()  # the locks that processes hold and request; (): not known
     waiting: tuple[int, ...] = ()  # processes that wait by a statement that did not run: derived
     base: "State | None" = None  # the state before these statements
 
