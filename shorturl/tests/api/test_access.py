@@ -22,7 +22,7 @@ CALLS = {
 # The statuses for a caller who may do everything, and for a logged-in user who owns no link.
 DONE = {"create": 201, "list": 200, "get": 200, "change": 200, "delete": 204}
 FOR_A_STRANGER = {"create": 201, "list": 200, "get": 404, "change": 404, "delete": 404}
-SCOPES = {"create": "create", "list": "read", "get": "read", "change": "edit", "delete": "delete"}
+SCOPE = {"create": "create", "list": "read", "get": "read", "change": "edit", "delete": "delete"}
 PERMISSIONS = {"get": "view_shorturl", "change": "change_shorturl", "delete": "delete_shorturl"}
 every_call = pytest.mark.parametrize("call", CALLS)
 
@@ -107,12 +107,12 @@ def test_staff_have_the_permissions_of_the_admin(browser: Client, call: str, sta
 @every_call
 def test_a_token_may_do_what_its_scopes_allow(browser: Client, call: str) -> None:
     for scope in ApiToken.SCOPES:
-        expected = DONE[call] if scope == SCOPES[call] else 403
+        expected = DONE[call] if scope == SCOPE[call] else 403
         token = make_token(**scopes(scope))
         assert get_status(browser, call, Authorization=f"Bearer {token}") == expected
     method, path, _ = CALLS[call]
     response = with_token(**scopes()).generic(method, path)
-    assert response.json()["detail"] == f"This token lacks the scope {SCOPES[call]!r}."
+    assert response.json()["detail"] == f"This token lacks the scope {SCOPE[call]!r}."
 
 
 def test_reuse_shows_a_link_and_so_needs_the_scope_read_too() -> None:

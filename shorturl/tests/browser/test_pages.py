@@ -143,7 +143,7 @@ def test_ten_links_fit_on_one_screen(page: Page, log_in: LogIn) -> None:
     log_in(owner)
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto("/links")
-    expect(page.get_by_role("listitem").nth(9)).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("listitem").nth(9)).to_be_in_viewport(ratio=1)  # the tenth
 
 
 def test_a_link_is_created_without_javascript(

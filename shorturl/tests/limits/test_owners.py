@@ -221,7 +221,7 @@ def test_redirects_do_not_wait_for_the_removal_of_an_account(
     locked_links = []
 
     def count_locked_links(execute: Any, *statement: Any) -> Any:
-        """Count them after each statement of the removal."""
+        """Execute a statement of the removal, and count the links that are locked then."""
         result = execute(*statement)
         other_session.execute("SELECT FROM shorturl_shorturl FOR NO KEY UPDATE SKIP LOCKED")
         locked_links.append(6 - other_session.rowcount)  # six links less those that are not locked

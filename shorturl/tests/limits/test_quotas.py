@@ -35,13 +35,13 @@ def test_each_token_account_and_network_has_a_separate_quota(client: Client) -> 
     for address in ("192.0.2.1", "198.51.100.7"):
         public = [create(client, REMOTE_ADDR=address).status_code for _ in range(3)]
         assert public == [201, 201, 429]
-    assert create(client, REMOTE_ADDR="192.0.2.200").status_code == 429
+    assert create(client, REMOTE_ADDR="192.0.2.200").status_code == 429  # network of 192.0.2.1
     client.force_login(user())
     posted = [client.post("/", {"target_url": TARGET}).status_code for _ in range(4)]
     assert posted == [303, 303, 303, 429]
     assert spent() == [3, 3, 2, 2, 3]  # two tokens, two networks, and the account
     assert ShortUrl.objects.count() == sum(spent())
-    assert not QuotaUsage.objects.filter(spender__contains="192.0.2").exists()
+    assert not QuotaUsage.objects.filter(spender__contains="192.0.2").exists()  # only hashes
 
 
 def test_a_429_says_when_to_try_again_and_the_form_keeps_what_was_typed(

@@ -106,7 +106,7 @@ def test_keys_are_compared_bytewise_and_distinguish_upper_case() -> None:
 def test_the_keys_of_many_deleted_links_are_taken_until_the_links_are_erased() -> None:
     create_link("one")
     create_link("two").delete()
-    assert ShortUrl.objects.all().delete() == (1, {"shorturl.ShortUrl": 1})
+    assert ShortUrl.objects.all().delete() == (1, {"shorturl.ShortUrl": 1})  # only `one`
     with pytest.raises(KeyTaken, match="The key 'one' is taken: it was deleted"):
         operations.create(TARGET, key="one")
     assert ShortUrl.objects.all().erase() == 2
@@ -150,7 +150,7 @@ def test_hits_are_counted_in_place() -> None:
 
     The pages are new and each row is updated once, so that no other snapshot keeps old versions.
     """
-    target_url = TARGET + "x" * 1_900
+    target_url = TARGET + "x" * 1_900  # a long row needs much room
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE shorturl_shorturl CASCADE")
         for number in range(50):

@@ -18,7 +18,7 @@ from shorturl.tests.statements import before_statement
 pytestmark = pytest.mark.django_db
 
 LIST, TOKENS = "/admin/shorturl/shorturl/", "/admin/shorturl/apitoken/"
-SCOPES = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
+ALL_SCOPES = {f"can_{scope}": "on" for scope in ApiToken.SCOPES}
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_a_link_that_is_deleted_while_it_is_edited_is_not_changed(
 
 def add_token(admin_client: Client, **button: str) -> str:
     """Add a token with all scopes, and return what the page shows."""
-    response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **SCOPES, **button})
+    response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **ALL_SCOPES, **button})
     assert "no-store" in response["Cache-Control"]
     shown = re.search(r'<pre id="token">(\S+)</pre>', response.text)
     assert shown, text(response)
@@ -186,7 +186,7 @@ def test_a_token_is_revoked_once(admin_client: Client) -> None:
 def test_a_renamed_token_stays_valid(admin_client: Client) -> None:
     token = add_token(admin_client)
     page = f"{TOKENS}{ApiToken.objects.get().pk}/change/"
-    sent = {"name": "archive", **SCOPES, "digest": "0" * 64}
+    sent = {"name": "archive", **ALL_SCOPES, "digest": "0" * 64}
     assert admin_client.post(page, sent).status_code == 302
     assert ApiToken.objects.get().name == "archive"
     assert is_accepted(token)

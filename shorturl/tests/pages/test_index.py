@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 def test_the_form_creates_a_link_and_redirects_to_its_page(client: Client) -> None:
     page = client.get("/")
-    assertNotContains(page, "aria-invalid")
+    assertNotContains(page, "aria-invalid")  # no field is wrong before it is sent
     assert b'min="1"' in page.content  # of the limit
     assert b'min="-' not in page.content  # the least number of the limit's column
     response = client.post("/", {"target_url": f" {TARGET}\n", "key": ""})
@@ -107,7 +107,7 @@ def test_a_taken_custom_key_is_a_conflict(client: Client) -> None:
 
 
 def test_a_full_key_space_is_a_503(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    for length in range(7, 11):  # of which ten keys each are tried
+    for length in range(7, 11):  # ten keys of each of these lengths are tried
         create_link("k" * length)
     monkeypatch.setattr(keys, "draw", lambda length: "k" * length)
     response = client.post("/", {"target_url": TARGET})

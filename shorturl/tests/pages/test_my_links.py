@@ -58,7 +58,7 @@ def test_the_list_has_the_users_links_newest_first(client: Client, owner: User) 
     assert listed_keys(page) == ["newer", "known"]
     assert " 2 of 2 hits used up Edit " in text(page)
     assert " 0 hits expired Edit " in text(page)
-    client.force_login(user(staff=True))
+    client.force_login(user(staff=True))  # of the staff, who have no links of their own here
     page = client.get("/links")
     assertContains(page, "You have no links yet. Enter a long address above")
     assertContains(page, 'href="/admin/shorturl/shorturl/"')
@@ -213,7 +213,7 @@ def test_the_statement_that_changes_a_link_checks_its_owner(client: Client, owne
     assert (response.status_code, response["Location"]) == (303, "/links")
     (update,) = [query["sql"] for query in sent if query["sql"].startswith("UPDATE")]
     assert f'"owner_id" = {owner.pk}' in update
-    assert stored_values("target_url", "hits") == (OTHER, 0)
+    assert stored_values("target_url", "hits") == (OTHER, 0)  # `key` and `hits` are ignored
     assertContains(client.get("/links"), "/known is changed.")
 
 

@@ -36,7 +36,7 @@ def import_file(path: Path, content: str) -> Imported:
 
 A, B, C = (f"{key},{TARGET}{key},{key}\n" for key in "abc")  # lines of three links
 YOURLS = "keyword,url,title,timestamp,ip,clicks\n"
-YOURLS_LINE = f'"{{}}","{TARGET}","{{}}","2023-05-06 05:08:09","192.0.2.1","1"\n'
+YOURLS_LINE = f'"{{}}","{TARGET}","{{}}","2023-05-06 05:08:09","192.0.2.1","1"\n'  # key, title
 QUOTE_IN_PHP = YOURLS_LINE.format("b", 'say \\"hi\\" now')  # or of MySQL's INTO OUTFILE
 QUOTES = "close each quote, and write one within a field twice."
 FIELDS = "The row has more or fewer fields than the first line has names."

@@ -228,7 +228,7 @@ def test_visits_of_a_foreign_link_are_answered_if_they_are_public(
 
 
 def test_hits_and_visits_are_of_one_snapshot(client: Client) -> None:
-    """A hit that arrives after the link was read is in both, as one statement reads them."""
+    """A hit that arrives after the link was read is in both, as one statement reads both."""
     add_recent(PERSON)
     with before_statement("range.people", call=partial(add_recent, NEWS)):
         statistics = client.get("/known/stats").context["statistics"]
