@@ -241,7 +241,7 @@ class PsycopgCursor(psycopg.Cursor[Any]):
         self._keep_rows([] if row is None else [row])
         return row
 
-    def fetchmany(self, size: int = 0) -> list[Any]:
+    def fetchmany(self, size: int = 0) -> list[Any]:  # 0: as many as cursor.arraysize
         return self._keep_rows(super().fetchmany(size))
 
     def fetchall(self) -> list[Any]:

@@ -228,7 +228,7 @@ class Monitor:
                 is_new = len(attempt.choices) >= attempt.known_steps
                 attempt.no_other_victim = is_new and victim == runner
             attempt.victim_ended = True
-        elif not victim.session.checks_deadlocks_at_once:
+        elif not victim.session.checks_deadlocks_at_once:  # who waited longest looks first
             attempt.undetermined = True
             longest = min(deadlocked, key=lambda other: other.blocked_since, default=victim)
             if attempt.fair and victim != longest:

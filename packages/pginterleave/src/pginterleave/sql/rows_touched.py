@@ -103,7 +103,7 @@ class KnownTable:
     words: frozenset[str]  # of the name
     plain: bool = False  # whether a write has no effect through a rule, trigger or partition
     unique: dict[str, str] = field(default_factory=dict)  # columns, with their types
-    keys: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)  # the words of the definitions in KEY_COLUMNS
     linked: Set[str] = frozenset()  # the tables that a write may touch, with this one
     cascades: set[str] = field(default_factory=set)  # the tables that a DELETE cascades to
     follows: set[str] = field(default_factory=set)  # the tables that an UPDATE of a key cascades to
