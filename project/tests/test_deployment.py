@@ -109,7 +109,7 @@ def test_migrate_says_in_a_line_that_another_role_owns_the_tables(production_cop
 
     with database(f"shorturl_{secrets.token_hex(8)}") as url:
         assert migrate(url).returncode == 0
-        ended = migrate(url, PGOPTIONS="-c role=pg_monitor")
+        ended = migrate(url, PGOPTIONS="-c role=pg_monitor")  # any role that owns no table
     assert ended.stderr == (
         "manage.py: the database: permission denied for table django_migrations. "
         "The role of DATABASE_URL has to own all tables\n"

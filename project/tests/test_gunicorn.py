@@ -27,7 +27,7 @@ __all__ = ["receiver"]  # a fixture
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_that_replaces_a_killed_one_delivers_events(receiver: Receiver) -> None:
-    """`make run` sets SHORTURL_DELIVER."""
+    """Each worker delivers events with SHORTURL_DELIVER, which `make run` sets."""
     with (
         database("shorturl_as_make_run") as url,
         serving(DATABASE_URL=url, WORKERS="1", SHORTURL_DELIVER="on") as service,

@@ -86,7 +86,7 @@ def test_variables_and_defaults_become_these_settings(
         ("SHORTURL_FOOTER_LINKS", "https://example.com/", "is not a list of TEXT=URL"),
         ("SHORTURL_FOOTER_LINKS", "Abuse=javascript:x", "is not a URL with https: or http:"),
         ("SHORTURL_KEY_LENGTH", "21", "is not a whole number from 1 to 20"),
-        ("SHORTURL_KEY_LENGTH", "7" * 5000, "is not"),
+        ("SHORTURL_KEY_LENGTH", "7" * 5000, "is not"),  # more digits than int() takes
     ],
 )
 def test_a_wrong_value_is_refused_by_name_with_an_example(

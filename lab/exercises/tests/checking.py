@@ -1,6 +1,7 @@
 """What the tests of the exercises share.
 
 A solution's calls must end as those of a right strategy, in results and in rows that a user sees.
+The fixture `interleave` restores the rows after a test, also if the test runs no calls at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,8 +74,9 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
             transaction.set_rollback(True)
 
     def describe_mistake(outcomes: Sequence[Outcome]) -> str:
-        end = [outcome.returned for outcome in outcomes], read_rows()
-        if end in right_ends or Raised("RuntimeError") in end[0]:  # from atomic(durable=True)
+        returned = [outcome.returned for outcome in outcomes]
+        end = returned, read_rows()
+        if end in right_ends or Raised("RuntimeError") in returned:  # from atomic(durable=True)
             return ""
         right = " or ".join(dict.fromkeys(map(str, right_ends)))
         return f"{text}: it is {end}. Right is {right}."

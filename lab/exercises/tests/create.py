@@ -33,13 +33,13 @@ def read_links() -> list[Any]:
     return [*ShortUrl.objects.order_by("key").values("key", "target_url")]
 
 
-# The keys that are taken, and those that a create may try.
+# The keys that are taken, and those that a create may try: the last two times none is free.
 KEYS = (("", "ab"), ("a", "ab"), ("ad", "adb"), ("a", "A"), ("ad", "ad"), ("", ""))
 
 
 def test_calls_one_after_another(interleave: Interleave) -> None:
     for taken, keys in KEYS:
-        for make_iterable in (list, iter):
+        for make_iterable in (list, iter):  # keys that can be read again, or once only
             make_links(taken)
             text = f"create with the keys {list(keys)} where {list(taken)} are taken"
             checking.check([pair(keys, make_iterable)], read_links, text)
@@ -56,7 +56,7 @@ def test_calls_at_once(interleave: Interleave) -> None:
     text = "two creates in transactions at once"
     checking.check(checking.in_transactions([pair("ab")] * 2), read_links, text, interleave)
     call = partial(run, exercise.create, [f"key{number}" for number in range(120)])
-    returned = {*checking.repeat_in_threads(call, times=40)}
+    returned = {*checking.repeat_in_threads(call, times=40)}  # in each of three threads
     counts = len(returned), ShortUrl.objects.count()
     text = f"Of 120 creates at once {counts} links are returned and stored. Right is 120 and 120."
     checking.require(counts == (120, 120), text)

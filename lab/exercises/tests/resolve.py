@@ -24,6 +24,7 @@ def pair(key: str = "a") -> checking.Pair:
 
 
 def make_links(**fields: Any) -> None:
+    """Make the link `b`, and the link `a` with two hits and these fields."""
     QuerySet(ShortUrl).delete()
     ShortUrl.objects.create(key="b", target_url="https://b.example/")
     ShortUrl.objects.create(key="a", **{"target_url": "https://a.example/", "hits": 2} | fields)

@@ -55,7 +55,7 @@ def test_calls_one_after_another(interleave: Interleave) -> None:
 def test_calls_at_once(interleave: Interleave) -> None:
     first, second, third = (pair(f"new{number}") for number in (1, 2, 3))
     for number in (0, 1):
-        make_links(*[{}] * number)
+        make_links(*[{}] * number)  # with no other fields
         for other in (second, (DELETE, DELETE)):
             text = f"with {number} links, reuse at once with another call of it or a deletion"
             checking.check([first, other], read_links, text, interleave)

@@ -54,7 +54,7 @@ def read_links(client: Client) -> Any:
 def test_every_strategy_redirects_and_counts(
     client: Client, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(in_memory, "Timer", lambda *_: Thread())  # which does nothing
+    monkeypatch.setattr(in_memory, "Timer", lambda *_: Thread())  # no hit is written later
     monkeypatch.setattr(in_memory, "HITS", in_memory.Hits())
     create(client)
     hits = visits = 0

@@ -129,7 +129,7 @@ def test_predict_hides_what_follows(client: Client) -> None:
         assert secret not in page
     assert page.count("<code>SELECT …") == 2
     assert page.count('<td class="state">hits = 0<') == 2
-    assert page.count("takes its next step: ?") == 4
+    assert page.count("takes its next step: ?") == 4  # of six
     assert page.count(">?</text>") == 2 * 4  # in both pictures
     assert "Now: hits = 0." in page
     assert '<details class="as-table">' in page  # closed: its SQL gives the answer away

@@ -128,6 +128,7 @@ def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> Non
 
 
 # An order, the victim of the deadlock, the step of the victim, and the step of the other process.
+# In an order `2a` is a step of process 2 that makes process 1 the victim.
 @pytest.mark.parametrize(
     ("order", "victim", "ended", "other"), [("121212", 2, 4, 3), ("1212a12", 1, 3, 4)]
 )

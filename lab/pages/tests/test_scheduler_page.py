@@ -59,6 +59,7 @@ def test_a_process_that_waits_or_has_ended_cannot_be_chosen(client: Client) -> N
 
 
 def test_the_victim_of_a_deadlock_can_be_chosen(client: Client) -> None:
+    """With the step `2` process 2 is the victim itself, and with `2a` process 1 is."""
     scheduler = f"/lab/races/{DEADLOCK}/2/scheduler/"
     page = get_page(client, f"{scheduler}?taken=121")
     assert CHOICE.findall(page) == ["1212", "1212a"]

@@ -15,7 +15,7 @@ from lab.recordings.recording import FOLDER, path_of, read_counts, read_recordin
 from lab.recordings.source import hash_source
 
 CELLS = [cell for race in EVERY_RACE.values() for cell in cells_of(race)]
-# These are explored with the other tests, too.
+# The other cells are explored only by the tests that are marked exhaustive.
 QUICK = ("lost_update/naive/2/read-committed", "crossed_locks/update_returning/2/read-committed")
 
 

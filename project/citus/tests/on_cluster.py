@@ -24,7 +24,7 @@ from shorturl.tests.callers import call_and_close_connection, run
 
 TARGET = "https://example.com/"
 PERSON = Visit(browser="Firefox", is_bot=False)
-THREADS, CREATES = 4, 10
+THREADS, CREATES, HITS = 4, 10, 41
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +114,7 @@ def test_hits_are_counted_on_the_node_of_their_key() -> None:
     make_links(*keys)
 
     async def follow(counter: ClusterHitCounter) -> None:
-        hits = [counter.count(key, PERSON) for _ in range(40) for key in keys]
+        hits = [counter.count(key, PERSON) for _ in range(HITS - 1) for key in keys]
         assert None not in await asyncio.gather(*hits)
         # As if the shards of two nodes had changed places since the map was read.
         nodes = counter.map.nodes
@@ -124,9 +124,9 @@ def test_hits_are_counted_on_the_node_of_their_key() -> None:
         assert None not in await asyncio.gather(*[counter.count(key, PERSON) for key in keys])
 
     run_with_counter(follow)
-    assert [*ShortUrl.objects.filter(key__in=keys).values_list("hits", flat=True)] == [41] * 8
+    assert [*ShortUrl.objects.filter(key__in=keys).values_list("hits", flat=True)] == [HITS] * 8
     rows = RecentVisits.objects.filter(short_url__key__in=keys).values_list("kinds", flat=True)
-    assert sum(map(len, rows)) == 41 * 8
+    assert sum(map(len, rows)) == HITS * 8
 
 
 def test_the_map_is_read_again_only_for_unknown_keys_and_once_for_all_of_them() -> None:
@@ -165,7 +165,7 @@ def test_a_process_begins_without_the_coordinator_if_it_knows_the_workers(
     workers = tuple(map(str, list_workers()))
     keys = [f"alone-{number}" for number in range(20)]
     make_links(*keys)
-    make_unreachable(monkeypatch, Node())
+    make_unreachable(monkeypatch, Node())  # the coordinator
 
     async def follow(counter: ClusterHitCounter) -> list[Any]:
         hits = [counter.count(key, PERSON) for key in keys]

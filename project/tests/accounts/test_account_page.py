@@ -65,7 +65,7 @@ def test_a_token_has_the_chosen_scopes_and_a_unique_name(user_client: Client) ->
     again = user_client.post("/account", {"name": "laptop", **ALL})
     assert again.status_code == 422
     assert "You have a token of this name" in again.content.decode()
-    for name in ("", "a\nb", "x" * 101):
+    for name in ("", "a\nb", "x" * 101):  # empty, of two lines, too long
         assert user_client.post("/account", {"name": name, **ALL}).status_code == 422
     user_client.force_login(user())
     make_token(user_client)
@@ -107,5 +107,5 @@ def test_an_account_and_its_tokens_share_one_quota(user_client: Client, settings
         assert create(Client(headers=bearer(token))).status_code == status
     assert "Links a day 2 of 2" in text(user_client.get("/account"))
     assert user_client.post("/", {"target_url": TARGET}).status_code == 429
-    settings.SHORTURL_LINKS_PER_DAY = 0
+    settings.SHORTURL_LINKS_PER_DAY = 0  # no limit
     assert "as many short URLs as you like" in text(user_client.get("/account"))

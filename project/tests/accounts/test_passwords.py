@@ -64,13 +64,13 @@ def test_an_invitation_makes_one_account_once() -> None:
 
 def test_an_invitation_expires_and_needs_its_account(settings: Settings) -> None:
     path = invite()
-    settings.PASSWORD_RESET_TIMEOUT = -1
+    settings.PASSWORD_RESET_TIMEOUT = -1  # seconds: every link is older
     assert NO_LONGER in text(Client().get(path))
     settings.PASSWORD_RESET_TIMEOUT = 60
     open_link(path)
     run("remove_account", "ann")
     assert NO_LONGER in text(Client().get(path))
-    assert NO_LONGER in text(Client().get("/account/reset/x/y-z/"))
+    assert NO_LONGER in text(Client().get("/account/reset/x/y-z/"))  # it names no account
 
 
 def test_only_an_account_without_a_password_is_invited_again() -> None:

@@ -18,7 +18,7 @@ def list_messages() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "connections_of_a_worker"),  # with four threads
+    ("chosen", "connections_of_a_worker"),  # of four threads, and 6 others; 21 deliver events
     [({}, 10), ({"SHORTURL_DELIVER": True}, 31)],
 )
 def test_more_connections_than_postgresql_allows_are_a_warning(

@@ -56,11 +56,11 @@ def test_what_any_client_can_do_is_not_logged(client: Client, read_log: ReadLog)
 def test_an_outage_of_the_database_is_one_line(
     client: Client, read_log: ReadLog, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    def away(*_: object, **__: object) -> None:
+    def raise_outage(*_: object, **__: object) -> None:
         raise OperationalError("refused")
 
-    monkeypatch.setattr("shorturl.api.links.find_link", away)
-    monkeypatch.setattr("project.observability.health.find_missing_migrations", away)
+    monkeypatch.setattr("shorturl.api.links.find_link", raise_outage)
+    monkeypatch.setattr("project.observability.health.find_missing_migrations", raise_outage)
     assert client.get(path).status_code == 503
     (line,) = read_log()
     assert "refused" in line

@@ -22,9 +22,9 @@ MALFORMED = {
     "an empty host": HIDDEN.replace(b"localhost", b""),
     "a host with a user": HIDDEN.replace(b"localhost", b"localhost@other.example"),
     "a host in the target": HIDDEN.replace(b"/api", b"http://other.example/api"),
-    "a length and chunks": make_create(b"Content-Length: 5", CHUNKED, body=END + HIDDEN),
+    "a length and chunks": make_create(make_length(END), CHUNKED, body=END + HIDDEN),
     "two lengths": make_create(LENGTH, CLOSE, b"Content-Length: 1"),
-    "a length with a sign": make_create(b"Content-Length: +36", CLOSE),
+    "a length with a sign": make_create(b"Content-Length: +36", CLOSE),  # NEW has 36 bytes
     "a length before a space": make_create(b"Content-Length : 36") + HIDDEN,
     "a coding that is not chunked": make_create(b"Transfer-Encoding: identity", body=HIDDEN),
     "chunked twice": make_create(CHUNKED, CHUNKED, body=CHUNK + END),

@@ -49,7 +49,7 @@ CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
     ("GET", "/some", {"purpose": "prefetch"}, 503, None, 0),
     ("GET", "/spring", HTTP, 301, "https://localhost/spring", 0),
     ("GET", "/spring+", PERSON, 200, None, 0),
-    ("GET", "/spring%E2%80%9D).?a=b", PERSON, 302, "/spring?a=b", 0),
+    ("GET", "/spring%E2%80%9D).?a=b", PERSON, 302, "/spring?a=b", 0),  # copied with ”).
     ("GET", "/idn", PERSON, 302, "https://xn--r8jz45g.jp/%E3%83%91%E3%82%B9?q=%C3%BC#%C3%A9", 1),
     ("GET", "/fw?p=a\\b&%C3%BC", PERSON, 302, f"{TO}?a=1&p=a%5Cb&%C3%BC#there", 1),
     ("HEAD", "/fw?b", PERSON, 302, f"{TO}?a=1&b#there", 0),
@@ -57,7 +57,7 @@ CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
     ("GET", "/script", PERSON, 400, None, 1),
     ("GET", "/host?a", PERSON, 400, None, 1),
     ("GET", "/some", PERSON, 302, f"{TO}secret", 1),
-    ("GET", "/some", BOT, 200, None, 0),
+    ("GET", "/some", BOT, 200, None, 0),  # neither a bot nor HEAD gets the target of a limited link
     ("GET", "/some", NOBODY, 200, None, 0),
     ("HEAD", "/some", PERSON, 302, None, 0),
     ("GET", "/used", PERSON, 410, None, 0),
@@ -118,7 +118,7 @@ def test_the_loop_and_django_answer_and_count_alike(
         answer = without_headers_of_gunicorn(ask(url, method, path, headers=headers))
         assert services.count_hits_and_visits() == [number + hits for number in before]
         assert (answer.status, answer.headers.get("location")) == (status, location)
-        assert b"secret" not in answer.body
+        assert b"secret" not in answer.body  # the target of /some
         if status == 302 and hits:
             assert answer.headers == {**REDIRECT, "location": location}
         answers.append(answer)

@@ -39,7 +39,7 @@ def run(request: pytest.FixtureRequest) -> Any:
 
 def terminate(pid: int) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])
+        cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])  # waits 10 s for its end
     connection.close()
 
 

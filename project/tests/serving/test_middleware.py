@@ -36,7 +36,7 @@ def test_head_is_get_without_the_body(path: str) -> None:
     """Django is called as gunicorn calls it: Django's test client would remove the body itself."""
     django: Any = WSGIHandler()
     requests = [RequestFactory().generic(method, path) for method in ("GET", "HEAD")]
-    get, head = (django(request.environ, lambda *_: None) for request in requests)
+    get, head = (django(request.environ, lambda *_: None) for request in requests)  # start_response
     assert get.content
     assert head.content == b""
     assert head.status_code == get.status_code

@@ -42,7 +42,7 @@ def make_failing_view(statement: str) -> Callable[..., HttpResponse]:
 
 
 too_slow = make_failing_view("SET LOCAL statement_timeout = '1ms'; SELECT pg_sleep(10)")
-stopping = make_failing_view("DO $$ BEGIN RAISE 'stopping' USING ERRCODE = '57P01'; END $$")
+stopping = make_failing_view("DO $$ BEGIN RAISE admin_shutdown; END $$")
 
 
 def too_slow_middleware(_: object) -> Callable[..., HttpResponse]:
