@@ -40,7 +40,7 @@ def format_statement(sql: str, params: Any) -> str:
         parts += [_remove_quotes(sql[end : constant.start()]), constant[0]]
         end = constant.end()
     sql = "".join([*parts, _remove_quotes(sql[end:])]).strip()
-    sql = re.sub(r"^SELECT (?:\w+, ){3,}\w+ FROM", "SELECT … FROM", sql)
+    sql = re.sub(r"^SELECT (?:\w+, ){3,}\w+ FROM", "SELECT … FROM", sql)  # of 4 or more
     if params:
         with contextlib.suppress(TypeError, ValueError, KeyError):
             if isinstance(params, dict):
@@ -96,8 +96,8 @@ def _cut_conditions(text: str, columns: Set[str]) -> str:
         return text
     conditions = _split(text, " AND ")
     numbered = list(enumerate(conditions))
-    shown = {n for n, text in numbered if not columns.isdisjoint(re.findall(r"\w+", text))}
-    equalities = [n for n, text in numbered if re.match(r"\w+ = ['\d]", text)]
+    shown = {n for n, part in numbered if not columns.isdisjoint(re.findall(r"\w+", part))}
+    equalities = [n for n, part in numbered if re.match(r"\w+ = ['\d]", part)]
     of_keys = [n for n in equalities if conditions[n].split(" ")[0] in KEYS]
     return join_shown(conditions, shown.union(of_keys or equalities[:1]), " AND ")
 

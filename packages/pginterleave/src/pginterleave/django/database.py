@@ -93,10 +93,10 @@ class DjangoSession(Session):
     def __init__(self, caller: BaseDatabaseWrapper, isolation_level: str, *args: Any) -> None:
         super().__init__(*args)
         options = {**caller.settings_dict["OPTIONS"]}
-        options.pop("pool", None)
+        options.pop("pool", None)  # each process has a connection of its own
         if isolation_level:  # of transactions that Django begins, and of single statements
             options.pop("isolation_level", None)
-            level = isolation_level.replace(" ", r"\ ")
+            level = isolation_level.replace(" ", r"\ ")  # a space in an option of libpq
             of_libpq = options.get("options", "")
             options["options"] = f"{of_libpq} -c default_transaction_isolation={level}".strip()
         changed = {"CONN_MAX_AGE": None, "CONN_HEALTH_CHECKS": False, "OPTIONS": options}

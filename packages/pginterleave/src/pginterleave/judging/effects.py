@@ -68,6 +68,7 @@ def read_rows(states: EndStates) -> dict[str, list[str]]:
 
 
 def _list_mails() -> list[Any]:
+    """Return the mails that Django has kept since a test began; [] outside of its tests."""
     return [*getattr(sys.modules.get("django.core.mail"), "outbox", ())]
 
 

@@ -194,7 +194,7 @@ def _find_writes_elsewhere(history: History) -> Iterator[Conflict]:
 
 
 def _find_missing_writes(history: History) -> Iterator[Conflict]:
-    """Yield the reads and deletes that no write follows."""
+    """Yield each DELETE that no write follows, and the last SELECT of a process without writes."""
     for step in history.steps:
         kinds = {other["kind"] for other in history.steps if other["process"] == step["process"]}
         later = {other["kind"] for other in history.after(step)}

@@ -123,7 +123,7 @@ class Grid:
 
     def find_middle(self, row: int) -> float:
         """Return the height of the middle of a row's first line."""
-        return self.tops[row] + self.size.pad + self.size.font * 0.65
+        return self.tops[row] + self.size.pad + self.size.font * 0.65  # a line is 1.3 high
 
     def find_inner_edge(self, process: int) -> float:
         """Return the side of a lane next to the rows."""

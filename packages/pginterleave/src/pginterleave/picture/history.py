@@ -212,6 +212,7 @@ class Wait(NamedTuple):
 
 def cut_steps(steps: list[Step], number: int) -> list[Step]:
     """Return the first `number` steps, without the results that come after them."""
+    # With 1 row, as 0 would say that a statement has found none.
     unknown = {"until": number + 1, "result": "", "read": [], "error": "", "message": "", "rows": 1,
                "pivot": False}  # fmt: skip
     return [{**step, **unknown} if step["until"] > number else step for step in steps[:number]]

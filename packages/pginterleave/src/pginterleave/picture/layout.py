@@ -185,7 +185,7 @@ class _Layout(Grid):
     def _draw_text(self, lines: list[PlacedLine], x: float, y: float, anchor: str) -> None:
         """Draw lines of text, one below the other."""
         for line in lines:
-            baseline = y + line.height * 0.75
+            baseline = y + line.height * 0.75  # the letters stand on it
             self.drawing.texts.append(Text(x, baseline, line.text, line.kind, anchor))
             y += line.height
 
@@ -229,7 +229,7 @@ class _Layout(Grid):
                 left, right = self.find_sides(process)
                 inner = self.lanes[process].inner
                 x = to_x = left if inner > 0 else right
-                bend = x - inner * self.size.margin * 1.15
+                bend = x - inner * self.size.margin * 1.15  # the curve goes 3/4 as far
             else:
                 x = self.find_inner_edge(process)
                 to_x = self.find_inner_edge(other)

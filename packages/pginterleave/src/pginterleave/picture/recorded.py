@@ -153,7 +153,7 @@ def find_expressions(tokens: Tokens) -> dict[str, str]:
     """Return the columns of a SET clause, each with the text of its expression."""
     columns = {}
     for assignment in split_list(tokens):
-        if len(assignment) < 3 or assignment[1] != "=":
+        if len(assignment) < 3 or assignment[1] != "=":  # such as (a, b) = …
             continue
         name, _, *expression = assignment
         texts = [part.text or "NULL" if isinstance(part, Value) else part for part in expression]

@@ -230,7 +230,7 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
         process.interrupt()
     for process in processes:
         if process.thread.ident:
-            process.thread.join(max(0.01, time_limit - time.monotonic()))
+            process.thread.join(max(0.01, time_limit - time.monotonic()))  # a moment at least
     still_alive = [process for process in processes if process.thread.is_alive()]
     control.terminate(_list_all_pids(still_alive))
     control.restore_settings()
@@ -249,5 +249,4 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
 
 def _list_all_pids(processes: list[Process]) -> list[int]:
     """Return the pids of the sessions of these processes, and of copies of their connections."""
-    sessions = [(process.list_pids(), process.session.copies) for process in processes]
-    return [pid for pids, copies in sessions for pid in (*pids, *copies)]
+    return [pid for process in processes for pid in (*process.list_pids(), *process.session.copies)]

@@ -139,7 +139,7 @@ class Scheduler:
 
     def run_in_turn(self, order: Sequence[int]) -> Schedule:
         """Run the processes one after the other, in an order of their numbers."""
-        return self.run(lambda ready, *_: next(iter(ready)), in_turn=order)
+        return self.run(lambda ready, *_: next(iter(ready)), in_turn=order)  # one is ready
 
     def run_order(self, order: str) -> Schedule:
         """Run a schedule from its written form. Raises ImpossibleSchedule."""
@@ -190,7 +190,7 @@ class Scheduler:
     def _run_processes(self, choose: Choose, in_turn: Sequence[int]) -> None:
         """Let the processes take their steps, until all have ended."""
         not_started = [*in_turn]
-        for process in () if in_turn else self.processes:
+        for process in () if in_turn else self.processes:  # all start at once
             self._resume(process)
         while True:
             ready = [process for process in self.processes if process.state == AT_STEP]
@@ -272,7 +272,7 @@ class Scheduler:
         attempt.other_victims = []
         attempt.victim_ended = False
         # An error releases locks. A local step, such as RELEASE, interrupts a wait for a moment.
-        failed = bool(getattr(step, "error", ""))
+        failed = bool(getattr(step, "error", ""))  # only a step that failed has it
         self.affected_others = failed or (unblocked and expected.kind != "local")
 
     def _judge(self, outcomes: list[Outcome]) -> Verdict:

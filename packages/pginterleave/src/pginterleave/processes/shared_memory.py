@@ -30,15 +30,14 @@ class Seen(NamedTuple):
     content: Any
 
 
-NOT_SEEN = Seen(0, None)  # for a variable that did not exist
+NOT_SEEN = Seen(identity=0, content=None)  # for a variable that did not exist
 
 
 class SharedMemory:
     """Finds which memory the processes have used: `used` has a description of each variable."""
 
     def __init__(self) -> None:
-        objects: list[Any] = gc.get_objects()
-        caches = [cached for cached in objects if type(cached) is _Cached]
+        caches = [cached for cached in gc.get_objects() if type(cached) is _Cached]
         self._caches = [cached for cached in caches if _is_of_the_project(_find_file(cached))]
         self.used: dict[str, None] = {}
         self._set_once: set[Variable] = set()  # variables that one schedule has set

@@ -168,7 +168,7 @@ class Search:
 
     def _choose_new(self, state: State) -> int | None:
         """Return the choice with the fewest preemptions that leads to a new state, or None."""
-        last = self.order[-1] if self.order else 0
+        last = self.order[-1] if self.order else 0  # no process is 0
         self.graph.tried.clear()  # more may be derived since the last step
         for choice in sorted(state.steps, key=lambda choice: state.is_preemption(last, choice)):
             if self.graph.reduces and state.find_awaited_lock(choice):

@@ -111,7 +111,7 @@ class State:
             self.trace_after(process),
             self.positions,
             self._list_other_effects(process),
-            share=0.0,
+            share=0.0,  # the estimate leaves out what follows
             claims=self.claims,
             waiting=(*self.waiting, process),
             base=self.base or self,
