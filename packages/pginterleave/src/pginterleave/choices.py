@@ -18,7 +18,7 @@ class Position(NamedTuple):
     blockers: tuple[int, ...] = ()
 
 
-ENDED = Position("ended", "")
+ENDED = Position(kind="ended", sql="")
 Positions = tuple[Position, ...]  # of each process
 Order = tuple[int, ...]  # the choices of a schedule, or of its first steps
 LETTERS = ("", *"abcdefghi")  # of the victims, by their numbers

@@ -106,7 +106,7 @@ class Comparison:
             for place, item in places:
                 contents[item] = contents[item], place
         for number, (name, value) in enumerate(end.values.items()):
-            item = Item("", number)
+            item = Item(table="", number=number)
             parts = []
             edges[item] = []
             for path, leaf in list_leaves(value):

@@ -37,7 +37,7 @@ class Text(NamedTuple):
     y: float
     text: str
     style: str
-    anchor: str = "start"
+    anchor: str = "start"  # what of the text is at x; or "middle", or "end"
 
 
 @dataclass

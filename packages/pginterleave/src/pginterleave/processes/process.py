@@ -91,7 +91,7 @@ class Process:
         if self.state == DONE:
             return ENDED
         if self.step is None:  # it waits before its first step, in what it sends past Django
-            return Position("", "", self.blockers)
+            return Position(kind="", sql="", blockers=self.blockers)
         return Position(self.step.kind, self.step.sql, self.blockers)
 
     def describe(self) -> str:
