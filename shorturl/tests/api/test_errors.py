@@ -171,9 +171,8 @@ def test_an_unknown_path_is_a_404(path: str) -> None:
 def test_a_key_without_a_live_link_is_a_404(api: Client, method: str, key: str) -> None:
     create_link("gone").delete()
     known = create_link()
-    response = api.generic(
-        method, f"/api/links/{key}", json.dumps({"target_url": "https://a.example"}), JSON
-    )
+    body = '{"target_url": "https://a.example"}'
+    response = api.generic(method, f"/api/links/{key}", body, JSON)
     assert check_error(response, 404).startswith("There is no short URL '")
     assert len(response.content) < 500
     assert ShortUrl.objects.get(deleted_at=None, target_url=TARGET) == known

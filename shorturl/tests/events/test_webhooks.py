@@ -273,7 +273,7 @@ def test_a_deliverer_claims_an_event_for_longer_than_a_request_takes() -> None:
     assert claimed_until > timezone.now() + timedelta(seconds=2 * delivering.REQUEST_TIMEOUT)
 
 
-def test_the_command_adds_lists_and_removes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_adds_lists_removes_and_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("webhook", "add", URL).output == f"{Subscription.objects.get().secret}\n"
     create_link("a")
     assert run("webhook", "list").output == f"{URL}  1 event waiting\n"

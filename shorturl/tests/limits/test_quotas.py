@@ -159,7 +159,7 @@ def test_without_limits_nothing_is_counted(client: Client, settings: Settings) -
         ("", "not an address", True),  # callers without an address spend together, too
     ],
 )
-def test_addresses_of_one_network_spend_together(
+def test_the_spender_of_an_address_is_a_hash_of_its_network_with_the_secret_key(
     address: str, other: str, is_same: bool, settings: Settings
 ) -> None:
     def spender_of(remote: str) -> str:
@@ -168,6 +168,6 @@ def test_addresses_of_one_network_spend_together(
 
     spender = spender_of(address)
     assert (spender == spender_of(other)) is is_same
-    assert len(spender) <= 100
-    settings.SECRET_KEY = "another"  # the spender is a hash with this key
+    assert len(spender) <= 100  # the length of its column
+    settings.SECRET_KEY = "another"
     assert spender_of(address) != spender

@@ -43,7 +43,7 @@ def test_an_invalid_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("which", ["backup", "PREFIX", "PREFIX…"])  # as the list shows it
-def test_a_token_is_revoked_by_its_name_or_its_prefix(which: str) -> None:
+def test_a_token_is_revoked_once_by_its_name_or_its_prefix(which: str) -> None:
     text, other = create(), create("other")
     which = which.replace("PREFIX", text[:PREFIX_LENGTH])
     assert token("revoke", which) == ("", f"The token {which!r} is revoked.\n")

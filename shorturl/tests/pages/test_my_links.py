@@ -207,7 +207,7 @@ def test_an_edit_that_is_refused_changes_nothing(
     assert values == (TARGET, "", None, None, None)
 
 
-def test_the_statement_that_changes_a_link_checks_its_owner(client: Client, owner: User) -> None:
+def test_an_edit_is_one_statement_that_checks_the_owner(client: Client, owner: User) -> None:
     with CaptureQueriesContext(connection) as sent:
         response = client.post("/links/known", {"target_url": OTHER, "key": "x", "hits": "9"})
     assert (response.status_code, response["Location"]) == (303, "/links")

@@ -212,7 +212,7 @@ def test_malformed_json_ends_the_import_and_is_named(tmp_path: Path) -> None:
     assert error.startswith("After link 1: It is not JSON: Invalid control character at: line 2")
 
 
-def test_an_import_again_sets_the_owner_of_links_that_have_none(tmp_path: Path) -> None:
+def test_an_import_again_sets_a_known_owner_of_links_that_have_none(tmp_path: Path) -> None:
     ann, ben = user(), user()
     path = tmp_path / "links.csv"
     import_file(path, f"{COLUMNS}{A}{B}{C}")

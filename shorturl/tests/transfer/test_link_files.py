@@ -180,9 +180,8 @@ def test_kutts_pages_in_one_file_and_both_forms_of_its_expiry_are_read(tmp_path:
             json.dump({**KUTT, "data": [link]}, file)
     assert transfer("import_links", path).code == 0
     links = ShortUrl.objects.filter(key__in=["k0", "k1"])
-    assert [(link.title, link.expires_at) for link in links] == [
-        ("", datetime(2123, 5, 6, 5, 8, 9, tzinfo=UTC))
-    ] * 2
+    expiry = datetime(2123, 5, 6, 5, 8, 9, tzinfo=UTC)
+    assert [(link.title, link.expires_at) for link in links] == [("", expiry)] * 2
 
 
 def test_an_interrupted_import_can_be_repeated(

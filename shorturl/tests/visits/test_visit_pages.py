@@ -277,6 +277,10 @@ def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client) -> Non
     assert "Bots Googlebot 3 100.0%" in shown
     assert "all others" not in shown
     assertNotContains(page, "Countries")  # of which none is known
+
+
+@pytest.mark.usefixtures("some_days")
+def test_the_page_says_why_it_has_no_chart_and_which_days_it_shows(client: Client) -> None:
     last_month = {"from": str(LAST_MONTH), "to": str(LAST_MONTH), "by": "hour"}
     page = client.get("/known/stats", last_month)
     assert "8 of these visits are stored by day only" in text(page)
