@@ -42,12 +42,8 @@ def run(*command: str) -> "subprocess.CompletedProcess[str]":
     """Run a Python module from the project's root."""
     return subprocess.run(
         [sys.executable, "-m", *command],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=TIMEOUT,
-    )
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT,
+    )  # fmt: skip
 
 
 def run_script(script: str, host: str, file: Path, *options: str) -> Any:

@@ -38,7 +38,7 @@ class Proxy(BaseHTTPRequestHandler):
 
     def forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        is_preparation = "/creating/" in self.path and b'"key"' in body
+        is_preparation = "/creating/" in self.path and b'"key"' in body  # of a link
         is_of_strategy = self.path.count("/") == 5  # /lab/load/SPACE/OPERATION/STRATEGY
         is_of_script = is_of_strategy and not is_preparation
         is_chosen = is_of_script and next(self.server.numbers) % EVERY == 0

@@ -10,7 +10,7 @@ from loadtests.records import Records, Result, Verdict
 HELD, VIOLATED, UNKNOWN = 0, 1, 2
 
 
-def compare(counted: int, *, failed: Any = (), **requests: int) -> Result:
+def compare(counted: int, *, failed: dict[str, int] | None = None, **requests: int) -> Result:
     """Compare the requests of one key with the number that the service has counted."""
     counters = {name: Counter(key=number) for name, number in requests.items()}
     records = Records(failed=Counter(failed), **counters)

@@ -20,6 +20,7 @@ from pginterleave.formatting import format_exception
 from pginterleave.pytest_plugin import Interleave
 
 Call = Callable[[], Any]
+Invariant = Callable[[Sequence[Outcome]], str]  # returns what is wrong, or ""
 Pair = tuple[Call, Call]  # a call of the solution, and the same one of a right strategy
 # By the number of processes; the schedules with the fewest preemptions come first.
 MAX_SCHEDULES = {2: 120, 3: 60}
@@ -89,7 +90,7 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
         require(not mistake, mistake)
 
 
-def explore(calls: Sequence[Call], invariant: Any, interleave: Interleave) -> None:
+def explore(calls: Sequence[Call], invariant: Invariant, interleave: Interleave) -> None:
     """Fail if a schedule of the calls violates the invariant; MAX_SCHEDULES are tried at most."""
     mistake = ""
     try:

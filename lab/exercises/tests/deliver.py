@@ -1,5 +1,6 @@
 """The tests of lab/exercises/deliver.py."""
 
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -36,7 +37,7 @@ def send_and_look(event: LinkEvent) -> None:
     send(event)
 
 
-def call(send: Any = send, receiver: int = 1) -> Any:
+def call(send: Callable[[LinkEvent], object] = send, receiver: int = 1) -> Any:
     return checking.outcome_of(partial(exercise.deliver, receiver, send))
 
 
