@@ -108,6 +108,10 @@ def test_a_reset_is_sent_and_the_page_does_not_tell_whether_there_is_an_account(
     assert client.post(form, CHOSEN).status_code == 302
     assert User.objects.get().check_password(NEW)
     assert NO_LONGER in text(Client().get(link[1]))
+
+
+def test_an_account_gets_as_many_e_mails_as_allowed() -> None:
+    User.objects.create_user("ann", "ann@example.com", OLD)
     for email in ["ann@example.com", "Ann@Example.com"] * reset.MAX_MAILS:
         request_reset(email)
     assert len(mail.outbox) == reset.MAX_MAILS

@@ -12,11 +12,12 @@ from django.test import Client
 def test_a_probe_is_answered_for_any_host_by_http_and_not_stored(
     client: Client, settings: Any, path: str
 ) -> None:
+    """It is asked by GET or HEAD."""
     settings.SECURE_SSL_REDIRECT = True
     response = client.get(path, headers={"host": "10.0.0.1:8000"})
     assert response.status_code == 200
     assert response["Cache-Control"] == "no-store"
-    assert client.get("/", headers={"host": "10.0.0.1:8000"}).status_code == 400
+    assert client.get("/", headers={"host": "10.0.0.1:8000"}).status_code == 400  # no probe
     response = client.post(path)
     assert response.status_code == 405
     assert response["Allow"] == "GET, HEAD"

@@ -85,7 +85,7 @@ def test_a_bug_is_logged_once_with_its_traceback(
 
 @pytest.mark.parametrize("read_log", ["json"], indirect=True)
 @pytest.mark.django_db
-def test_a_json_line_has_the_id_of_the_request(
+def test_a_message_is_one_line_of_json_with_the_id_of_the_request(
     client: Client, read_log: ReadLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("project.observability.health.find_missing_migrations", lambda: "a.0001")
@@ -95,7 +95,7 @@ def test_a_json_line_has_the_id_of_the_request(
     assert record["request_id"] == "of-a.proxy_1"
     assert record["message"] == "/readyz: migrations are not applied: a.0001"
     logging.getLogger("django").warning("no\n%s", "x")
-    (line,) = read_log()  # a message with a line break is one line, too
+    (line,) = read_log()  # although the message has a line break
     record = json.loads(line)
     assert record.keys() == {"time", "level", "logger", "message", "request_id"}
     assert (record["logger"], record["level"]) == ("django", "WARNING")
