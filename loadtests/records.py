@@ -45,6 +45,7 @@ class Result:
         self.records = records
         self.verdict = verdict
         self.lost = verdict.lost.total()
+        # A failure is an answer, too. Work that was refused cannot be lost.
         self.answered = records.acknowledged.total() + records.failed.total()
         self.unknown = records.sent.total() - records.refused.total() - self.answered
         self.outcome = problem or self._describe_outcome()

@@ -173,7 +173,7 @@ class _Recorder:
 
 
 def _sort_names(value: Any) -> Any:
-    """Return JSON with the names of each object in the order of the columns in a picture."""
+    """Return JSON whose objects have short names first, such as `id` and `key`, as pictures do."""
     if isinstance(value, dict):
         names = sorted(value, key=lambda name: (len(name), name))
         return {name: _sort_names(value[name]) for name in names}

@@ -141,6 +141,7 @@ class Visitor(User):
         hot = self.traffic.keys["hot"]
         path = random.choice(["/", "/account/login/", f"/{hot}/stats", f"/{hot}/qr.svg"])  # noqa: S311
         self.send("GET", path, "page", HTTPStatus.OK)
+        # As a load balancer asks, on a connection for one request.
         self.send("GET", "/healthz", "/healthz", HTTPStatus.OK, headers={"Connection": "close"})
 
 

@@ -40,6 +40,6 @@ class ResetPassword(PasswordResetView):
     extra_email_context = {"protocol": PROTOCOL, "domain": DOMAIN}
 
     def form_valid(self, form: Any) -> HttpResponse:
-        """Send the e-mails; raise LoginsBusy while others are sent, for a mail server is slow."""
+        """Send the e-mails; raise LoginsBusy beyond the limit of hashes, which are as slow."""
         with limit_hashes():
             return super().form_valid(form)

@@ -110,7 +110,10 @@ class NodeSessions:
     async def count(
         self, update: Any, values: Any, visits: Mapping[str, Sequence[Visit]]
     ) -> list[Row]:
-        """Send `update`, which begins a transaction, record the visits, and commit; return rows."""
+        """Send `update`, which begins a transaction, record the visits, and commit; return rows.
+
+        An error closes the session, and with it the transaction: see Session.fetch().
+        """
         async with self.take_session() as session:
             rows: list[Row] = await session.fetch(update, values)
             if not rows or not settings.SHORTURL_VISITS:
@@ -118,7 +121,7 @@ class NodeSessions:
                 return rows
             placeholders = sql.SQL(", ").join([VISITS_OF_KEY] * len(rows))
             recorded = []
-            for key in sorted(row.key for row in rows):
-                recorded += [key, json.dumps(visits[key])]
+            for row in rows:
+                recorded += [row.key, json.dumps(visits[row.key])]
             await session.fetch(INSERT_VISITS.format(**NAMES, rows=placeholders), recorded)
             return rows

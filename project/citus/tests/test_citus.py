@@ -78,10 +78,11 @@ def test_the_checks_find_what_does_not_fit_the_cluster(
     monkeypatch.setattr(checks, "WAL_LEVEL", "SELECT 'logical'")
     monkeypatch.setattr(checks, "WORKERS", "SELECT WHERE false")
     assert list_messages() == {}
-    # A worker that nothing listens on, and settings that do not fit.
+    # A worker that nothing listens on, and DATABASE_CITUS and wal_level that do not fit.
     settings.DATABASE_CITUS = False
     monkeypatch.setattr(checks, "WORKERS", "SELECT '127.0.0.1', 1")
     monkeypatch.setattr(checks, "WAL_LEVEL", "SELECT 'replica'")
+    # The settings of a production: the embedded PostgreSQL of the tests takes no address.
     database = {"ENGINE": "django.db.backends.postgresql", "NAME": "any", "USER": "any"}
     address = {"HOST": "127.0.0.1", "PORT": 1}
     monkeypatch.setattr(Node, "make_database_settings", lambda _: {**database, **address})

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 BODY = {"target_url": TARGET, "reuse": True}
 
 
-def test_the_callers_own_live_link_is_reused(client: Client) -> None:
+def test_the_callers_own_link_is_reused(client: Client) -> None:
     own = with_token(user=user())
     create_link("theirs", owner=user())
     create_link("nobodys")
@@ -26,7 +26,7 @@ def test_the_callers_own_live_link_is_reused(client: Client) -> None:
     for other in (OTHER, f"{TARGET}/", TARGET.upper()):  # only the same text is reused
         assert create(own, {**BODY, "target_url": other}).status_code == 201
     assert create(own).status_code == 201  # without asking for a reuse
-    assert create(own, BODY).json()["key"] == key
+    assert create(own, BODY).json()["key"] == key  # the older of the two
 
 
 @pytest.mark.usefixtures("public")

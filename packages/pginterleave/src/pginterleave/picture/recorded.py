@@ -13,13 +13,16 @@ from pginterleave.steps import Step, Timeline
 def record_steps(timeline: Timeline) -> list[dict[str, Any]]:
     """Return what a picture shows of each step.
 
-    Besides the keys of read_columns(), `pivot` says whether PostgreSQL ended the transaction as
-    the pivot of a write skew, `rows` how many rows were returned or changed, `where` which line of
-    code sent the step, and `in_transaction` which processes are in a transaction after it.
+    Besides the keys of read_columns(), `until` is the number of the step during which this one
+    returned, after it had waited for the processes `waited_for`. `pivot` says whether PostgreSQL
+    ended the transaction as the pivot of a write skew, `rows` how many rows were returned or
+    changed, `where` which line of code sent the step, and `in_transaction` which processes are in
+    a transaction after it.
     """
     recorded = []
     in_transaction = dict[int, bool]()  # by process
     for step in timeline:
+        # This step, unless it waits, and steps that waited for it.
         returned = [other for other in timeline if other.until == step.number]
         in_transaction |= {other.process: other.in_transaction for other in returned}
         if step.until > step.number:  # it waits, and keeps the locks of its transaction

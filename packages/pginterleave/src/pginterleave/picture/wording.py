@@ -164,7 +164,7 @@ def _is_shown(step: Step, column: str, changing: set[str]) -> bool:
 
 
 def _word_result(step: Step, names: Names, changing: set[str]) -> str:
-    """Return what a step has returned, as far as a reader needs it; or ""."""
+    """Return what a step has returned, or ""; of a row, the columns `changing` in the schedule."""
     first_row = step["read"][0] if step["read"] else {}
     if step["kind"] == "SELECT" and step["lock"] != "advisory":
         if not step["read"]:
@@ -174,7 +174,7 @@ def _word_result(step: Step, names: Names, changing: set[str]) -> str:
         read = _write_rows_read(step, names, changing)
         if not read:
             return "found"
-        return f"read {read}" if step["lock"] else read
+        return f"read {read}" if step["lock"] else read  # the words of a plain SELECT have "read"
     if step["kind"] in WRITES and step["rows"] == 0:
         return "no row"
     changed = {column: first_row[column] for column in first_row if column in changing}

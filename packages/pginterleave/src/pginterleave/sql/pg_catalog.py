@@ -132,7 +132,10 @@ class Catalogue:
             self.note_unchecked(CLOCK_LIMIT)
 
     def note_unseen_commit(self, sql: str, *, single: bool) -> None:
-        """Note a statement that commits within its step: nothing is proven if others can notice."""
+        """Note SQL with a COMMIT in its step that others can notice, as nothing is proven then.
+
+        `single` says that the SQL is not sent for several rows of parameters.
+        """
         if statements.has_unseen_commit(sql, self.special_names, single=single):
             self.unseen_commits[_shorten(sql)] = None
 

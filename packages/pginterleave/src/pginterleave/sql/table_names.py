@@ -40,7 +40,7 @@ def list_named_tables(sql: str) -> tuple[NamedTable, ...]:
         pair = f"{previous} {word}"
         if word in _BEFORE_TABLES or (word in _FIRST_BEFORE_TABLES and not previous):
             keyword = pair if pair in _BEFORE_TABLES else word
-            if word != "join":
+            if word != "join":  # after a JOIN, a comma goes on with the list of FROM
                 lists[-1] = keyword
         elif word == ",":
             keyword = lists[-1]
