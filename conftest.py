@@ -11,7 +11,7 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.test import Client, override_settings
 
-LONG_WAITS = " -c lock_timeout=10s -c synchronous_commit=off"
+LONG_WAITS = " -c lock_timeout=10s -c statement_timeout=0 -c synchronous_commit=off"
 TABLES_OF_MIGRATIONS = {"django_content_type", "auth_permission"}  # filled by migrations
 
 
@@ -66,9 +66,10 @@ def change_settings() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def wait_longer_for_locks() -> None:
-    """Wait longer for a lock than the service does, and not for the disk.
+    """Wait longer for a lock than the service does, for ever for a statement, not for the disk.
 
-    An exploration on a busy machine may wait that long. A crash may lose the tests' database.
+    On a busy machine an exploration may wait that long for a lock, and DROP DATABASE for the disk.
+    A crash may lose the tests' database.
     """
     if "options" in connection.settings_dict["OPTIONS"]:  # PgBouncer accepts none
         connection.settings_dict["OPTIONS"]["options"] += LONG_WAITS

@@ -79,7 +79,7 @@ def run_in(
 @contextmanager
 def database(name: str) -> Iterator[str]:
     """Make an empty database beside the tests' own, and yield its address."""
-    execute_without_limit(f"CREATE DATABASE {name}")
+    execute(f"CREATE DATABASE {name}")
     try:
         parameters = connection.get_connection_params()
         user = parameters.get("user") or os.environ.get("USER", "")
@@ -87,15 +87,12 @@ def database(name: str) -> Iterator[str]:
         host, port = parameters.get("host", ""), parameters.get("port") or 5432
         yield f"postgres://{user}{password}@/{name}?host={host}&port={port}"
     finally:
-        execute_without_limit(f"DROP DATABASE {name} WITH (FORCE)")
+        execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def execute_without_limit(statement: str) -> None:
-    """Execute a statement that writes much to the disk, which can take long on a busy machine."""
+def execute(statement: str) -> None:
     with connection.cursor() as cursor:
-        cursor.execute("SET statement_timeout = 0")
         cursor.execute(statement)
-        cursor.execute("RESET statement_timeout")
 
 
 class Answer(NamedTuple):
