@@ -135,6 +135,7 @@ class HitCounter:
                 self.failures = 0
                 set_results(hits, rows[key])
             else:  # its row may be locked
+                start_timers(hits)
                 self.start_key_task(key, hits)
         return counted
 
@@ -146,14 +147,13 @@ class HitCounter:
         is_under_way = key in self.key_tasks
         task = self.start_key_task(key, hits)
         if is_under_way:
+            start_timers(hits)
             return 0
         await asyncio.wait([task], timeout=KEY_STATEMENT_SECONDS)
         return len(hits)
 
     def start_key_task(self, key: str, hits: list[Hit]) -> "asyncio.Task[None]":
         """Queue hits for statements of their key alone; return the task that sends these."""
-        for hit in hits:
-            hit.start_timer()
         self.waiting_alone.setdefault(key, []).extend(hits)
         if key not in self.key_tasks:
             self.key_tasks[key] = asyncio.create_task(self.run_key_task(key))
@@ -201,6 +201,12 @@ def take_unanswered(hits: Sequence[Hit]) -> list[Hit]:
     for hit in unanswered:
         hit.timer.cancel()
     return unanswered
+
+
+def start_timers(hits: Sequence[Hit]) -> None:
+    """Start the timers of hits that have to wait again."""
+    for hit in hits:
+        hit.start_timer()
 
 
 def set_error(result: "asyncio.Future[Row | None]", error: Exception) -> None:
