@@ -32,14 +32,13 @@ class VisitsQuery(BaseModel):
     first: Day | None = Field(
         None,
         alias="from",
-        description=f"The first day, in UTC; by default {DEFAULT_DAYS} days until the last.",
-        examples=["2026-01-01"],
+        description="The first day, in UTC, such as 2026-01-01; by default "
+        f"{DEFAULT_DAYS} days until the last.",
     )
     last: Day | None = Field(
         None,
         alias="to",
         description="The last day, which is included; by default today.",
-        examples=["2026-01-31"],
     )
     by: Bucket | None = Field(
         None,

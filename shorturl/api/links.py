@@ -3,7 +3,6 @@
 from functools import partial
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from ninja import Query, Router, Status
@@ -124,9 +123,10 @@ def refuse_repeated_keys(body: NewLinks) -> None:
 def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     """List your short URLs, or those that match all filters, newest first, a page at a time.
 
-    `next` is the address of the next page. A page begins after a given link, not at a given
-    number, so links that are created or deleted meanwhile do not shift it, and the last page is as
-    fast as the first. There is no total: counting would read the whole table for every page.
+    `next` is what to send as `after`, with the same filters, for the next page. A page begins after
+    a given link, not at a given number, so links that are created or deleted meanwhile do not shift
+    it, and the last page is as fast as the first. There is no total: counting would read the whole
+    table for every page.
     """
     refuse_unknown_parameters(request.GET)
     visible = owners.links_of(access.get_caller(request), "view")
@@ -135,16 +135,12 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
         # The page before may end with a link that was deleted since.
         last_id = visible.filter(key=query.after).values_list("id", flat=True).first()
         if last_id is None:
-            message = f"There is no short URL {query.after!r}: use the last key of a page."
+            message = f"There is no short URL {query.after!r}: use the `next` of a page."
             raise input_error("after", "unknown", message)
         links = links.filter(id__lt=last_id)
     rows = list(links[: query.limit + 1])  # one more shows whether there is a next page
     items = [Link.of(link, request) for link in rows[: query.limit]]
-    next_page = None
-    if len(rows) > query.limit:
-        parameters = {**request.GET.dict(), "limit": query.limit, "after": items[-1].key}
-        next_page = request.build_absolute_uri(f"{request.path}?{urlencode(parameters)}")
-    return LinkPage(items=items, next=next_page)
+    return LinkPage(items=items, next=items[-1].key if len(rows) > query.limit else None)
 
 
 def refuse_unknown_parameters(parameters: QueryDict) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
@@ -114,10 +114,17 @@ class LinkFields(BaseModel):
     )
 
 
-class Change(LinkFields):
-    """The fields of a short URL to change."""
+def describe_change(schema: dict[str, Any]) -> None:
+    """Take the defaults out of a schema: a generated client would send them, and undo a title."""
+    for field in schema["properties"].values():
+        field.pop("default", None)
+    schema["minProperties"] = 1
 
-    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+class Change(LinkFields):
+    """The fields of a short URL to change; one that is left out stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra=describe_change)
 
     target_url: TargetUrl = ""  # "" if it is not sent
 
@@ -129,7 +136,7 @@ class Change(LinkFields):
 
 
 class BulkLink(LinkFields):
-    """A short URL to create in a bulk."""
+    """A short URL to create in a bulk; null is as if the field were left out."""
 
     target_url: TargetUrl
     key: CustomKey | None = Field(
@@ -138,6 +145,17 @@ class BulkLink(LinkFields):
         "Without one, a random key is drawn.",
         examples=["my-page"],
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def drop_nulls(cls, fields: Any) -> Any:
+        """Leave out the known fields that are null."""
+        if not isinstance(fields, dict):
+            return fields
+        known = cls.model_fields
+        return {
+            name: fields[name] for name in fields if fields[name] is not None or name not in known
+        }
 
 
 class NewLink(BulkLink):
@@ -164,7 +182,7 @@ class PageQuery(BaseModel):
     """Filters of the list, and one of its pages."""
 
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Short URLs of a page.")
-    after: CustomKey | None = Field(None, description="The last key of the page before.")
+    after: CustomKey | None = Field(None, description="The `next` of the page before.")
     q: Annotated[str, cleaned(lambda text: labels.clean_line(text, "The text"))] = Field(
         "", description="Those whose key, target or title contains this text, in any case."
     )
@@ -211,7 +229,9 @@ class LinkPage(BaseModel):
     """Some of the short URLs, newest first."""
 
     items: list[Link]
-    next: str | None = Field(description="The address of the next page; null on the last one.")
+    next: str | None = Field(
+        description="The `after` of the next page; null on the last one.", examples=["my-page"]
+    )
 
 
 class Fault(BaseModel):

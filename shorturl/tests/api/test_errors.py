@@ -41,7 +41,8 @@ UNPROCESSABLE = [
     (CREATE, new(key=""), {"key": "malformed"}, "is not a valid key"),
     (CREATE, new(key="\ud800"), {"key": "malformed"}, "is not a valid key"),
     (CREATE, new(key=7), {"key": "string_type"}, "key: It must be a string."),
-    (CREATE, new(target_url=None), {"target_url": "string_type"}, "target_url: It must be a"),
+    (CREATE, new(target_url=None), {"target_url": "missing"}, "target_url: It is required."),
+    (CREATE, new(target_url=7), {"target_url": "string_type"}, "target_url: It must be a string."),
     (CREATE, new(target_url="https://{a} b"), {"target_url": FORBIDDEN}, "percent-encode"),
     (CREATE, new(target_url="https://a/\ud800"), {"target_url": FORBIDDEN}, "leave it out"),
     (
@@ -80,7 +81,7 @@ UNPROCESSABLE = [
     (f"{LIST}tags=a&tags=b", b"", {"tags": "repeated"}, "occurs more than once"),
     (f"{LIST}limit=0", b"", {"limit": "greater_than_equal"}, "greater than or equal to 1"),
     (f"{LIST}limit=101", b"", {"limit": "less_than_equal"}, "less than or equal to 100"),
-    (f"{LIST}after=unknown", b"", {"after": "unknown"}, "use the last key of a page"),
+    (f"{LIST}after=unknown", b"", {"after": "unknown"}, "use the `next` of a page"),
     (f"{LIST}after=%00", b"", {"after": "malformed"}, "is not a valid key"),
     (f"{LIST}q=%00", b"", {"q": FORBIDDEN}, "contains the character U+0000"),
     (f"{LIST}tags={'x' * 51}", b"", {"tags": "too_long"}, "use at most 50"),
