@@ -12,9 +12,11 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+from ada_url import URL
 from django.core.exceptions import ImproperlyConfigured, ValidationError
-from django.core.validators import URLValidator
 from environ import Env
+
+from shorturl.links.validators import parse
 
 LOOPBACK = "127.0.0.1,localhost,[::1]"
 SECRET_KEY_LENGTH = 50  # `check --deploy` requires this, and 5 different characters
@@ -97,11 +99,9 @@ def read_number(name: str, *, default: int, minimum: int = 0, maximum: int = MAX
 
 
 def read_url(name: str) -> str:
-    """Return the web address `name`, or ""; raise ImproperlyConfigured for anything else."""
+    """Return the web address `name`, as browsers read it, or ""; raise ImproperlyConfigured."""
     value = read_text(name)
-    if value:
-        check_urls(name, [value])
-    return value
+    return parse_url(name, value).href if value else ""
 
 
 def read_named_urls(name: str) -> dict[str, str]:
@@ -110,19 +110,19 @@ def read_named_urls(name: str) -> dict[str, str]:
         parsed: dict[str, str] = Env.parse_value(read_text(name), dict)
     except ValueError as error:
         raise setting_error(name, " is not a list of TEXT=URL") from error
-    check_urls(name, [value for value in parsed.values() if not value.startswith("mailto:")])
+    for value in parsed.values():
+        if not value.startswith("mailto:"):
+            parse_url(name, value)
     return parsed
 
 
-def check_urls(name: str, urls: list[str]) -> None:
-    """Raise ImproperlyConfigured, which names the first URL that is neither https: nor http:."""
+def parse_url(name: str, value: str) -> URL:
+    """Return a web address in its parts; raise ImproperlyConfigured, which names it."""
     try:
-        for value in urls:
-            URLValidator(schemes=["http", "https"])(value)
+        return parse(value)
     except ValidationError as error:
-        raise setting_error(
-            name, f" has {value!r}, which is not a URL with https: or http:"
-        ) from error
+        problem = f" has {value!r}, which is not a URL with https: or http:"
+        raise setting_error(name, problem) from error
 
 
 def read_hosts(name: str, *, local: bool) -> list[str]:

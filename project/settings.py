@@ -16,6 +16,7 @@ from typing import Any
 from pythonjsonlogger.core import RESERVED_ATTRS
 
 from project import environment as env
+from shorturl.links.validators import host_of, parse
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 MAX_NAME_LENGTH = 40  # characters beside the links of the header
@@ -93,8 +94,12 @@ SHORTURL_LAB_LOAD = LOCAL and SHORTURL_LAB
 _host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
 _port = f":{PORT}" if LOCAL else ""
 SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
-if SHORTURL_HOME_REDIRECT.rstrip("/") == SHORTURL_ORIGIN:
-    raise env.setting_error("SHORTURL_HOME_REDIRECT", " is the page that redirects there")
+if SHORTURL_HOME_REDIRECT:
+    _home = parse(SHORTURL_HOME_REDIRECT)
+    _hosts = {host.lower().strip("[].") for host in (_host, *ALLOWED_HOSTS)}
+    _is_here = host_of(_home) in _hosts and _home.port in ("", _port.removeprefix(":"))
+    if _is_here and _home.pathname == "/":
+        raise env.setting_error("SHORTURL_HOME_REDIRECT", " is the page that redirects there")
 
 # --- PostgreSQL ----------------------------------------------------------------------------------
 

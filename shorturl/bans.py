@@ -6,6 +6,7 @@ either the create sees the ban, or the ban sees the link.
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import timedelta
 
 from django.core.exceptions import ValidationError
@@ -14,7 +15,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Q
 
 from shorturl.exceptions import TargetBanned
-from shorturl.links.validators import shortened, target_host, validate_url
+from shorturl.links.validators import has_valid_host, host_of, parse, shortened, target_host
 from shorturl.models import CLOCK, BannedDomain, ShortUrl
 
 BATCH_SIZE = 10_000  # links that a statement reads
@@ -29,12 +30,12 @@ LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(TABLE)
 
 def parse_domain(name: str) -> str:
     """Return a domain, as people write it, in ASCII; raise ValidationError if it is none."""
-    url = f"https://{name}/"
-    try:
-        validate_url(url)
-    except ValidationError as error:
-        raise ValidationError(f"{name!r} is not a domain: write it like example.com.") from error
-    return target_host(url)
+    with suppress(ValidationError):
+        url = parse(f"https://{name}/")
+        # Neither a port nor a path.
+        if has_valid_host(url) and url.href == f"https://{url.hostname}/":
+            return host_of(url)
+    raise ValidationError(f"{name!r} is not a domain: write it like example.com.")
 
 
 def ban(domains: Collection[str]) -> int:

@@ -19,6 +19,8 @@ from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
 HOSTS = ["example.com", "www.example.com", ".example.org", "127.0.0.1", "[::1]"]
 DOLLAR = "$HOME" + "0123456789" * 5  # it is not expanded
+HOME = PRODUCTION | {"SHORTURL_HOME_REDIRECT": "HTTPS://Example.com/about"}
+OTHER_PORT = PRODUCTION | {"SHORTURL_HOME_REDIRECT": "https://example.com:8443"}
 MAIL = {"EMAIL_URL": "smtp+tls://me%40example.org:p%40ss@mail.example.com:587"}
 FOOTER_LINKS = {"Imprint": "https://a.example/?b=c", "Abuse": "mailto:a@b.c"}
 PROXY_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
@@ -49,6 +51,8 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
             {"SHORTURL_FOOTER_LINKS": "Imprint=https://a.example/?b=c,Abuse=mailto:a@b.c"},
             {"SHORTURL_FOOTER_LINKS": FOOTER_LINKS},
         ),
+        (HOME, {"SHORTURL_HOME_REDIRECT": "https://example.com/about"}),
+        (OTHER_PORT, {"SHORTURL_HOME_REDIRECT": "https://example.com:8443/"}),
         # A request may wait longer than a statement may take.
         ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
         ({"DATABASE_STATEMENT_TIMEOUT": "0"}, {"DATABASE_REQUEST_TIMEOUT": 0}),
@@ -83,6 +87,8 @@ def test_variables_and_defaults_become_these_settings(
         ("SHORTURL_NAME", "x" * 41, "is longer than 40 characters"),
         ("SHORTURL_HOME_REDIRECT", "example.com", "'example.com', which is not a URL with https:"),
         ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
+        ("SHORTURL_HOME_REDIRECT", "HTTPS://Example.COM:443?a", "is the page that redirects there"),
+        ("SHORTURL_HOME_REDIRECT", "http://example.com.", "is the page that redirects there"),
         ("SHORTURL_FOOTER_LINKS", "https://example.com/", "is not a list of TEXT=URL"),
         ("SHORTURL_FOOTER_LINKS", "Abuse=javascript:x", "is not a URL with https: or http:"),
         ("SHORTURL_KEY_LENGTH", "21", "is not a whole number from 1 to 20"),

@@ -2,11 +2,12 @@
 
 import base64
 import secrets
-from urllib.parse import urlsplit
+from contextlib import suppress
 
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 
+from shorturl.links.validators import parse
 from shorturl.models import ShortUrl, Subscription
 
 MAX_RECEIVERS = 20  # receivers; `manage.py deliver` has a thread and a connection for each
@@ -33,7 +34,7 @@ def subscribe(url: str) -> Subscription:
 
     It waits for changes in progress, so none is committed later without its event.
     """
-    validate_receiver(url)
+    url = clean_receiver(url)
     secret = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
@@ -50,26 +51,26 @@ def subscribe(url: str) -> Subscription:
     return subscription
 
 
-def validate_receiver(url: str) -> None:
-    """Raise ValidationError unless the URL can be a receiver's, which may be a private address."""
-    try:
-        split = urlsplit(url)
-        _ = split.port  # raises ValueError for an invalid one
-        is_valid = split.scheme in ("http", "https") and split.hostname and "@" not in split.netloc
-    except ValueError:
-        is_valid = False
-    if not is_valid or not url.isascii() or not url.isprintable() or " " in url:
-        raise ValidationError(
-            f"{url!r} is not the address of a receiver: write it like https://example.com/hook, "
-            "in ASCII and without a user name."
-        )
+def clean_receiver(url: str) -> str:
+    """Return the address of a receiver as browsers read it, which may be a private one.
+
+    Raises ValidationError, whose message has no password.
+    """
+    parsed = parse(url)
+    if parsed.username or parsed.password:
+        message = f"The address at {parsed.host} has a user name or password: leave them out."
+        raise ValidationError(message)
+    return parsed.href
 
 
 def unsubscribe(url: str) -> bool:
     """Remove a receiver, its events and, with the last receiver, the triggers; False if unknown."""
+    addresses = [url]  # of an older version, as it was typed
+    with suppress(ValidationError):
+        addresses.append(clean_receiver(url))
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
-        removed, _ = Subscription.objects.filter(url=url).delete()
+        removed, _ = Subscription.objects.filter(url__in=addresses).delete()
         if not Subscription.objects.exists():
             for name in TRIGGERS:
                 cursor.execute(f'DROP TRIGGER IF EXISTS "{name}" ON {LINKS}')

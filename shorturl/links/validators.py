@@ -1,17 +1,19 @@
-"""The rules for target URLs and expiries, and the ASCII form of a target."""
+"""How web addresses are read, and the rules for target URLs and expiries.
+
+An address is what browsers make of it: WHATWG's URL standard, by the library ada.
+https://url.spec.whatwg.org/#url-parsing
+"""
 
 import re
 import unicodedata
 from datetime import UTC, datetime
-from urllib.parse import SplitResult, urlsplit
+from ipaddress import IPv6Address
 
-import idna
+from ada_url import URL, HostType
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.core.validators import URLValidator
 from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
-from django.utils.encoding import iri_to_uri
 
 # PostgreSQL stores the long columns of a row above about 2 kB in another table (TOAST), and then
 # every redirect reads two tables. https://www.postgresql.org/docs/18/storage-toast.html
@@ -29,10 +31,11 @@ FORBIDDEN = "\\\ufffd"
 NAMES = {"\t": "tab", "\n": "line break", "\r": "line break", "\\": "backslash"}
 
 # An address as people type it: a host with a dot, and perhaps a port and a path.
-WITHOUT_SCHEME = re.compile(r"[^\s/?#:@\\]+\.[^\s/?#:@\\]+(:[0-9]+)?([/?#].*)?", re.DOTALL)
-URL_VALIDATOR = URLValidator(schemes=["http", "https"])
-# Django's validator wants a dot in a host, and a host of an intranet may have none.
-ONE_LABEL = re.compile(r"\A(https?://[^/?#:@.\[]+)(?=[:/?#]|\Z)", re.IGNORECASE)
+WITHOUT_SCHEME = re.compile(r"[^\s/?#:@\\]+\.[^\s/?#:@\\]+(:[0-9]*)?([/?#].*)?", re.DOTALL)
+# What stands between the scheme and the path. Browsers would drop more slashes before it.
+AUTHORITY = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
+# A name in DNS, where a label has at most 63 characters (RFC 1035), with underscores.
+HOST_NAME = re.compile(r"((?!-)[a-z0-9_-]{1,63}(?<!-)(\.|\Z))+")
 
 
 def validate_target_url(target_url: str, own_host: str = "") -> None:
@@ -47,19 +50,22 @@ def validate_target_url(target_url: str, own_host: str = "") -> None:
             where = f"a {name_of(character)} at position {position}"
             message = f"The target URL contains {where}: percent-encode it or leave it out."
             raise ValidationError(message, code="forbidden_character")
-    if not target_url.lower().startswith(("http://", "https://")):
+    authority = AUTHORITY.match(target_url)
+    if not authority:
         message = "is not a web address: start it with http:// or https://."
         raise ValidationError(f"{shortened(target_url)!r} {message}", code="scheme")
-    validate_url(target_url)
-    if "@" in urlsplit(target_url).netloc:
+    if "@" in authority[1]:
         message = (
             "The target URL contains a user name or password: leave out the part before the @."
         )
         raise ValidationError(message, code="credentials")
-    refuse_long(len(location(target_url)), "bytes when it is percent-encoded", LOCATION_MAX_LENGTH)
+    url = parse(target_url)
+    if not authority[1] or not has_valid_host(url):
+        raise no_web_address(target_url)
+    refuse_long(len(url.href), "bytes when it is percent-encoded", LOCATION_MAX_LENGTH)
     own_name, _ = split_domain_port(own_host)
     names = [name for name in settings.ALLOWED_HOSTS if name != "*"] + [own_name]
-    host = target_host(target_url)
+    host = host_of(url)
     if validate_host(f"[{host}]" if ":" in host else host, names):
         message = "is an address of this service: use the address that it leads to."
         raise ValidationError(f"{shortened(target_url)!r} {message}", code="own_host")
@@ -79,15 +85,46 @@ def refuse_long(length: int, unit: str, max_length: int) -> None:
         raise ValidationError(message, code="too_long")
 
 
-def validate_url(url: str) -> None:
-    """Raise ValidationError unless the URL has a host that a browser finds."""
+def parse(url: str) -> URL:
+    """Return a web address in its parts; raise ValidationError if no browser opens it.
+
+    Its `href` is in ASCII, and its host as a browser looks it up: in lower case and in punycode,
+    and a number as the IPv4 address that it stands for.
+    """
     try:
-        URL_VALIDATOR(ONE_LABEL.sub(r"\1.intranet", url))
-        is_valid = urlsplit(url).port != 0
-    except (ValidationError, ValueError):
-        is_valid = False
-    if not is_valid:
+        parsed = URL(url)
+    except ValueError as error:
+        raise no_web_address(url) from error
+    if parsed.protocol not in ("http:", "https:"):
         raise no_web_address(url)
+    return parsed
+
+
+def host_of(url: URL) -> str:
+    """Return the host as bans have it: without brackets, and without a dot at its end.
+
+    An IPv6 address that maps an IPv4 address is that one, as both lead to the same server.
+    """
+    if url.host_type != HostType.IPV6:
+        return url.hostname.removesuffix(".")
+    address = IPv6Address(url.hostname.strip("[]"))
+    return str(address.ipv4_mapped or address)
+
+
+def has_valid_host(url: URL) -> bool:
+    """Return whether DNS can have the host, and browsers open the port."""
+    is_name = HOST_NAME.fullmatch(url.hostname) and len(url.hostname) <= HOST_MAX_LENGTH
+    return bool(is_name or url.host_type == HostType.IPV6) and url.port != "0"
+
+
+def target_host(target_url: str) -> str:
+    """Return the host to which a target leads, as host_of(); raise ValidationError."""
+    return host_of(parse(target_url))
+
+
+def location(target_url: str) -> str:
+    """Return a target as the Location of a redirect has it; raise ValidationError."""
+    return parse(target_url).href
 
 
 def is_forbidden(character: str) -> bool:
@@ -118,29 +155,6 @@ def validate_expiry(expires_at: datetime) -> datetime:
     return expires_at
 
 
-def ascii_host(host: str) -> str:
-    """Return a host in ASCII and lower case, as browsers send it; raise ValidationError."""
-    try:
-        return host.lower() if host.isascii() else idna.encode(host, uts46=True).decode()
-    except idna.IDNAError as error:
-        raise no_web_address(host) from error
-
-
-def target_host(target_url: str) -> str:
-    """Return the host of a valid URL in ASCII, without a dot at its end."""
-    return ascii_host(split_url(target_url).hostname or "").removesuffix(".")
-
-
-def location(target_url: str) -> str:
-    """Return a valid target URL in ASCII, as the Location of a redirect has it."""
-    netloc = split_url(target_url).netloc
-    if not netloc.isascii():
-        host, colon, port = netloc.partition(":")
-        # urlunsplit() would drop a "?" or "#" at the end.
-        target_url = target_url.replace(netloc, f"{ascii_host(host)}{colon}{port}", 1)
-    return iri_to_uri(target_url)
-
-
 def with_query(target_url: str, query: str) -> str:
     """Return a target URL with a query of the WSGI environ added.
 
@@ -155,13 +169,6 @@ def with_query(target_url: str, query: str) -> str:
     except ValidationError:
         return target_url
     return joined
-
-
-def split_url(url: str) -> SplitResult:
-    try:
-        return urlsplit(url)
-    except ValueError as error:
-        raise no_web_address(url) from error
 
 
 def shortened(text: str, max_length: int = MAX_QUOTED_LENGTH) -> str:

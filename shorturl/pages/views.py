@@ -94,14 +94,18 @@ def render_create_form(
 def stats(request: HttpRequest, key: str) -> HttpResponse:
     links = owners.visible_to(request.user).with_state()
     short_url = get_object_or_404(links, key=key, deleted_at=None)
+    try:
+        href, host = location(short_url.target_url), target_host(short_url.target_url)
+    except exceptions.ValidationError:  # only SQL, or an older version, has stored such a target
+        href = host = ""
     visits = visit_pages.visits_context(short_url, request.GET)
     context = {
         "short_url": short_url,
         "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
         "public": settings.SHORTURL_PUBLIC_STATS,
         "address": keys.short_url(request, key),
-        "target_href": location(short_url.target_url),
-        "host": target_host(short_url.target_url),
+        "target_href": href,
+        "host": host,
         "may_see_target": owners.may_see_target(request.user, short_url),
         **visits,
     }

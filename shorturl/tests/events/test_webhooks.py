@@ -280,9 +280,25 @@ def test_the_command_adds_lists_removes_and_refuses(monkeypatch: pytest.MonkeyPa
     for url, message in [(URL, "is a receiver already"), ("ftp://a.example", "like https://")]:
         with pytest.raises(CommandError, match=message):
             run("webhook", "add", url)
+    with pytest.raises(CommandError, match=r"at a\.example has a user name") as refused:
+        run("webhook", "add", "https://user:secret@a.example/")
+    assert "secret" not in str(refused.value)
     monkeypatch.setattr(subscribing, "MAX_RECEIVERS", 1)
     with pytest.raises(CommandError, match="remove one first"):
         run("webhook", "add", f"{URL}/2")
     run("webhook", "remove", URL)
     with pytest.raises(CommandError, match="No receiver is"):
         run("webhook", "remove", URL)
+
+
+def test_a_receiver_is_the_address_that_a_browser_reads() -> None:
+    """So one address is not two receivers, and events go where the list says."""
+    run("webhook", "add", "HTTPS://Bücher.example:443/hook")
+    with pytest.raises(CommandError, match="is a receiver already"):
+        run("webhook", "add", "https://bücher.example/hook")
+    listed = run("webhook", "list").output
+    assert listed == "https://xn--bcher-kva.example/hook  0 events waiting\n"
+    run("webhook", "remove", "https://BÜCHER.example/hook")
+    old = Subscription.objects.create(url="https://EXAMPLE.com/hook", secret="whsec_")
+    run("webhook", "remove", old.url)
+    assert not Subscription.objects.exists()

@@ -28,6 +28,8 @@ def test_the_command_bans_lifts_and_lists() -> None:
     assert ban("Banned.Example.", "bücher.example") == ("", message)
     ban("banned.example")  # once more changes nothing
     assert ban("--lift", "bücher.example") == ("", "Lifted: xn--bcher-kva.example.\n")
+    assert ban("3405803785", "[2001:DB8:0::1]")[1].startswith("Banned: 2001:db8::1, 203.0.113.9.")
+    ban("--lift", "203.0.113.9", "[2001:db8::1]")
     (line,) = ban("--list").output.splitlines()
     assert line.startswith("banned.example  banned 20")  # 20… is the year
 
@@ -38,6 +40,9 @@ def test_the_command_bans_lifts_and_lists() -> None:
         ([], "Name domains, such as example.com, or use --list alone."),
         (["banned.example", "--list"], "Name domains, such as example.com, or use --list alone."),
         (["https://a.example/b"], "'https://a.example/b' is not a domain: .* like example.com."),
+        (["a.example/b"], "'a.example/b' is not a domain"),
+        (["a.example:8080"], "'a.example:8080' is not a domain"),
+        (["me@a.example"], "'me@a.example' is not a domain"),
         (["--lift", "a.example"], "Not banned: a.example. See `manage.py ban --list`."),
     ],
 )
@@ -54,6 +59,10 @@ def test_the_command_refuses_wrong_arguments(arguments: list[str], message: str)
         ("https://Bücher.example/", True),
         ("https://192.0.2.1/", True),
         ("https://[2001:DB8::1]/", True),
+        ("http://3221225985/", True),
+        ("http://0xc0.0.0x201/", True),
+        ("http://[::ffff:192.0.2.1]/", True),
+        ("http://banned%2Eexample/", True),
         ("https://not-banned.example/", False),
         ("https://banned.example.org/", False),
         ("https://example/banned.example", False),

@@ -29,6 +29,9 @@ LONGEST_HOST = f"{LABEL}.{LABEL}.{LABEL}.{'a' * 61}"  # 253 characters
         "https://xn--bcher-kva.example/",
         "https://[2001:db8::1]:8443/",
         "https://192.168.0.1/",
+        "https://192.168.1/",
+        "https://example.com:/",
+        "https://my_bucket.storage.example/x",
         "http://wiki",
         "http://wiki:8080/page",
         f"https://{LONGEST_HOST}/",
@@ -52,7 +55,7 @@ def test_a_valid_target_url_has_a_location_in_ascii(target_url: str) -> None:
         ("malformed", "https:///page"),
         ("credentials", "https://user@example.com/"),
         ("credentials", "https://example.com:a@example.net/"),
-        ("malformed", "https://@example.com/"),
+        ("credentials", "https://@example.com/"),
         ("malformed", "https://example.com:65536/"),
         ("malformed", "https://example.com:0/"),
         ("malformed", "https://example.com:٨٠/"),
@@ -63,7 +66,6 @@ def test_a_valid_target_url_has_a_location_in_ascii(target_url: str) -> None:
         ("malformed", "https://a" + LABEL + ".example/"),
         ("malformed", f"https://{LONGEST_HOST}a/"),
         ("malformed", "https://" + "ü" * 63 + ".example/"),
-        ("malformed", "https://127.1/"),
         ("malformed", "https://256.0.0.1/"),
     ],
 )
@@ -106,8 +108,15 @@ HOSTS = {
     "straße.de": "xn--strae-oqa.de",
     "例え.テスト": "xn--r8jz45g.xn--zckzah",
     "ｅｘａｍｐｌｅ.com": "example.com",
+    "💪🏻.to": "xn--mn8h3k.to",
+    "𠮷野家.example": "xn--fctt27jo60v.example",
+    "my_bucket.storage.example": "my_bucket.storage.example",
+    "%65xample.com": "example.com",
     "192.0.2.1": "192.0.2.1",
-    "2001:db8::1": "2001:db8::1",
+    "3405803785": "203.0.113.9",
+    "0xcb007109": "203.0.113.9",
+    "0313.0x71.9": "203.113.0.9",
+    "2001:DB8:0::1": "2001:db8::1",
 }
 
 
@@ -115,6 +124,11 @@ def test_hosts_are_encoded_as_a_browser_does() -> None:
     for host, encoded in HOSTS.items():
         bracketed = f"[{host}]" if ":" in host else host
         assert target_host(f"https://{bracketed}:8443/") == encoded
+
+
+def test_an_ipv4_address_within_ipv6_is_that_address() -> None:
+    """A browser connects to it, and a ban and ALLOWED_HOSTS name it so."""
+    assert target_host("https://[::ffff:203.0.113.9]/") == "203.0.113.9"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +155,9 @@ def test_a_query_is_added_if_the_target_stays_valid(
     [
         ("sho.rt", "https://sho.rt/abc http://SHO.RT:80 https://sho.rt:8443/abc https://sho.rt./"),
         ("sho.rt", "https://ｓｈｏ.ｒｔ/ https://example.org/ https://www.example.org/"),
-        ("127.0.0.1:8000", "http://127.0.0.1/abc http://[::1]:8000/abc"),
+        ("127.0.0.1:8000", "http://127.0.0.1/abc http://[::1]:8000/abc http://[0::1]/abc"),
+        ("127.0.0.1:8000", "http://2130706433/abc http://127.1/ http://[::ffff:127.0.0.1]:8000/"),
+        ("sho.rt", "https://sho%2Ert/ https://sho.rt:/abc https://sho。rt/"),
         ("elsewhere.example:1234", "https://elsewhere.example/ https://sho.rt/"),
     ],
 )

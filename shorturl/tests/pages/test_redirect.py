@@ -23,7 +23,9 @@ LOCATIONS = {
     "https://example.com/Größe?q=ä#ß": "https://example.com/Gr%C3%B6%C3%9Fe?q=%C3%A4#%C3%9F",
     "https://[2001:db8::1]/ä": "https://[2001:db8::1]/%C3%A4",
     "https://example.com/%zz": "https://example.com/%zz",
-    "HTTP://EXAMPLE.COM": "HTTP://EXAMPLE.COM",
+    "HTTP://EXAMPLE.COM": "http://example.com/",
+    "https://my_bucket.example:/": "https://my_bucket.example/",
+    "http://3405803785/": "http://203.0.113.9/",
     "https://example.com/<\"'>": "https://example.com/%3C%22'%3E",
 }
 

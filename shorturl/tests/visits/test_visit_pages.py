@@ -106,6 +106,17 @@ def test_a_target_with_markup_is_shown_as_text(client: Client) -> None:
     assert re.findall(r'<a href="([^"]*)" rel=', page) == [escape(location(target_url))]
 
 
+@pytest.mark.parametrize("target_url", ["http://1234567890123/", "javascript:alert(1)", ""])
+def test_a_target_that_no_browser_opens_is_shown_without_a_link(
+    client: Client, target_url: str
+) -> None:
+    """Only SQL, or an older version, has stored it."""
+    create_link(target_url=target_url)
+    page = client.get("/known/stats")
+    assertContains(page, f"<dd><bdi>{target_url}</bdi></dd>", html=True)
+    assert client.get("/known").status_code == client.get("/known+").status_code == 400
+
+
 def test_the_qr_code_is_dark_on_light_with_its_margin(client: Client, settings: Settings) -> None:
     """A very short URL has no micro QR code either, because few phones read those."""
     settings.ALLOWED_HOSTS = ["a.b"]
