@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from csp.middleware import CSPMiddleware
 from django.conf import settings
@@ -72,6 +73,22 @@ def is_allowed(host: str) -> bool:
         return False
     domain, _port = split_domain_port(host)
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+def use_host_of_target(get_response: View) -> View:
+    """Use the host of a target in absolute form, such as http://example.com/key, for the Host.
+
+    In environ RAW_URI is the target for gunicorn's WSGI workers. project/serving sets the header
+    itself, and no RAW_URI.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        target = request.META.get("RAW_URI", "/")
+        if "HTTP_HOST" in request.META and not target.startswith("/"):
+            request.META["HTTP_HOST"] = urlsplit(target).netloc
+        return get_response(request)
+
+    return middleware
 
 
 def refuse_other_hosts(get_response: View) -> View:

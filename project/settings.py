@@ -197,6 +197,7 @@ MIDDLEWARE = [
     "project.unavailable.DatabaseUnavailableMiddleware",
     "project.middleware.finish_responses",
     "project.observability.health.answer_probes",
+    "project.middleware.use_host_of_target",
     "django.middleware.security.SecurityMiddleware",
     "project.middleware.add_content_security_policy",
     "project.middleware.refuse_other_hosts",

@@ -21,6 +21,7 @@ from project.serving import bridge
 from project.serving.bridge import Bridge, Message, Receive, Refused, Response, Send
 from project.serving.connection import Session
 from project.serving.hit_counter import MAX_KEY_STATEMENTS, HitCounter, Row
+from project.serving.request_target import use_origin_form
 from shorturl import following
 from shorturl.exceptions import RowLocked
 from shorturl.links.keys import key_of
@@ -67,6 +68,8 @@ class Redirects:
         if self.counter is None:
             self.counter = make_hit_counter()
             health.hit_counter = self.counter
+        if not scope["path"].startswith("/"):
+            use_origin_form(scope)
         try:
             response = await self.follow(scope)
             if response is None:
