@@ -5,6 +5,7 @@ import socket
 from functools import partial
 from typing import Any
 
+from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.sock import TCP6Socket, TCPSocket
 
 SEND_TIMEOUT = 10  # seconds until the kernel ends a connection whose client reads nothing
@@ -34,3 +35,23 @@ def accept_bursts(worker: Any, backlog: int) -> None:
     Further connections of a burst would wait for a second.
     """
     worker.loop.create_server = partial(worker.loop.create_server, backlog=backlog)
+
+
+def release_closed_connections() -> None:
+    """Have a closed connection release its request, which has up to 820 kB of headers, at once.
+
+    gunicorn's protocol and its parser refer to each other, so only the garbage collector would.
+    The collector counts objects, and these are few and large.
+    """
+    connection_lost = ASGIProtocol.connection_lost
+
+    def lose_connection(protocol: Any, error: Exception | None) -> None:
+        connection_lost(protocol, error)
+        protocol._task.add_done_callback(partial(release_request, protocol))
+
+    ASGIProtocol.connection_lost = lose_connection
+
+
+def release_request(protocol: Any, _task: object) -> None:
+    """Release the request of a closed connection, whose task has ended."""
+    protocol._callback_parser = protocol._current_request = protocol._body_receiver = None
