@@ -123,4 +123,13 @@ def post_worker_init(worker: Any) -> None:
     if settings.SHORTURL_DELIVER:  # in each worker: when one ends, the others deliver
         from shorturl.events.delivering import Deliverer
 
-        Thread(target=Deliverer().run, name="deliver", daemon=True).start()
+        deliverer = Deliverer(lambda: not worker.alive)  # SIGTERM ends its life
+        worker.deliverer = Thread(target=deliverer.run, name="deliver")
+        worker.deliverer.start()
+
+
+def worker_exit(server: Any, worker: Any) -> None:
+    """Wait for the deliveries under way. gunicorn calls this in the master, too."""
+    worker.alive = False
+    if hasattr(worker, "deliverer"):
+        worker.deliverer.join()

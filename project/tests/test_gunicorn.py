@@ -2,13 +2,15 @@
 
 import re
 import socket
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
+from typing import NamedTuple
 from urllib.request import urlopen
 
 import pytest
 
-from loadtests.servers import serving
+from loadtests.servers import RunningService, serving, wait_until
 from project.tests.conftest import (
     GUNICORN,
     NOWHERE,
@@ -24,24 +26,74 @@ from shorturl.tests.events.test_webhooks import Receiver, receiver
 __all__ = ["receiver"]  # a fixture
 
 
+class DeliveringService(NamedTuple):
+    """A service with one worker, which delivers events, and the environment of its commands."""
+
+    running: RunningService
+    environment: dict[str, str]
+
+    def create_link(self, key: str) -> None:
+        link = f'{{"target_url": "https://a.example/", "key": "{key}"}}'
+        headers = {"Content-Type": "application/json"}
+        created = ask(self.running.url, "POST", "/api/links", link, headers)
+        assert created.status == HTTPStatus.CREATED
+
+    def run_webhook(self, *arguments: str) -> str:
+        """Run `manage.py webhook`, and return its output."""
+        ended = run_in(ROOT, "manage.py", "webhook", *arguments, **self.environment)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def is_listening(self) -> bool:
+        try:
+            ask(self.running.url, "GET", "/healthz")
+        except ConnectionError:
+            return False
+        return True
+
+
+@pytest.fixture
+def delivering(receiver: Receiver) -> Iterator[DeliveringService]:
+    """Run a service that delivers to the receiver."""
+    with database("shorturl_delivering") as url:
+        environment = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
+        with serving(WORKERS="1", SHORTURL_DELIVER="on", **environment) as running:
+            service = DeliveringService(running, environment)
+            service.run_webhook("add", receiver.url)
+            yield service
+
+
 @pytest.mark.exhaustive
 @pytest.mark.django_db(transaction=True)
-def test_a_worker_that_replaces_a_killed_one_delivers_events(receiver: Receiver) -> None:
+def test_a_worker_that_replaces_a_killed_one_delivers_events(
+    receiver: Receiver, delivering: DeliveringService
+) -> None:
     """Each worker delivers events with SHORTURL_DELIVER, which `make run` sets."""
-    with (
-        database("shorturl_as_make_run") as url,
-        serving(DATABASE_URL=url, WORKERS="1", SHORTURL_DELIVER="on") as service,
-    ):
-        environment = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
-        added = run_in(ROOT, "manage.py", "webhook", "add", receiver.url, **environment)
-        assert added.returncode == 0, added.stderr
-        for worker in service.workers:
-            worker.kill()
-        link = '{"target_url": "https://a.example/", "key": "told"}'
-        created = ask(service.url, "POST", "/api/links", link, {"Content-Type": "application/json"})
-        assert created.status == HTTPStatus.CREATED
-        assert receiver.received.wait(TIMEOUT)
+    for worker in delivering.running.workers:
+        worker.kill()
+    delivering.create_link("told")
+    assert receiver.received.wait(TIMEOUT)
+    delivering.running.process.terminate()
+    assert delivering.running.process.wait(TIMEOUT) == 0
     assert receiver.types() == ["link.created told"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_ends_finishes_a_delivery_and_begins_no_other(
+    receiver: Receiver, delivering: DeliveringService
+) -> None:
+    """Two events wait. One is under way when SIGTERM comes, and is acknowledged afterwards."""
+    receiver.answering.clear()
+    for key in ("first", "second"):
+        delivering.create_link(key)
+    assert receiver.received.wait(TIMEOUT)
+    delivering.running.process.terminate()
+    # The master and the worker, in this order, listen no longer.
+    wait_until(lambda: not delivering.is_listening(), "the service listens", TIMEOUT)
+    receiver.answering.set()
+    assert delivering.running.process.wait(TIMEOUT) == 0
+    assert receiver.types() == ["link.created first"]
+    assert delivering.run_webhook("list") == f"{receiver.url}  1 event waiting\n"
 
 
 @pytest.mark.django_db(transaction=True)

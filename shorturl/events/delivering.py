@@ -12,6 +12,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import timedelta
@@ -32,25 +33,29 @@ SEARCH_INTERVAL = 1  # seconds between two searches for events
 MAX_PAUSE_SECONDS = 3_600  # before an event is sent again
 MAX_EXPIRIES = 1_000  # links of one statement
 WAIT_TIMEOUT = 5  # seconds: of each wait for the receiver
-REQUEST_TIMEOUT = 20  # seconds: of a request, once the receiver is connected
+# Seconds of a request, once the receiver is connected. A worker of gunicorn has 20 for its end.
+REQUEST_TIMEOUT = 10
 
 
 class Deliverer:
-    """Delivers to each receiver in a thread, so a slow receiver delays no other."""
+    """Delivers to each receiver in a thread, so a slow receiver delays no other.
 
-    def __init__(self) -> None:
-        self.stopping = threading.Event()
+    No delivery begins after `is_stopping()` is true.
+    """
+
+    def __init__(self, is_stopping: Callable[[], bool]) -> None:
+        self.is_stopping = is_stopping
         self.deliveries: dict[int, Future[None]] = {}  # by the receiver's id
 
     def run(self) -> None:
-        """Deliver until `stopping` is set, and end after the requests under way."""
+        """Deliver until it is told to stop, and end after the requests under way."""
         with ThreadPoolExecutor(MAX_RECEIVERS) as pool:
-            while not self.stopping.is_set():
+            while not self.is_stopping():
                 try:
                     self.start_deliveries(pool)
                 except Error as error:
                     log_outage(error)
-                self.stopping.wait(SEARCH_INTERVAL)
+                time.sleep(SEARCH_INTERVAL)
 
     def start_deliveries(self, pool: ThreadPoolExecutor) -> None:
         """Start a thread for each receiver that has due events, and no thread yet."""
@@ -66,7 +71,7 @@ class Deliverer:
         """Deliver the receiver's events one after another until none is due."""
         try:
             close_old_connections()
-            while not self.stopping.is_set() and deliver_next(receiver):
+            while not self.is_stopping() and deliver_next(receiver):
                 pass
         except Error as error:
             log_outage(error)

@@ -1,6 +1,7 @@
 """`manage.py deliver`: delivers events until it is stopped."""
 
 import signal
+import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -15,8 +16,8 @@ class Command(BaseCommand):
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        deliverer = Deliverer()
+        stopping = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: deliverer.stopping.set())
+            signal.signal(number, lambda *_: stopping.set())
         self.stderr.write("Delivering events; Ctrl-C stops it.")
-        deliverer.run()
+        Deliverer(stopping.is_set).run()

@@ -116,6 +116,8 @@ class Receiver(ThreadingHTTPServer):
         self.requests: list[tuple[Any, bytes]] = []
         self.received = Event()  # set by each request
         self.statuses: dict[str, int] = {}
+        self.answering = Event()  # answers wait until it is set
+        self.answering.set()
         super().__init__(("127.0.0.1", 0), ReceiverHandler)
 
     @property
@@ -134,6 +136,7 @@ class ReceiverHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append(({**self.headers, "path": self.path}, body))
         self.server.received.set()
+        self.server.answering.wait(TIMEOUT)
         self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
         self.send_header("Location", "/elsewhere")  # for a 302
         self.end_headers()
@@ -205,7 +208,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None
     for url in (down, receiver.url):
         subscribe(url)
     create_link("a")
-    deliverer = Deliverer()
+    deliverer = Deliverer(lambda: False)
     with ThreadPoolExecutor(2) as pool:
         deliverer.start_deliveries(pool)
         for delivery in deliverer.deliveries.values():
