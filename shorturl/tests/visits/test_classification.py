@@ -1,5 +1,7 @@
 """The classification of a visit by headers and address."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from shorturl.models import Visit
 from shorturl.visits import geoip
 from shorturl.visits.classification import classify_user_agent, classify_visit, referrer_host
 
+ROOT = Path(__file__).resolve().parents[3]
 WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
     "Chrome/129.0.0.0 Safari/537.36"
@@ -150,3 +153,29 @@ def test_a_file_that_cannot_be_read_is_a_check_error_and_no_500(geoip_file: Path
         damage()
         assert [error.id for error in run_checks()] == ["shorturl.E004"]
         assert country_of("1.2.3.4") == ""
+
+
+OVERWRITE = """
+import sys
+from pathlib import Path
+from django.conf import settings
+from shorturl.visits import geoip
+
+geoip.LOOK_INTERVAL = 0
+path = Path(sys.argv[1])
+germany = path.read_bytes()
+settings.configure(SHORTURL_GEOIP=str(path))
+for database in (germany, b"", b"damaged", germany.replace(b"BDE", b"BFR")):
+    path.write_bytes(database)
+    print(geoip.country_of("1.2.3.4"), geoip.country_of("1.2.3.4"))
+path.unlink()
+print(geoip.country_of("1.2.3.4"))
+"""
+
+
+def test_a_file_that_is_overwritten_is_taken_when_it_is_complete(geoip_file: Path) -> None:
+    """A process of its own, as the kernel ends one that reads a mapped file which was cut."""
+    command = [sys.executable, "-c", OVERWRITE, str(geoip_file)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.split() == ["DE", "DE", "DE", "DE", "DE", "DE", "DE", "FR", "FR"]
