@@ -12,9 +12,11 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+import psycopg2
 from ada_url import URL
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from environ import Env
+from psycopg2.extensions import make_dsn
 
 from shorturl.links.validators import parse
 
@@ -39,6 +41,12 @@ EXAMPLES = {
 ENCODED = "percent-encode all but letters and digits in the password"
 # A % that encodes no character; a / in the password, after which the host would be a name.
 NOT_ENCODED = re.compile(r"%(?![0-9a-fA-F]{2})|//[^/]*/[^?]*@")
+# Options of a URL by which Django's transactions begin and end. A redirect has none of Django's.
+DJANGO_ALONE = {"ATOMIC_REQUESTS", "AUTOCOMMIT"}
+INSTEAD = (
+    "only those of libpq; a role is options=-c%20role%3DNAME, a PgBouncer is "
+    "DATABASE_POOLER=transaction"
+)
 
 variables: set[str] = set()  # the names of all variables that are read
 
@@ -179,7 +187,21 @@ def parse_database_url(name: str, url: str) -> dict[str, Any]:
         config[option.upper()] = options.pop(option)
     if not config.get("NAME") and not options.get("service"):
         raise setting_error(name, f" is not the address of a PostgreSQL database ({ENCODED})")
+    for option in [*sorted(DJANGO_ALONE & set(config)), *options]:
+        if option in DJANGO_ALONE or not is_option_of_libpq(option):
+            raise setting_error(
+                name, f" has the option {option.lower()}, which redirects cannot take ({INSTEAD})"
+            )
     return config
+
+
+def is_option_of_libpq(option: str) -> bool:
+    """Return whether libpq knows a parameter. Django alone knows some, and its driver some."""
+    try:
+        make_dsn(**{option: ""})
+    except psycopg2.ProgrammingError:
+        return False
+    return True
 
 
 def parse_email_url(name: str, url: str) -> dict[str, Any]:

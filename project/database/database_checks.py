@@ -1,4 +1,4 @@
-"""Checks of what an operator gets wrong: migrations, connections, clocks.
+"""Checks of what an operator gets wrong: migrations, the encoding, connections, clocks.
 
 `manage.py check --database default` and gunicorn's start run them, and `migrate` before it changes
 anything. Without a database they find nothing.
@@ -63,6 +63,18 @@ def check_unknown_migrations() -> Iterator[CheckMessage]:
             hint="With that state run manage.py export_links. With this one migrate an empty "
             "database, and run manage.py import_links (docs/deploying.md, “Upgrade”).",
             id="project.E002",
+        )
+
+
+@database_check
+def check_encoding() -> Iterator[CheckMessage]:
+    """Report an encoding that cannot store all characters, or does not know what they are."""
+    ((encoding,),) = fetch_rows("SHOW server_encoding")
+    if encoding != "UTF8":
+        yield Error(
+            f"The database has the encoding {encoding}, and the service needs UTF8.",
+            hint="Make another one: createdb --encoding=UTF8 --template=template0 NAME.",
+            id="project.E003",
         )
 
 

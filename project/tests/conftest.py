@@ -77,9 +77,9 @@ def run_in(
 
 
 @contextmanager
-def database(name: str) -> Iterator[str]:
+def database(name: str, options: str = "") -> Iterator[str]:
     """Make an empty database beside the tests' own, and yield its address."""
-    execute(f"CREATE DATABASE {name}")
+    execute(f"CREATE DATABASE {name} {options}")
     try:
         parameters = connection.get_connection_params()
         user = parameters.get("user") or os.environ.get("USER", "")

@@ -81,6 +81,18 @@ def test_variables_and_defaults_become_these_settings(
         ("DATABASE_URL", "postgres://user@host:99999/shorturl", "is not the address"),
         ("DATABASE_URL", "postgres://user:1/2@host/shorturl", "percent-encode all but letters"),
         ("DATABASE_URL", "postgres://user:100%@host/shorturl", "percent-encode all but letters"),
+        *(
+            ("DATABASE_URL", f"postgres://host/links?sslmode=require&{option}", f"option {name}, ")
+            for name, option in {
+                "assume_role": "assume_role=owner",
+                "isolation_level": "isolation_level=3",
+                "pgbouncer": "pgbouncer=true",
+                "pool": "pool=true",
+                "cursor_factory": "cursor_factory=x",
+                "atomic_requests": "atomic_requests=true",
+                "autocommit": "autocommit=false",
+            }.items()
+        ),
         ("DATABASE_POOLER", "session", "='session' is not none or transaction"),
         ("EMAIL_URL", "smtp://host:port", "is not the address of a mail server"),
         ("SHORTURL_METRICS_TOKEN", "x", "is too easy to guess: use 20 random characters or more"),
@@ -161,9 +173,9 @@ def test_no_message_holds_the_password(load: Load) -> None:
         ),
         ("postgres:///shorturl?host=/tmp&port=5433&user=me", {"PORT": 5433, "USER": "me"}, {}),
         (
-            "postgres://host/shorturl?sslmode=verify-full&connect_timeout=7&assume_role=owner",
+            "postgres://host/shorturl?sslmode=verify-full&connect_timeout=7&sslcert=own.crt",
             {"HOST": "host"},
-            {"sslmode": "verify-full", "connect_timeout": 7, "assume_role": "owner"},
+            {"sslmode": "verify-full", "connect_timeout": 7, "sslcert": "own.crt"},
         ),
     ],
 )

@@ -10,6 +10,9 @@ from django.core.management.base import SystemCheckError
 from django.db import connection
 from django.test import override_settings
 
+from loadtests.servers import serving
+from project.tests.conftest import ROOT, database, run_in
+
 pytestmark = pytest.mark.django_db
 
 
@@ -62,3 +65,18 @@ def test_migrate_refuses_a_database_with_a_migration_that_the_project_lacks() ->
     ]
     with pytest.raises(SystemCheckError, match=r"run manage\.py import_links"):
         call_command("migrate", skip_checks=False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_with_another_encoding_is_refused_by_check_and_at_the_start() -> None:
+    refused = "The database has the encoding SQL_ASCII, and the service needs UTF8."
+    with database("shorturl_ascii", "ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0") as url:
+        environment = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
+        ended = run_in(ROOT, "manage.py", "check", "--database", "default", **environment)
+        assert ended.returncode == 1
+        assert refused in ended.stderr
+        with (
+            pytest.raises(ChildProcessError, match="createdb --encoding=UTF8"),
+            serving(DATABASE_URL=url),
+        ):
+            pass
