@@ -19,8 +19,9 @@ COORDINATOR_TIMEOUT = 0.1  # seconds, after which the map is also read from the 
 class ClusterHitCounter:
     """Counts the hits of this process on a cluster by a HitCounter for each shard.
 
-    So no statement has keys of two shards. The shards of a node share its sessions. The map of
-    shards is read from `workers`, each HOST:PORT, when the coordinator is away.
+    So no statement has keys of two shards. The shards of a node share its sessions, of which locked
+    keys cannot take all. The map of shards is read from `workers`, each HOST:PORT, when the
+    coordinator is away.
     """
 
     def __init__(self, workers: Sequence[str]) -> None:
@@ -30,7 +31,7 @@ class ClusterHitCounter:
         self.read_at = float("-inf")  # by the clock of the event loop
         self.is_stale = True
         self.reading: asyncio.Task[None] | None = None
-        self.counters: dict[int, HitCounter] = {}  # by shard
+        self.counters: dict[tuple[Node, int], HitCounter] = {}  # by node and shard
         self.sessions: dict[Node, NodeSessions] = {}
         self.map_task = self.loop.create_task(self.keep_map_current())
 
@@ -51,16 +52,17 @@ class ClusterHitCounter:
     async def count_by_map(self, key: str, visit: Visit) -> Row | None:
         """Count a hit on the node that the map names; an error makes the map stale."""
         try:
-            return await self.get_counter(self.map.find_shard(key)).count(key, visit)
+            shard = self.map.find_shard(key)
+            return await self.get_counter(self.map.find_node(shard), shard).count(key, visit)
         except Exception:
             self.is_stale = True
             raise
 
     def is_failing(self) -> bool:
-        """Return whether the redirects of all shards fail."""
-        return bool(self.counters) and all(
-            counter.is_failing() for counter in self.counters.values()
-        )
+        """Return whether the redirects of all shards fail, on the nodes that have them now."""
+        places = [(node, shard) for shard, node in self.map.nodes.items()]
+        counters = [self.counters[place] for place in places if place in self.counters]
+        return bool(counters) and all(counter.is_failing() for counter in counters)
 
     @property
     def needs_database(self) -> bool:
@@ -73,19 +75,17 @@ class ClusterHitCounter:
                 asyncio.run_coroutine_threadsafe(self.read_map(), self.loop).result()
         return not self.map.shards
 
-    def get_counter(self, shard: int) -> HitCounter:
-        """Return the counter of a shard. Each statement goes to the node that now has the shard."""
-
-        def find_sessions() -> NodeSessions:
-            return self.get_sessions(self.map.find_node(shard))
-
-        if shard not in self.counters:
-            self.counters[shard] = HitCounter(
-                lambda visits: find_sessions().count_keys(visits),
-                lambda key, visits: find_sessions().count_key(key, visits),
+    def get_counter(self, node: Node, shard: int) -> HitCounter:
+        """Return the counter of a shard on a node."""
+        if (node, shard) not in self.counters:
+            sessions = self.get_sessions(node)
+            self.counters[node, shard] = HitCounter(
+                sessions.count_keys,
+                sessions.count_key,
                 queue_timeout=settings.QUEUE_TIMEOUT,
+                key_statements=sessions.key_statements,
             )
-        return self.counters[shard]
+        return self.counters[node, shard]
 
     def get_sessions(self, node: Node) -> NodeSessions:
         if node not in self.sessions:

@@ -18,7 +18,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 
 from project.citus.shard_map import LINKS, READ_MAP, Node, ShardMap
 from project.serving.connection import Session
-from project.serving.hit_counter import MAX_KEY_STATEMENTS, Row
+from project.serving.hit_counter import MAX_KEY_STATEMENTS, KeyStatements, Row
 from shorturl.exceptions import RowLocked
 from shorturl.models import RecentVisits, Visit
 from shorturl.outages import LOCK_NOT_AVAILABLE
@@ -63,6 +63,7 @@ class NodeSessions:
         self.node = node
         # A frozen node holds the threads that connect to it, so each node has its own threads.
         threads = ThreadPoolExecutor(MAX_SESSIONS, f"connect to {node}")
+        self.key_statements = KeyStatements()
         self.free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
         for _ in range(MAX_SESSIONS):
             self.free.put_nowait(Session(node.open_database, threads))
@@ -112,7 +113,8 @@ class NodeSessions:
     ) -> list[Row]:
         """Send `update`, which begins a transaction, record the visits, and commit; return rows.
 
-        An error closes the session, and with it the transaction: see Session.fetch().
+        An error closes the session, and with it the transaction: see Session.fetch(). So does the
+        loss of the session between the statements: the second one raises.
         """
         async with self.take_session() as session:
             rows: list[Row] = await session.fetch(update, values)

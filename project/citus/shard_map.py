@@ -77,8 +77,8 @@ class ShardMap:
         return self.shards[bisect_right(self.least_hashes, hashtext(key)) - 1]
 
     def find_node(self, shard: int) -> Node:
-        """Return the node that has a shard; the coordinator for a shard that is gone."""
-        return self.nodes.get(shard, Node())
+        """Return the node that has a shard of this map."""
+        return self.nodes[shard]
 
 
 def hashtext(key: str) -> int:

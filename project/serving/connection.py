@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from contextlib import nullcontext
 from typing import Any
 
+import psycopg2
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -30,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 class Session:
     """A session that runs one statement at a time. After an error the next statement connects.
+
+    If the session is lost in a transaction, the next statement of the transaction raises.
 
     It connects in one of `threads`, by default those of the event loop, to the database of Django
     that `open_database` returns.
@@ -79,7 +82,11 @@ class Session:
     async def fetch_unlimited(self, sql: Any, values: Sequence[Any], name: str) -> list[Any]:
         """Return the rows of a statement, without a time limit; connect before if necessary."""
         if deadlines.is_closed(self.connection):
+            status = self.connection.info.transaction_status
             self.close()
+            if status != extensions.TRANSACTION_STATUS_IDLE:
+                # In a new session the rest of the transaction would be committed alone.
+                raise psycopg2.OperationalError("The session was lost in a transaction")
         if self.connection is None:
             loop = asyncio.get_running_loop()
             self.connection = await loop.run_in_executor(self.threads, self.connect)

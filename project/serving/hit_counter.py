@@ -39,6 +39,21 @@ class Hit:
         self.timer = loop.call_at(self.refuse_at, set_error, self.result, TimeoutError())
 
 
+class KeyStatements:
+    """The statements for one key of all the HitCounters that share sessions.
+
+    MAX_KEY_STATEMENTS may be under way. One more session is kept for statements for several keys.
+    """
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(MAX_KEY_STATEMENTS)
+        self.tasks = 0  # that send these statements, or wait until they may
+
+    def are_free(self) -> bool:
+        """Return whether the statement of a further task would be sent at once."""
+        return self.tasks < MAX_KEY_STATEMENTS
+
+
 class HitCounter:
     """The hits that wait in this process, each for at most `queue_timeout` seconds.
 
@@ -47,7 +62,7 @@ class HitCounter:
 
     `count_key` gets a key and its visits. It counts all and returns the row, or counts none and
     returns None: the uses that are left do not suffice, or there is a bot among the visits. It
-    waits for a locked row, and raises RowLocked. MAX_KEY_STATEMENTS calls may be under way.
+    waits for a locked row, and raises RowLocked. `key_statements` limits the calls under way.
     """
 
     needs_database = True  # without the database of DATABASE_URL no hit is counted
@@ -58,17 +73,18 @@ class HitCounter:
         count_key: Callable[[str, Sequence[Any]], Awaitable[Row | None]],
         *,
         queue_timeout: float,
+        key_statements: KeyStatements | None = None,
     ) -> None:
         self.count_keys = count_keys
         self.count_key = count_key
         self.queue_timeout = queue_timeout
+        self.key_statements = key_statements or KeyStatements()
         self.failures = 0  # statements that failed in a row
         self.failed_at = 0.0
         self.waiting: dict[str, list[Hit]] = {}  # by key, for a statement for several keys
         self.waiting_task: asyncio.Task[None] | None = None  # sends these statements
         self.waiting_alone: dict[str, list[Hit]] = {}  # by key, for a statement for this key
         self.key_tasks: dict[str, asyncio.Task[None]] = {}  # by key, send these statements
-        self.free_statements = asyncio.Semaphore(MAX_KEY_STATEMENTS)
         self.missing = 0  # hits that have to come before `gathered` is set
         self.gathered = asyncio.Event()
 
@@ -104,7 +120,7 @@ class HitCounter:
                     batch[key] = hits
             if not batch:
                 continue
-            if len(batch) == 1 and not self.free_statements.locked():
+            if len(batch) == 1 and self.key_statements.are_free():
                 counted = await self.count_lone_key(*batch.popitem())
             else:
                 counted = await self.count_batch(batch)
@@ -156,15 +172,17 @@ class HitCounter:
         """Queue hits for statements of their key alone; return the task that sends these."""
         self.waiting_alone.setdefault(key, []).extend(hits)
         if key not in self.key_tasks:
+            self.key_statements.tasks += 1
             self.key_tasks[key] = asyncio.create_task(self.run_key_task(key))
         return self.key_tasks[key]
 
     async def run_key_task(self, key: str) -> None:
         """Count the hits of a key by statements of its own, until no further hit has come."""
-        async with self.free_statements:
+        async with self.key_statements.free:
             while hits := take_unanswered(self.waiting_alone.pop(key, [])):
                 await self.count_key_hits(key, hits)
         del self.key_tasks[key]
+        self.key_statements.tasks -= 1
 
     async def count_key_hits(self, key: str, hits: Sequence[Hit]) -> None:
         """Count the hits of a key together, or one after another if too few uses are left."""

@@ -113,4 +113,3 @@ def test_the_map_finds_the_shard_of_a_key_and_the_node_of_a_shard() -> None:
     shards = ShardMap([first, (hash_of_a + 1, 2, 2, "two", 5432)])
     assert shards.find_shard("a") == 1
     assert shards.find_node(1) == Node("one", 5432)
-    assert shards.find_node(3) == Node()  # for a shard that the map does not have

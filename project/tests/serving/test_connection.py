@@ -110,3 +110,16 @@ def test_the_statement_after_an_error_or_a_terminated_session_connects_again(run
         assert len({first_pid, second_pid, third_pid}) == 3
 
     run(test)
+
+
+def test_the_next_statement_of_a_transaction_whose_session_was_terminated_raises(run: Any) -> None:
+    """Otherwise it would be committed alone, in a new session."""
+
+    async def test(session: Session) -> None:
+        ((pid, _),) = await session.fetch(sql.SQL("BEGIN; ") + SLEEP, [0])
+        await asyncio.to_thread(terminate, pid)
+        with pytest.raises(psycopg2.OperationalError, match="lost in a transaction"):
+            await session.fetch(SLEEP, [0])
+        assert await session.fetch(SLEEP, [0])
+
+    run(test)

@@ -290,6 +290,23 @@ def test_a_hit_that_waits_too_long_behind_other_locked_rows_is_refused_and_not_s
     run(test, queue_timeout=0.01)
 
 
+def test_a_key_that_comes_behind_locked_rows_is_sent_by_the_statement_that_skips_these() -> None:
+    """The tasks of the locked rows are made and have not begun when the next key is looked at."""
+
+    async def test(statements: Statements) -> None:
+        keys = [f"k{number}" for number in range(MAX_KEY_STATEMENTS)]
+        statements.locked = {*keys}
+        tasks = await statements.add(*keys)
+        tasks += await statements.add("free")
+        await statements.end()
+        sent_alone = [(key, [number]) for number, key in enumerate(keys)]
+        assert statements.sent[1:] == [{"free": [0]}, *sent_alone]
+        await statements.end_all()
+        assert await asyncio.gather(*tasks) == [*keys, "free"]
+
+    run(test)
+
+
 def test_a_hit_whose_client_has_left_is_not_sent() -> None:
     async def test(statements: Statements) -> None:
         sent, other = await statements.add("a", "c")
