@@ -20,8 +20,12 @@ from psycopg2.extras import NamedTupleCursor
 from project.database import deadlines
 
 # By default PostgreSQL plans a statement five times in a session before it keeps a plan. These
-# statements have one good plan for all values: by a unique key.
-PLAN_ONCE = "SET plan_cache_mode = force_generic_plan"
+# statements have one good plan for all values: they look up links by a unique index. PostgreSQL has
+# no other choice, as it may plan when the table has few rows or no statistics.
+PLAN_ONCE = (
+    "SET plan_cache_mode = force_generic_plan;"
+    " SET enable_seqscan = off; SET enable_bitmapscan = off"
+)
 
 observe_statement: Any = nullcontext
 if settings.SHORTURL_METRICS_TOKEN:

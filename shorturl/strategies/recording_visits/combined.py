@@ -34,19 +34,16 @@ COUNT_KEY = sql.SQL("""
     SELECT {columns} FROM followed
 """).format(**NAMES)
 COUNT_KEYS = sql.SQL("""
-    WITH wanted AS (
-        SELECT key, number, uses, %s::jsonb -> (position - 1)::integer AS kinds
-        FROM unnest(%s::text[], %s::bigint[], %s::bigint[])
-            WITH ORDINALITY AS wanted (key, number, uses, position)
-    ), locked AS (
-        SELECT id AS locked_id, number, kinds FROM {links} JOIN wanted USING (key)
-        WHERE deleted_at IS NULL
+    WITH locked AS (
+        SELECT id AS locked_id FROM {links}
+        WHERE key = ANY (%s::text[]) AND deleted_at IS NULL
             AND (expires_at IS NULL OR expires_at > statement_timestamp())
-            AND (max_hits IS NULL OR hits <= max_hits - uses)
-        ORDER BY key FOR NO KEY UPDATE OF {links} SKIP LOCKED
+            AND (max_hits IS NULL OR hits <= max_hits - (%s::jsonb ->> key)::bigint)
+        ORDER BY key FOR NO KEY UPDATE SKIP LOCKED
     ), followed AS (
-        UPDATE {links} SET hits = hits + number FROM locked WHERE id = locked_id
-        RETURNING {columns}, kinds
+        UPDATE {links} SET hits = hits + (%s::jsonb ->> key)::bigint
+        WHERE id = ANY (ARRAY(SELECT locked_id FROM locked))
+        RETURNING {columns}, %s::jsonb -> key AS kinds
     ), recorded AS (
         INSERT INTO {recent} (key, starts_at, kinds)
         SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
@@ -111,10 +108,10 @@ def count_key_params(key: str, visits: Sequence[Visit], *, keep: bool = True) ->
 
 def count_keys_params(visits: Mapping[str, Sequence[Visit]], *, keep: bool = True) -> list[Any]:
     """Return the parameters of the SQL statement COUNT_KEYS."""
-    kinds = json.dumps(list(visits.values())) if keep else None
-    numbers = [len(visits[key]) for key in visits]
-    uses = [count_uses(visits[key]) for key in visits]
-    return [kinds, list(visits), numbers, uses]
+    uses = {key: count_uses(visits[key]) for key in visits}
+    numbers = {key: len(visits[key]) for key in visits}
+    kinds = json.dumps(visits) if keep else None
+    return [list(visits), json.dumps(uses), json.dumps(numbers), kinds]
 
 
 def count_uses(visits: Sequence[Visit]) -> int | None:
