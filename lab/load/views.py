@@ -5,7 +5,7 @@
     DELETE /lab/load/SPACE                       remove the links
 
 A request runs one function of a strategy once, without a delay and without a further statement.
-`combined` counts one hit here. The service's own /KEY also works with the keys of a key space.
+The service's own /KEY also works with the keys of a key space.
 """
 
 import json

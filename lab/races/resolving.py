@@ -1,6 +1,5 @@
 """The races of resolves: links are followed, edited and deleted at once, and hits must count."""
 
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -12,7 +11,6 @@ from pginterleave import MAX_PROCESSES, Outcome
 from shorturl.models import ShortUrl
 from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.exhibits.totals import TOTAL_HITS
-from shorturl.strategies.resolving import combined
 from shorturl.strategies.table import STRATEGIES, Strategy
 
 OLD = "https://old.example/"
@@ -66,18 +64,6 @@ def expire_link() -> int:
     return read_hits()["a"]
 
 
-def delete_link() -> int:
-    """Delete the link `a`, and return its hits."""
-    ShortUrl(pk=1).delete()
-    return read_hits()["a"]
-
-
-def lock_and_edit_target() -> None:
-    with transaction.atomic():
-        ShortUrl.objects.select_for_update().get(key="a")
-        edit_target()
-
-
 def order_keys(process: int) -> tuple[str, str]:
     """Return both keys: processes with an odd number follow `a` first, others `b`."""
     return ("a", "b") if process % 2 else ("b", "a")
@@ -94,21 +80,6 @@ def follow_both(strategy: Strategy, process: int) -> str:
             return AGAIN
         raise
     return "done"
-
-
-def count_both(strategy: Strategy, process: int) -> set[str]:
-    """Count a hit of each link, in one statement if the strategy is `combined`.
-
-    A link whose hit that statement has not counted is followed alone. Return the counted keys.
-    """
-    keys = order_keys(process)
-    counted = set[str]()
-    if strategy.function is combined.resolve:
-        counted.update(combined.count_keys(dict.fromkeys(keys, 1)))
-    for key in keys:
-        if key not in counted and follow_if_live(strategy, process, key):
-            counted.add(key)
-    return counted
 
 
 def check_redirects(outcomes: list[Outcome]) -> str:
@@ -195,42 +166,6 @@ def check_no_lost_hit_of_both(outcomes: list[Outcome]) -> str:
     return "" if is_right else f"hits = {hits['a']} and {hits['b']}, not {expected}"
 
 
-def check_hits_of_both(outcomes: list[Outcome]) -> str:
-    """Check that each redirect is counted, and that each process has followed `b`."""
-    hits = read_hits()
-    redirects = Counter(key for outcome in outcomes for key in outcome.returned)
-    a, b = (redirects[key] for key in "ab")
-    if hits != {"a": a, "b": b}:
-        return f"hits = {hits['a']} and {hits['b']}, and {a} and {b} redirected"
-    return "" if b == len(outcomes) else "b is not locked, and a hit of it is not counted"
-
-
-def check_no_lost_edit_of_both(outcomes: list[Outcome]) -> str:
-    """Check the target of `a`, which the last process has edited, and the hits of the others."""
-    *counts, _edit = outcomes
-    hits = read_hits()["a"]
-    if ShortUrl.objects.get(key="a").target_url != NEW:
-        return "the edit of the target is undone"
-    if hits != len(counts):
-        return f"hits = {hits} of a, not {len(counts)}"
-    return check_hits_of_both(counts)
-
-
-def check_no_hit_of_deleted_link(outcomes: list[Outcome]) -> str:
-    """Check that `a` still has the hits that the last process returned after its deletion."""
-    *counts, deletion = outcomes
-    hits = read_hits()["a"]
-    if hits != deletion.returned:
-        return f"hits = {deletion.returned} when a was deleted, and now {hits}"
-    return check_hits_of_both(counts)
-
-
-def check_one_use_of_a(outcomes: list[Outcome]) -> str:
-    if violation := check_hits_of_both(outcomes):
-        return violation
-    return "" if read_hits()["a"] == 1 else "a was not used up"
-
-
 def describe_link() -> str:
     link = ShortUrl.objects.get(key="a")
     deleted = ", deleted" if link.deleted_at else ""
@@ -251,15 +186,6 @@ _race = partial(
     setup=make_links,
     process=follow,
     rows=describe_link,
-)
-_several_keys = partial(
-    _race,
-    # `combined` counts hits of several keys in one statement; the other two resolve key by key.
-    strategies={
-        name: STRATEGIES["resolving"][name] for name in ("naive", "update_returning", "combined")
-    },
-    process=count_both,
-    rows=describe_hits_of_both,
 )
 
 RACES = (
@@ -369,54 +295,5 @@ RACES = (
         process=follow_if_live,
         last=expire_link,
         check=check_no_hit_after_expiry,
-    ),
-    _several_keys(
-        name="several_keys",
-        situation=(
-            "Every process follows two links, in opposite orders, or by one statement for both."
-        ),
-        invariant="No process is the victim of a deadlock, and every hit is counted.",
-        story=(
-            "A service collects the hits that wait, and counts those of several links in one "
-            "statement. Two services do so at the same moment, for the same links. If a "
-            "statement waited for one row while it held another, the two could deadlock."
-        ),
-        check=check_no_lost_hit_of_both,
-    ),
-    _several_keys(
-        name="several_keys_one_locked",
-        situation="The others follow two links; the last process locks one and edits its target.",
-        invariant="The edit stays, and every hit of both links is counted.",
-        story=(
-            "An administrator edits a link while one statement counts hits of it and of another "
-            "link. The statement skips the locked row. The hits of that link have to be "
-            "counted later, and those of the other link now."
-        ),
-        last=lock_and_edit_target,
-        check=check_no_lost_edit_of_both,
-    ),
-    _several_keys(
-        name="several_keys_one_deleted",
-        situation="The others follow two links; the last process deletes one and reads its hits.",
-        invariant="No hit of a deleted link is counted, and every hit of the other link is.",
-        story=(
-            "A link is deleted while one statement counts its hits and those of another link. A "
-            "row that the statement skips may be locked or deleted, and the caller has to "
-            "find out which."
-        ),
-        last=delete_link,
-        check=check_no_hit_of_deleted_link,
-    ),
-    _several_keys(
-        name="several_keys_one_use_left",
-        situation="Every process follows two links, of which one has one use left.",
-        invariant="One process has the last use, and every hit of the other link is counted.",
-        story=(
-            "A voucher has one use left. Two services each count a hit of it, with hits of another "
-            "link in the same statement. Only one service may have the use, and the other link's "
-            "hits must count in both."
-        ),
-        setup=make_links_with_one_use,
-        check=check_one_use_of_a,
     ),
 )

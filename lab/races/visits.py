@@ -10,11 +10,10 @@ from django.db import connection
 from lab.races.creating import set_next_id
 from lab.races.idempotency import Killed
 from lab.races.race import Race
-from lab.races.resolving import check_redirects, make_links, order_keys
+from lab.races.resolving import check_redirects, make_links
 from pginterleave import Outcome
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.strategies.exhibits.totals import VISITS
-from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.table import STRATEGIES, Strategy
 
 VISIT = Visit("news.example", "Firefox", "Linux", "Computer", is_bot=False)
@@ -78,17 +77,6 @@ class KillAfterFirstStatement:
         return execute(*statement)
 
 
-def follow_both(strategy: Strategy, process: int) -> None:
-    """Record a visit of each link, in one statement if the strategy is `combined`."""
-    keys = order_keys(process)
-    counted = set[str]()
-    if strategy.function is combined.record:
-        counted.update(combined.count_keys({key: [VISIT] for key in keys}))
-    for key in keys:
-        if key not in counted:
-            strategy.function(key, VISIT)
-
-
 def describe_difference(counts: HitsAndVisits) -> str:
     """Return the counts in words if they differ, else ""."""
     return "" if counts.hits == counts.visits else str(counts)
@@ -121,24 +109,6 @@ def check_one_visit(outcomes: list[Outcome]) -> str:
     if redirects != 1:
         return f"{redirects} redirected, by a link with one use left"
     return "" if counts == HitsAndVisits(hits=1, visits=1) else str(counts)
-
-
-def check_no_lost_visit_of_both(outcomes: list[Outcome]) -> str:
-    expected = len(outcomes)
-    for key, hits, visits in read_hits_and_visits_of_both():
-        if hits != expected or visits != expected:
-            return f"hits = {hits}, visits = {visits} of {key}, not {expected}"
-    return ""
-
-
-def read_hits_and_visits_of_both() -> list[tuple[str, int, int]]:
-    links = ShortUrl.objects.annotate(visits_sum=VISITS).order_by("key")
-    return list(links.values_list("key", "hits", "visits_sum"))
-
-
-def describe_both() -> str:
-    rows = read_hits_and_visits_of_both()
-    return ", ".join(f"{key}: {hits}, visits {visits}" for key, hits, visits in rows)
 
 
 _race = partial(
@@ -201,21 +171,5 @@ RACES = (
         setup=make_links_with_one_use,
         process=follow_if_live,
         check=check_one_visit,
-    ),
-    _race(
-        name="visits_of_several_keys",
-        situation=(
-            "Every process follows two links, in opposite orders, or by one statement for both."
-        ),
-        invariant="No process is the victim of a deadlock; hits and visits of each link agree.",
-        story=(
-            "A service collects the visits that wait, and records those of several links in one "
-            "statement. Two services do so at the same moment, for the same links in the same "
-            "hour. The rows that one statement inserts, the other one updates."
-        ),
-        strategies={name: STRATEGIES["recording_visits"][name] for name in ("upsert", "combined")},
-        process=follow_both,
-        check=check_no_lost_visit_of_both,
-        rows=describe_both,
     ),
 )

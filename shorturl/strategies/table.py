@@ -58,7 +58,7 @@ FILES = {
     ),
     ("resolving", "resolve"): (
         "naive atomic_only select_for_update f_expression f_expression_full_save "
-        "update_returning compare_and_swap repeatable_read advisory_lock combined "
+        "update_returning compare_and_swap repeatable_read advisory_lock "
         "slotted_counter append_only in_memory"
     ),
     ("reusing", "reuse"): "find_then_create get_or_create on_conflict advisory_lock serializable",

@@ -33,6 +33,8 @@ COUNT_KEY = sql.SQL("""
     )
     SELECT {columns} FROM followed
 """).format(**NAMES)
+# Counts each key that COUNT_KEY would count, unless its row is locked. SKIP LOCKED waits for no
+# row, so two of these statements cannot deadlock. The UPDATE changes only rows that were locked.
 COUNT_KEYS = sql.SQL("""
     WITH locked AS (
         SELECT id AS locked_id FROM {links}
@@ -69,45 +71,19 @@ def record(key: str, visit: Visit, *, keep: bool = True) -> ShortUrl:
     When to use it: where many visits arrive at the same time, a caller combines them, and a timer
     runs the roll-up.
     """
-    link = count_key(key, [visit], keep=keep)
-    if link is None:
-        raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
-    return link
-
-
-def count_key(key: str, visits: Sequence[Visit], *, keep: bool = True) -> ShortUrl | None:
-    """Count and record several visits to one key in one statement, as record() does with one.
-
-    Returns the link, whose `hits` include these. Returns None, and records nothing, when no live
-    short URL has the key, when fewer uses than visits are left, or when the link has a limit and a
-    bot is among the visits.
-    """
-    links = ShortUrl.objects.raw(COUNT_KEY, count_key_params(key, visits, keep=keep))
-    return next(iter(links), None)
-
-
-def count_keys(visits: Mapping[str, Sequence[Visit]]) -> dict[str, ShortUrl]:
-    """Count and record visits to several keys in one statement, which waits for no link.
-
-    Returns each counted link by its key; its `hits` include these. A key is missing when
-    count_key() would not count it, or when another transaction has locked its row. For these call
-    count_key(), which waits.
-
-    Why nothing can go wrong: SKIP LOCKED waits for no row, so two of these statements cannot
-    deadlock. The UPDATE changes only rows that it has locked, and the same statement inserts their
-    visits.
-    """
-    links = ShortUrl.objects.raw(COUNT_KEYS, count_keys_params(visits))
-    return {link.key: link for link in links}
+    links = ShortUrl.objects.raw(COUNT_KEY, count_key_params(key, [visit], keep=keep))
+    for link in links:
+        return link
+    raise ShortUrl.DoesNotExist(f"There is no live short URL {key!r} with a use left.")
 
 
 def count_key_params(key: str, visits: Sequence[Visit], *, keep: bool = True) -> list[Any]:
-    """Return the parameters of the SQL statement COUNT_KEY."""
+    """Return the parameters of COUNT_KEY, which counts all visits to a key or none of them."""
     return [len(visits), key, count_uses(visits), json.dumps(visits) if keep else None]
 
 
 def count_keys_params(visits: Mapping[str, Sequence[Visit]], *, keep: bool = True) -> list[Any]:
-    """Return the parameters of the SQL statement COUNT_KEYS."""
+    """Return the parameters of COUNT_KEYS, for the visits to several keys."""
     uses = {key: count_uses(visits[key]) for key in visits}
     numbers = {key: len(visits[key]) for key in visits}
     kinds = json.dumps(visits) if keep else None

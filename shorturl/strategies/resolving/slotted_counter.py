@@ -44,7 +44,7 @@ def resolve(key: str) -> ShortUrl:
     (shlinkio/shlink, module/Core/src/Visit/Listener/ShortUrlVisitsCountTracker.php).
 
     When to use it: for a counter without conditions that many processes write and few read, where
-    no process has several hits for `combined` to combine.
+    no process has several hits that one statement could count.
     """
     links = list(ShortUrl.objects.raw(COUNT, [key, randrange(SLOTS)]))  # noqa: S311
     if not links:

@@ -14,9 +14,9 @@ from django.db.models import F
 
 from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.models.visits import daily_since, hourly_since
-from shorturl.strategies.recording_visits import combined
 from shorturl.strategies.rolling_up import batches
 from shorturl.tests.callers import create_link, run
+from shorturl.tests.event_loop import count_hits
 from shorturl.tests.visits.recent import BOT, NEWS, PERSON, TODAY, add_recent
 from shorturl.visits.roll_up import roll_up_visits
 
@@ -162,7 +162,7 @@ def test_any_text_is_stored_unchanged() -> None:
     """Visits are sent as JSON."""
     create_link()
     visit = Visit("r" * 253, "it's a \\", '{"%s": $1}', "Ü 🐍\n\x01", "%%", is_bot=False)
-    combined.count_key("known", [visit, BOT, visit])
+    count_hits(("known", visit), ("known", BOT), ("known", visit))
     assert [Visit(*kind) for kind in RecentVisits.objects.get().kinds] == [visit, BOT, visit]
     roll_up_visits()
     for dimension in Dimension:
