@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from pginterleave import Outcome
 from pginterleave.pytest_plugin import Interleave
 from shorturl import following, operations
 from shorturl.exceptions import Gone
@@ -29,7 +30,7 @@ def follow_as_a_view_does() -> bool:
     return False
 
 
-def follow_as_the_event_loop_does(*keys: str) -> dict[str, int]:
+def follow_as_the_event_loop_does(*keys: str) -> Counter[str]:
     """Count two hits of each key that come at once; return how many were counted.
 
     One statement for several keys skips locked links. A skipped link then gets a statement of its
@@ -40,15 +41,15 @@ def follow_as_the_event_loop_does(*keys: str) -> dict[str, int]:
     return Counter(key for key, link in zip(hits, links, strict=True) if link)
 
 
-def follow_a() -> dict[str, int]:
+def follow_a() -> Counter[str]:
     return follow_as_the_event_loop_does("a")
 
 
-def follow_a_and_b() -> dict[str, int]:
+def follow_a_and_b() -> Counter[str]:
     return follow_as_the_event_loop_does("a", "b")
 
 
-def follow_b_and_a() -> dict[str, int]:
+def follow_b_and_a() -> Counter[str]:
     return follow_as_the_event_loop_does("b", "a")
 
 
@@ -105,5 +106,12 @@ def test_of_four_hits_the_last_three_uses_are_counted(interleave: Interleave) ->
 
     Process 1 counts its two. Process 2 finds too few uses for two hits, and then counts one.
     """
+
+    def check_hits(outcomes: list[Outcome]) -> str:
+        answered = sum((outcome.returned for outcome in outcomes), Counter[str]())
+        hits = dict(ShortUrl.objects.values_list("key", "hits"))
+        is_right = answered == hits == {"a": 3, "b": 4}
+        return "" if is_right else f"{hits}, and answered {dict(answered)}"
+
     ShortUrl.objects.filter(key="a").update(max_hits=3)
-    interleave(follow_a_and_b, follow_b_and_a)
+    interleave(follow_a_and_b, follow_b_and_a, invariant=check_hits)
