@@ -14,7 +14,7 @@ from django.utils.log import log_response
 from project.accounts import login
 from project.database import deadlines
 from shorturl.error_response import error_response
-from shorturl.outages import is_busy, is_outage
+from shorturl.outages import database_address, is_busy, is_outage
 
 RETRY_AFTER = 5  # seconds: about what a restart of PostgreSQL takes
 RETRY_AFTER_LOAD = 1  # seconds
@@ -96,9 +96,10 @@ def make_unavailable_response(request: HttpRequest, error: Exception) -> HttpRes
     # After Django's own log_response(), Django writes no second record. The logger's name contains
     # the driver's error class, such as QueryCanceled, so that each class is summed up separately.
     log_response(
-        "%s %s: the database is %s: %s",
+        "%s %s: the database at %s is %s: %s",
         request.method,
         request.path,
+        database_address(),
         "busy" if busy else "unavailable",
         error,
         response=response,

@@ -2,7 +2,7 @@
 
 import re
 
-from django.db import DatabaseError, InterfaceError, InternalError, OperationalError
+from django.db import DatabaseError, InterfaceError, InternalError, OperationalError, connection
 
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 MISSING_TABLE_OR_COLUMN = "42P01", "42703"
@@ -53,3 +53,9 @@ def driver_error(error: BaseException | None, code: str) -> BaseException | None
 
 def lacks_migrations(error: BaseException) -> bool:
     return any(driver_error(error, code) for code in MISSING_TABLE_OR_COLUMN)
+
+
+def database_address() -> str:
+    """Return the host and the port of the database, for the log."""
+    database = connection.settings_dict
+    return f"{database['HOST'] or 'a local socket'}:{database['PORT'] or 5432}"

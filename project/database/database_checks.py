@@ -20,6 +20,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from project.database import deadlines
 from shorturl.events.subscribing import MAX_RECEIVERS
+from shorturl.outages import database_address
 
 DATABASE_TIMEOUT = 5.0  # seconds for all checks at the start
 MAX_CLOCK_DIFFERENCE = 1.0  # seconds
@@ -126,7 +127,7 @@ def check_at_start(log: Logger) -> None:
                 log.warning("Migrations are not applied: %s. Run manage.py migrate.", missing)
             messages = run_checks(tags=[Tags.database], databases=["default"])
     except DatabaseError as error:
-        log.warning("The database does not answer: %s", error)
+        log.warning("The database at %s does not answer: %s", database_address(), error)
         return
     if errors := [message for message in messages if message.is_serious()]:
         raise CommandError("\n".join(f"{error.msg} {error.hint}" for error in errors))

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 from project.database import deadlines
 from project.database.database_checks import find_missing_migrations
 from project.unavailable import RETRY_AFTER
-from shorturl.outages import PERMISSION_DENIED, driver_error
+from shorturl.outages import PERMISSION_DENIED, database_address, driver_error
 
 DATABASE_TIMEOUT = 2.0  # seconds in which the database has to answer
 
@@ -65,7 +65,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
             return JsonResponse({"status": "ready"})
         denied = driver_error(error, PERMISSION_DENIED)
         problem = "denies permission" if denied else "does not answer"
-        return refuse_probe(request, f"the database {problem}; the log says why", error)
+        details = f"the database at {database_address()}: {error}"
+        return refuse_probe(request, f"the database {problem}; the log says why", details)
     if read_only:
         return refuse_probe(request, "the database is read-only")
     if missing:
@@ -77,9 +78,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     return JsonResponse({"status": "ready"})
 
 
-def refuse_probe(
-    request: HttpRequest, reason: str, details: Exception | None = None
-) -> HttpResponse:
+def refuse_probe(request: HttpRequest, reason: str, details: str = "") -> HttpResponse:
     """Return a 503 with the reason, and log the `details`, which may be secret."""
     response = JsonResponse({"status": "not ready", "reason": reason}, status=503)
     response["Retry-After"] = str(RETRY_AFTER)

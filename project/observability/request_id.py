@@ -16,10 +16,11 @@ def find_request_id(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes,
 
 
 class RequestIdFilter(logging.Filter):
-    """Adds the id of its request to each record of the log."""
+    """Adds the id of its request to each record of the log, unless the record has one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        request: Any = getattr(record, "request", None)  # Django's records have it
-        headers = getattr(request, "headers", {})
-        record.request_id = headers.get(HEADER.decode(), "")
+        if not hasattr(record, "request_id"):
+            request: Any = getattr(record, "request", None)  # Django's records have it
+            headers = getattr(request, "headers", {})
+            record.request_id = headers.get(HEADER.decode(), "")
         return True

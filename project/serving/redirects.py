@@ -4,11 +4,13 @@ Whoever counts a hit answers it. What the event loop counts, it answers from wha
 returned. What it cannot answer, it does not count: Django gets the request untouched.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
+from weakref import WeakSet
 
 import psycopg2
 from django.conf import settings
@@ -26,6 +28,7 @@ from shorturl import following
 from shorturl.exceptions import RowLocked
 from shorturl.links.keys import key_of
 from shorturl.models import Visit
+from shorturl.outages import database_address
 from shorturl.pages.redirect import NO_TARGET, PREFETCH, redirect_headers
 from shorturl.strategies.recording_visits import combined
 from shorturl.visits.classification import classify_visit
@@ -49,6 +52,7 @@ FOR_DJANGO = {name.lower().encode() for name in ("Content-Length", "Transfer-Enc
 is_allowed_host = lru_cache(1_000)(is_allowed)  # to compare the host takes time
 LOCKED = "Too many requests follow this short URL at the moment."
 DOWN = "The database is not answering."
+logger = logging.getLogger(__name__)
 
 
 class Redirects:
@@ -58,6 +62,7 @@ class Redirects:
         self.pages = Bridge(django, threads=settings.THREADS)
         # Under any load of other requests a probe has a thread.
         self.probes = {path: Bridge(django, threads=1) for path in health.PROBES}
+        self.logged_errors: WeakSet[psycopg2.Error] = WeakSet()
         self.counter: Any = None  # made at the first request, as it needs the running event loop
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -111,8 +116,25 @@ class Redirects:
         except ValidationError as error:
             raise Refused(NO_TARGET, HTTPStatus.BAD_REQUEST) from error
         except psycopg2.Error as error:
+            self.log_outage(scope, error)
             raise Refused(DOWN) from error
         return Response(302, bridge.encode_headers(headers.items()))
+
+    def log_outage(self, scope: Message, error: psycopg2.Error) -> None:
+        """Log a statement's error with the id of the first request that meets it.
+
+        All hits of a statement get the same error, and one line has to do.
+        """
+        if error not in self.logged_errors:
+            self.logged_errors.add(error)
+            headers = dict(request_id.find_request_id(scope["headers"]))
+            logger.error(
+                "GET %s: the database at %s is unavailable: %s",
+                scope["path"],
+                database_address(),
+                error,
+                extra={"request_id": headers.get(request_id.HEADER, b"").decode()},
+            )
 
 
 def make_environ(scope: Message) -> dict[str, str] | None:
@@ -176,5 +198,7 @@ class CountingSessions:
         session = self.free.pop()
         try:
             return await session.fetch(sql, values, name=name)
+        except TimeoutError as error:
+            raise psycopg2.OperationalError("PostgreSQL has not answered in time") from error
         finally:
             self.free.append(session)

@@ -25,6 +25,7 @@ from django.db.models import Exists, F, OuterRef
 
 from shorturl.events.subscribing import MAX_RECEIVERS
 from shorturl.models import CLOCK, EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription
+from shorturl.outages import database_address
 from shorturl.strategies.delivering import update_skip_locked
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,8 @@ class Deliverer:
 
 def log_outage(error: Error) -> None:
     """Log the database's error, and connect again next time."""
-    logger.warning("Events are not delivered now, because of the database: %s", str(error).strip())
+    reason = str(error).strip()
+    logger.warning("Events wait for the database at %s: %s", database_address(), reason)
     connection.close()
 
 

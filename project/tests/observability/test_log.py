@@ -1,18 +1,22 @@
 """The log, as lines and as JSON, and the id of a request that a proxy has sent."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
 from io import StringIO
 from logging.config import DictConfigurator
+from unittest.mock import AsyncMock, Mock
 from urllib.parse import urlencode
 
+import psycopg2
 import pytest
 from django.conf import settings
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.test import Client
 
 import project.wsgi  # noqa: F401 - at its import Django configures the log
+from project.serving.redirects import Redirects
 
 FORM = "application/x-www-form-urlencoded"
 ReadLog = Callable[[], list[str]]
@@ -61,10 +65,40 @@ def test_an_outage_of_the_database_is_one_line(
 
     monkeypatch.setattr("shorturl.api.links.find_link", raise_outage)
     monkeypatch.setattr("project.observability.health.find_missing_migrations", raise_outage)
+    monkeypatch.setitem(connection.settings_dict, "HOST", "db.example")
+    monkeypatch.setitem(connection.settings_dict, "PORT", 5433)
     assert client.get(path).status_code == 503
     (line,) = read_log()
+    assert "db.example:5433" in line
     assert "refused" in line
     assert path in line
+
+
+@pytest.mark.parametrize("read_log", ["json"], indirect=True)
+def test_an_outage_that_redirects_meet_is_one_line_with_the_id_of_the_first(
+    read_log: ReadLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hits share a statement, and so its error; another one meets the next error."""
+    monkeypatch.setitem(connection.settings_dict, "HOST", "db.example")
+    redirects = Redirects(None)
+    shared = psycopg2.OperationalError("lost")
+    errors = [shared, shared, psycopg2.OperationalError("refused")]
+    redirects.counter = Mock(count=AsyncMock(side_effect=errors))
+
+    async def follow(number: int) -> None:
+        headers = [(b"host", b"localhost"), (b"x-request-id", b"id-%d" % number)]
+        scope = {"type": "http", "method": "GET", "path": "/spring", "client": None}
+        await redirects({**scope, "headers": headers}, AsyncMock(), AsyncMock())
+
+    for number in range(3):
+        asyncio.run(follow(number))
+    records = [json.loads(line) for line in read_log()]
+    assert [record["request_id"] for record in records] == ["id-0", "id-2"]
+    messages = [
+        f"GET /spring: the database at db.example:5432 is unavailable: {error}"
+        for error in ("lost", "refused")
+    ]
+    assert [record["message"] for record in records] == messages
 
 
 @in_each_format

@@ -135,7 +135,9 @@ def test_the_service_outlives_its_database() -> None:
 
     with ExitStack() as stack:
         # A socket needs a short path: then it is in the directory, and has one URL at each start.
-        postgres = Server(Path(stack.enter_context(TemporaryDirectory())) / "postgres")
+        # The process that watches the server may write into the directory while it is removed.
+        directory = stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True))
+        postgres = Server(Path(directory) / "postgres")
         stack.callback(postgres.leave)
         url = make_url(postgres.use("shorturl"))
         service = stack.enter_context(serving(DATABASE_URL=url, **PATIENT))
