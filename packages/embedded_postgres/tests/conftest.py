@@ -28,6 +28,8 @@ DATABASES = {{"default": {{
 }}}}
 INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth"]
 USE_TZ = True
+# On a busy machine a process waits for another one long enough to log it.
+LOGGING = {{"version": 1, "loggers": {{"embedded_postgres.locks": {{"level": "ERROR"}}}}}}
 """
 
 # Answers each line of SQL with a line of JSON: the rows, or the error.

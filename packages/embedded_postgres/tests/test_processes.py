@@ -5,6 +5,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -34,8 +35,15 @@ def test_a_long_wait_for_another_process_is_logged(
 ) -> None:
     monkeypatch.setattr(locks, "SILENT_SECONDS", 0)
     path = tmp_path / "start.lock"
-    with locks.exclusive(path, timeout=0), pytest.raises(TimeoutError):
-        locks.exclusive(path, timeout=1).__enter__()
+    descriptor = locks.open_lock(path)
+    assert locks.take(descriptor)
+    # Without a time limit the wait ends when this timer releases the lock, and the test fails.
+    release = Timer(TIMEOUT, os.close, [descriptor])
+    release.start()
+    with pytest.raises(TimeoutError), locks.exclusive(path, timeout=1):
+        pass
+    release.cancel()
+    os.close(descriptor)
     (message,) = caplog.messages
     assert message.endswith(f"PostgreSQL: waiting up to 1 s until it releases {path}")
 

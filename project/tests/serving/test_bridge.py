@@ -10,6 +10,7 @@ from django.http import HttpResponse
 
 from project.serving import bridge as bridge_module
 from project.serving.bridge import Bridge, Message, Receive, Refused, Response, send_response
+from project.tests.conftest import TIMEOUT
 
 CHUNKED = (b"transfer-encoding", b"chunked")
 STEPS = 10  # rounds of the event loop, more than a request needs until it waits
@@ -61,14 +62,17 @@ async def start_requests(*requests: Awaitable[Any]) -> "list[asyncio.Future[Any]
 
 
 def run(test: Callable[[Bridge], Awaitable[None]]) -> None:
-    """Run a test with a bridge, which then has no bytes of bodies left."""
+    """Run a test with a bridge, which then has no bytes of bodies left.
+
+    Raises TimeoutError where a limit of the bridge is missing.
+    """
 
     async def with_bridge() -> None:
         bridge = Bridge(echo, threads=1)
         await test(bridge)
         assert bridge.bodies_bytes == 0
 
-    asyncio.run(with_bridge())
+    asyncio.run(asyncio.wait_for(with_bridge(), TIMEOUT))
 
 
 @pytest.fixture(autouse=True)
