@@ -21,11 +21,12 @@ class ProjectConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.signals import user_logged_in
 
-        from project.accounts import login
+        from project.accounts import login, saving
         from project.database import database_checks  # noqa: F401
 
         # Replaces Django's receiver, which has the same dispatch_uid and is connected later.
         user_logged_in.connect(login.note_login, dispatch_uid="update_last_login")
+        saving.replace_save()
         checks.register(check_static_files)
         checks.register(check_variable_names)
         checks.register(check_proxy)

@@ -112,8 +112,6 @@ def answer_redirects_and_calls(get_response: View) -> View:
     def middleware(request: HttpRequest) -> HttpResponse:
         key = key_of(request.path_info)
         if key is None and not is_call_without_session(request):
-            # pginterleave: alone - what Django's own views write: rows of one session, new rows
-            # of the admin's log, and failed log-ins of one network, one password at a time
             return get_response(request)
         try:
             if key is not None:

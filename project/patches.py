@@ -1,4 +1,7 @@
-"""What the service changes in libraries at run time. Each function says why no option does it."""
+"""What the service changes in gunicorn at run time. Each function says why no option does it.
+
+What it changes in Django is in accounts/saving.py.
+"""
 
 import os
 import socket

@@ -1,5 +1,7 @@
 """/admin/: the short URLs, the API's tokens, and the banned domains."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from django import forms
@@ -7,15 +9,15 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
-from django.db import IntegrityError, connection
+from django.db import IntegrityError, connection, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
-from shorturl import bans, operations
+from shorturl import operations
 from shorturl.exceptions import LimitTooLow, TargetBanned
-from shorturl.forms import BanForm, LinkForm
+from shorturl.forms import ChangeForm, LinkForm
 from shorturl.limits import owners
 from shorturl.links.validators import shortened
 from shorturl.models import ApiToken, BannedDomain, ShortUrl, ShortUrlQuerySet
@@ -24,6 +26,50 @@ from shorturl.models import ApiToken, BannedDomain, ShortUrl, ShortUrlQuerySet
 admin.site.enable_nav_sidebar = False
 EMPTY = admin.EmptyFieldListFilter
 SCOPES = tuple(f"can_{scope}" for scope in ApiToken.SCOPES)
+
+
+class ChangeAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Writes the changed columns of a row that is there until the COMMIT, and deletes locked rows.
+
+    Django would write a row as it was read, and insert it again if it was deleted meanwhile.
+    """
+
+    form = ChangeForm
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        columns = {field.name for field in self.opts.concrete_fields}
+        rows = self.model._base_manager.select_for_update(no_key=True)
+        if change and not rows.filter(pk=obj.pk).values_list("pk"):
+            raise BadRequest(f"{obj} was deleted meanwhile, and is not changed.")
+        with refuse_conflicts():
+            obj.save(update_fields=columns.intersection(form.changed_data) if change else None)
+
+    def save_related(self, *args: Any) -> None:
+        with refuse_conflicts():
+            super().save_related(*args)
+            connection.check_constraints()  # which locks the rows that are named until the COMMIT
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        self.delete_queryset(request, self.model._base_manager.filter(pk=obj.pk))
+
+    @transaction.atomic
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete the rows; first lock them, so that whoever is about to name one is refused."""
+        # PostgreSQL refuses to lock the rows of a search, which joins other tables.
+        rows = self.model._base_manager.filter(pk__in=queryset.values("pk"))
+        list(rows.order_by("pk").select_for_update().values_list("pk"))
+        rows.delete()
+
+
+@contextmanager
+def refuse_conflicts() -> Iterator[None]:
+    """Raise BadRequest where PostgreSQL refuses a name that was taken, or a row that is gone."""
+    try:
+        yield
+    except IntegrityError as error:
+        raise BadRequest(
+            "Nothing is saved: the name was just taken, or what was chosen was just deleted."
+        ) from error
 
 
 class OwnerForm(ActionForm):
@@ -67,9 +113,15 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         except (LimitTooLow, TargetBanned) as error:
             raise BadRequest(str(error)) from error
 
+    @transaction.atomic
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        # PostgreSQL refuses to lock the rows of a search, which joins the owners.
+        links = ShortUrl.objects.filter(pk__in=queryset.values("pk"))
+        links.lock()
+        links.delete()
+
     @admin.action(description="Give the selected short URLs to", permissions=["change"])
     def hand_over(self, request: HttpRequest, queryset: ShortUrlQuerySet) -> None:
-        # PostgreSQL refuses to lock the rows of a search, which joins the owners.
         links = ShortUrl.objects.filter(pk__in=queryset.values("pk"), deleted_at=None)
         try:
             account = User.objects.get(username=request.POST["owner"])
@@ -81,7 +133,7 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ApiTokenAdmin(ChangeAdmin):
     fields = ("name", "user", *SCOPES)
     raw_id_fields = ("user",)
     list_display = ("name", "user", *SCOPES, "prefix", "created_at", "revoked_at")
@@ -91,14 +143,9 @@ class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     actions = ("revoke",)
 
     def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
-        """Save a new token, or the changed fields of an old one: it may be revoked meanwhile."""
         if not change:
             obj.set_random_text()
-        try:
-            obj.save(update_fields=form.changed_data if change else None)
-            connection.check_constraints()  # which also locks the user until the COMMIT
-        except IntegrityError as error:
-            raise BadRequest("The name was taken or the user removed meanwhile.") from error
+        super().save_model(request, obj, form, change)
 
     def response_add(self, request: HttpRequest, obj: ApiToken, *args: Any) -> HttpResponse:
         """Show the token at once: a message after a redirect would be stored in between."""
@@ -113,9 +160,20 @@ class ApiTokenAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 @admin.register(BannedDomain)
 class BannedDomainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    form = BanForm
+    """Lists the bans, and lifts them by deleting.
+
+    `manage.py ban` adds one. It searches all links, which takes too long for a request, and if it
+    is interrupted it can be repeated.
+    """
+
     list_display = ("domain", "banned_at")
 
-    def save_model(self, request: HttpRequest, obj: BannedDomain, *args: Any) -> None:
-        count = bans.ban([obj.domain])
-        self.message_user(request, f"Links that expire now: {count:,}.", messages.SUCCESS)
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        context = {"subtitle": "`manage.py ban DOMAIN` bans another; deleting a row lifts its ban"}
+        return super().changelist_view(request, context)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

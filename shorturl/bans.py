@@ -68,7 +68,9 @@ def expire_links(domains: frozenset[str]) -> int:
         banned = {url for url in targets.values() if not domains.isdisjoint(domains_of(url))}
         # By target, too: a link may have another target by now.
         to_expire = links.filter(id__in=[*targets], target_url__in=banned)
-        expired += to_expire.update(expires_at=CLOCK - BEFORE_HITS_UNDER_WAY)
+        with transaction.atomic():
+            to_expire.lock()
+            expired += to_expire.update(expires_at=CLOCK - BEFORE_HITS_UNDER_WAY)
     return expired
 
 

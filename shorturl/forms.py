@@ -7,11 +7,10 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.widgets import Script
 
-from shorturl import bans
 from shorturl.exceptions import LimitTooLow
 from shorturl.links import labels
 from shorturl.links.validators import clean_target_url, validate_expiry
-from shorturl.models import BannedDomain, ShortUrl
+from shorturl.models import ShortUrl
 
 # Phones must not capitalise or correct the input.
 AS_TYPED = {
@@ -39,12 +38,30 @@ class MinuteField(forms.DateTimeField):
         return super().prepare_value(value)
 
 
-class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The fields of a link.
+class ChangeForm(forms.ModelForm):  # type: ignore[type-arg]
+    """Changes only the fields that differ from what the form showed.
 
-    A form that changes a link has hidden fields with the values that it showed. Only fields that
-    differ from these are changed, so a concurrent change of another field is kept.
+    It has hidden fields with the values that it showed, so what another changes meanwhile is kept.
     """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # A program may send no such fields: then the row is what it has seen.
+        has_shown = any(name.startswith("initial-") for name in self.data)
+        for field in self.fields.values():
+            field.show_hidden_initial = self.instance.pk is not None and (
+                has_shown or not self.is_bound
+            )
+
+    def clean(self) -> dict[str, Any] | None:
+        """Return the changed fields: Django sets no others of the row."""
+        super().clean()
+        values = self.cleaned_data.items()
+        return {name: value for name, value in values if name in self.changed_data}
+
+
+class LinkForm(ChangeForm):
+    """The fields of a link; changed_values() has those that were changed."""
 
     own_host: str  # the Host of the request, to which no target may lead
 
@@ -91,8 +108,6 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        for field in self.fields.values():
-            field.show_hidden_initial = self.instance.pk is not None
         if "max_hits" in self.fields:  # as it is for users who may change the link
             self.fields["max_hits"].widget.attrs["min"] = 1  # Django's is the least of a bigint
 
@@ -125,12 +140,3 @@ class LinkForm(forms.ModelForm):  # type: ignore[type-arg]
     def changed_values(self) -> dict[str, Any]:
         """Return the changed columns, with their values."""
         return {name: self.cleaned_data[name] for name in self.changed_data}
-
-
-class BanForm(forms.ModelForm):  # type: ignore[type-arg]
-    class Meta:
-        model = BannedDomain
-        fields = ("domain",)
-
-    def clean_domain(self) -> str:
-        return bans.parse_domain(self.cleaned_data["domain"])

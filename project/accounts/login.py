@@ -16,6 +16,7 @@ from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
+from project.accounts.saving import AccountChanged
 from shorturl.outages import is_outage
 
 MAX_HASHES = 2  # at a time in a process: a login, and the second click on its button
@@ -54,16 +55,21 @@ def shorten_name(request: HttpRequest, credentials: dict[str, Any]) -> str:
     return str(credentials["username"])[:MAX_NAME_LENGTH]
 
 
-def note_login(sender: Any, user: User, **more: Any) -> None:
-    """Store the time of a login; neither an outage nor the account's removal refuses the login.
+def note_login(sender: Any, user: User, request: HttpRequest, **more: Any) -> None:
+    """Store the time of a login; raise AccountChanged if the account was just removed or disabled.
 
-    On a cluster accounts are on every node, and one node may be down. Django would save the
-    account, and raise an error if it was removed since the password was checked.
+    An outage does not refuse the login: on a cluster accounts are on every node, and one may be
+    down.
     """
+    active = User.objects.filter(pk=user.pk, is_active=True)
     try:
         with transaction.atomic():
-            User.objects.filter(pk=user.pk).update(last_login=timezone.now())
+            is_stored = active.update(last_login=timezone.now())
     except DatabaseError as error:
         if not is_outage(error):
             raise
         logger.warning("The time of a login by account %s is not stored: %s", user.pk, error)
+        return
+    if not is_stored:
+        request.session.flush()
+        raise AccountChanged

@@ -1,14 +1,15 @@
-"""A forgotten password: Django's view, with a limit on e-mails and the service's own address."""
+"""Links to choose a password: Django's views, with a limit on e-mails and links that work once."""
 
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.forms import PasswordResetForm
 from django.contrib.auth.models import User
-from django.contrib.auth.views import PasswordResetView
+from django.contrib.auth.views import PasswordResetConfirmView, PasswordResetView
 from django.http import HttpResponse
 
 from project.accounts.login import limit_hashes
+from project.accounts.saving import AccountChanged
 from shorturl.exceptions import TooManyCreates
 from shorturl.limits import quotas
 
@@ -43,3 +44,19 @@ class ResetPassword(PasswordResetView):
         """Send the e-mails; raise LoginsBusy beyond the limit of hashes, which are as slow."""
         with limit_hashes():
             return super().form_valid(form)
+
+
+class ChoosePassword(PasswordResetConfirmView):
+    """The form of an invitation or a reset; a link of an inactive account counts as used."""
+
+    def get_user(self, uidb64: str) -> User | None:
+        account: User | None = super().get_user(uidb64)
+        return account if account and account.is_active else None
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        """Set the password, or show the page of a used link if another browser was faster."""
+        try:
+            return super().form_valid(form)
+        except AccountChanged:
+            self.validlink = False
+            return self.render_to_response(self.get_context_data())

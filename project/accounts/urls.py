@@ -5,7 +5,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView, TemplateView
 
 from project.accounts import pages
-from project.accounts.reset import ResetPassword
+from project.accounts.reset import ChoosePassword, ResetPassword
 
 without_mail = TemplateView.as_view(template_name="registration/no_reset.html")
 reset = ResetPassword.as_view() if settings.EMAIL_URL else without_mail
@@ -15,5 +15,10 @@ urlpatterns = [
     path("account", pages.show_account, name="account"),
     path("account/tokens/<int:token>/revoke", pages.revoke_token, name="revoke_token"),
     path("account/password_reset/", reset),
+    path(
+        "account/reset/<uidb64>/<token>/",
+        ChoosePassword.as_view(),
+        name="password_reset_confirm",
+    ),
     path("account/", include("django.contrib.auth.urls")),
 ]

@@ -4,6 +4,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from ninja import Query, Router, Status
 from ninja.decorators import decorate_view
@@ -183,10 +184,12 @@ def change_link(request: HttpRequest, key: str, body: Change) -> Link:
     `[]` all tags.
     """
     # One statement checks owner and deletion and changes the link, so neither can change between.
+    # It locks the link, so that the answer shows it before another deletes it.
     links = owners.links_of(access.get_caller(request), "change")
-    if not operations.change(links_with_key(links, key), **body.model_dump(exclude_unset=True)):
-        raise link_not_found(key)
-    return Link.of(find_link(links, key), request)
+    with transaction.atomic():
+        if not operations.change(links_with_key(links, key), **body.model_dump(exclude_unset=True)):
+            raise link_not_found(key)
+        return Link.of(find_link(links, key), request)
 
 
 @router.delete(

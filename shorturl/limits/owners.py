@@ -7,6 +7,7 @@ would be a race.
 from django.conf import settings
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
+from django.db.models import QuerySet
 
 from shorturl.models import ApiToken, ShortUrl, ShortUrlQuerySet
 
@@ -55,29 +56,35 @@ def remove(account: User, *, links_to: User | None = None) -> int:
     owner = links_to.pk if links_to else None
     count = hand_over(links, owner)
     with transaction.atomic():
-        # A create of the account, whose INSERT locks its row, is committed before, or refused.
-        User.objects.select_for_update().filter(pk=account.pk).first()
+        lock(User.objects.filter(pk=account.pk))
         count += links.update(owner_id=owner)
         account.delete()
     return count
 
 
+def lock(accounts: QuerySet[User]) -> None:
+    """Lock accounts that are about to be removed, and their links, until the COMMIT.
+
+    A create of such an account, whose COMMIT locks its row, is committed before, or refused.
+    """
+    rows = User.objects.filter(pk__in=accounts.values("pk")).order_by("pk")
+    locked = list(rows.select_for_update().values_list("pk", flat=True))
+    ShortUrl.objects.filter(owner__in=locked).lock()
+
+
 def hand_over(links: ShortUrlQuerySet, owner_id: int | None) -> int:
     """Give the links to an account, or to nobody; return how many had another owner.
 
-    Each batch is a transaction. It locks its links in order, so no two calls deadlock, and changes
-    those that are still among `links`. Citus refuses to lock links of many keys.
+    Each batch is a transaction, which changes those that are still among `links`.
     """
     in_order = links.order_by("pk").values_list("pk", flat=True)
-    if not settings.DATABASE_CITUS:
-        in_order = in_order.select_for_update(no_key=True)
     changed = 0
     last_id = 0
-    while True:
-        with transaction.atomic(durable=True):
-            ids = list(in_order.filter(pk__gt=last_id)[:BATCH])
-            to_change = links.filter(pk__in=ids).exclude(owner_id=owner_id)
-            changed += to_change.update(owner_id=owner_id)
-        if len(ids) < BATCH:
-            return changed
+    while ids := list(in_order.filter(pk__gt=last_id)[:BATCH]):
         last_id = ids[-1]
+        # A link that has this owner is not locked: a removal of the owner could wait for it.
+        to_change = links.filter(pk__in=ids).exclude(owner_id=owner_id)
+        with transaction.atomic(durable=True):
+            to_change.lock()
+            changed += to_change.update(owner_id=owner_id)
+    return changed

@@ -14,10 +14,8 @@ from django.core.exceptions import PermissionDenied
 from django.core.management import CommandError
 from django.db import IntegrityError
 
-from pginterleave import Outcome
 from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
-from project.accounts.login import note_login
 from project.accounts.pages import TokenForm
 from shorturl import operations
 from shorturl.models import ApiToken
@@ -39,18 +37,6 @@ def post(account: User, path: str, **fields: Any) -> Callable[[], int]:
 
 def remove_account(*options: str) -> None:
     run("remove_account", "ann", *options)
-
-
-def test_a_login_succeeds_although_its_account_is_removed_meanwhile(
-    ann: User, interleave: Interleave
-) -> None:
-    """The password was right, so the login succeeds, though the account is gone afterwards."""
-
-    def nothing_is_raised(outcomes: list[Outcome]) -> None:
-        assert not any(outcome.raised for outcome in outcomes)
-
-    log_in = partial(note_login, sender=None, user=ann)  # the write of a login
-    interleave(log_in, remove_account, invariant=nothing_is_raised)
 
 
 def test_two_tokens_of_the_same_name_are_made_at_once(ann: User, interleave: Interleave) -> None:
