@@ -9,17 +9,22 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.core.management import CommandError
 from django.db import IntegrityError
+from django.db.models.functions import Now
+from pytest_django import Settings
 
+from pginterleave import Outcome
 from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 from project.accounts.pages import TokenForm
 from shorturl import operations
 from shorturl.models import ApiToken
 from shorturl.tests.callers import TARGET, make_token, run
+
+TOKENS = "/admin/shorturl/apitoken/"
 
 
 @pytest.fixture
@@ -28,10 +33,10 @@ def ann(interleave: Interleave) -> User:
     return User.objects.create_user("ann", password="a password of ann")
 
 
-def post(account: User, path: str, **fields: Any) -> Callable[[], int]:
+def post(account: User, path: str, /, **fields: Any) -> Callable[[], int]:
     """Return a process that posts a form in the browser of an account."""
     client = Client()
-    client.force_login(account)
+    client.force_login(account, "django.contrib.auth.backends.ModelBackend")
     return lambda: int(client.post(path, fields).status_code)
 
 
@@ -52,6 +57,71 @@ def test_no_token_is_left_of_an_account_that_is_removed_meanwhile(
         form.save()
 
     interleave(save_token, remove_account, expected=PermissionDenied)
+
+
+@pytest.fixture
+def boss(ann: User, settings: Settings) -> User:
+    """Make an operator; sessions are in cookies, whose statements meet nothing here."""
+    settings.SESSION_ENGINE = "django.contrib.sessions.backends.signed_cookies"
+    return User.objects.create_superuser("boss")
+
+
+def edit_token(boss: User) -> Callable[[], int]:
+    """Return a process that renames the token in the admin, where it had all scopes."""
+    scopes = [f"can_{scope}" for scope in ApiToken.SCOPES]
+    shown = {f"initial-{name}": "True" for name in scopes} | {"initial-name": "token0"}
+    path = f"{TOKENS}{ApiToken.objects.get().pk}/change/"
+    return post(boss, path, name="renamed", **dict.fromkeys(scopes, "on"), **shown)
+
+
+def test_an_edited_token_stays_revoked_and_limited(
+    ann: User, boss: User, interleave: Interleave
+) -> None:
+    """Process 1 reads the token. Process 2 revokes it, and takes a scope away."""
+    make_token(user=ann)
+
+    def revoke_and_limit() -> None:
+        ApiToken.objects.update(revoked_at=Now(), can_delete=False)
+
+    def stays_revoked(outcomes: list[Outcome]) -> None:
+        token = ApiToken.objects.get()
+        assert token.revoked_at
+        assert (token.name, token.can_delete) == ("renamed", False)
+
+    interleave(edit_token(boss), revoke_and_limit, invariant=stays_revoked)
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["edit", "add"])
+def test_no_token_in_the_admin_outlives_its_account(
+    ann: User, boss: User, interleave: Interleave, is_new: bool
+) -> None:
+    if is_new:
+        write = post(boss, f"{TOKENS}add/", name="backup", user=str(ann.pk))
+    else:
+        make_token(user=ann)
+        write = edit_token(boss)
+
+    def no_token_is_left(outcomes: list[Outcome]) -> None:
+        assert not ApiToken.objects.exists()
+
+    interleave(write, remove_account, invariant=no_token_is_left)
+
+
+def test_a_removed_group_is_not_brought_back_and_an_account_does_not_enter_it(
+    ann: User, boss: User, interleave: Interleave
+) -> None:
+    """Process 1 renames the group, or adds an account to it. Process 2 deletes it."""
+    group = Group.objects.create(name="editors")
+    path = f"/admin/auth/group/{group.pk}/"
+    shown = {"initial-username": "ann", "username": "ann"}
+    enter = post(boss, f"/admin/auth/user/{ann.pk}/change/", groups=str(group.pk), **shown)
+
+    def is_gone(outcomes: list[Outcome]) -> None:
+        assert not Group.objects.exists()
+
+    delete = post(boss, f"{path}delete/", post="yes")
+    interleave(post(boss, f"{path}change/", name="renamed"), delete, invariant=is_gone)
+    interleave(enter, delete, invariant=is_gone)
 
 
 def test_two_processes_revoke_one_token(ann: User, interleave: Interleave) -> None:
