@@ -9,7 +9,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.helpers import ActionForm
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
@@ -36,18 +36,23 @@ class ChangeAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     form = ChangeForm
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        columns = {field.name for field in self.opts.concrete_fields}
-        rows = self.model._base_manager.select_for_update(no_key=True)
-        if change and not rows.filter(pk=obj.pk).values_list("pk"):
-            raise BadRequest(f"{obj} was deleted meanwhile, and is not changed.")
+    def changeform_view(self, *args: Any, **options: Any) -> HttpResponse:
         with refuse_conflicts():
-            obj.save(update_fields=columns.intersection(form.changed_data) if change else None)
+            return super().changeform_view(*args, **options)
 
-    def save_related(self, *args: Any) -> None:
+    def delete_view(self, *args: Any, **options: Any) -> HttpResponse:
         with refuse_conflicts():
-            super().save_related(*args)
-            connection.check_constraints()  # which locks the rows that are named until the COMMIT
+            return super().delete_view(*args, **options)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if not change:
+            obj.save()
+            return
+        rows = self.model._base_manager.select_for_update(no_key=True)
+        if not rows.filter(pk=obj.pk).values_list("pk"):
+            raise BadRequest(f"{obj} was deleted meanwhile, and is not changed.")
+        columns = {field.name for field in self.opts.concrete_fields}
+        obj.save(update_fields=columns.intersection(form.changed_data))
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         self.delete_queryset(request, self.model._base_manager.filter(pk=obj.pk))
@@ -63,12 +68,15 @@ class ChangeAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 @contextmanager
 def refuse_conflicts() -> Iterator[None]:
-    """Raise BadRequest where PostgreSQL refuses a name that was taken, or a row that is gone."""
+    """Raise BadRequest where PostgreSQL refuses a taken name, or a reference to a row that is gone.
+
+    COMMIT checks the references, also that of the admin's log to whoever is logged in.
+    """
     try:
         yield
     except IntegrityError as error:
         raise BadRequest(
-            "Nothing is saved: the name was just taken, or what was chosen was just deleted."
+            "Nothing is changed: the name was just taken, or an account or group just removed."
         ) from error
 
 

@@ -91,6 +91,7 @@ def test_an_edited_token_stays_revoked_and_limited(
     interleave(edit_token(boss), revoke_and_limit, invariant=stays_revoked)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_new", [False, True], ids=["edit", "add"])
 def test_no_token_in_the_admin_outlives_its_account(
     ann: User, boss: User, interleave: Interleave, is_new: bool
@@ -107,6 +108,7 @@ def test_no_token_in_the_admin_outlives_its_account(
     interleave(write, remove_account, invariant=no_token_is_left)
 
 
+@pytest.mark.exhaustive
 def test_a_removed_group_is_not_brought_back_and_an_account_does_not_enter_it(
     ann: User, boss: User, interleave: Interleave
 ) -> None:

@@ -11,9 +11,11 @@ from django.db import InternalError, connection
 from django.test import Client, RequestFactory
 from django.utils import timezone
 from pytest_django import Settings
+from pytest_django.asserts import assertContains
 
 from project.accounts import login
 from shorturl.client_address import client_address
+from shorturl.tests.statements import before_statement
 
 PASSWORD = "the right one of them"
 LOGIN, ADMIN_LOGIN = "/account/login/", "/admin/login/"
@@ -97,6 +99,19 @@ def test_a_login_works_if_its_time_cannot_be_stored_on_a_node() -> None:
         cursor.execute(REFUSE_UPDATES_OF_ACCOUNTS.format("a bug"))
     with pytest.raises(InternalError, match="a bug"):
         log_in(LOGIN, PASSWORD)
+
+
+@pytest.mark.parametrize("path", [LOGIN, ADMIN_LOGIN])
+def test_a_login_is_refused_if_its_account_is_deactivated_meanwhile(
+    client: Client, path: str
+) -> None:
+    """The account is deactivated after its password was checked."""
+    form = {"username": "boss", "password": PASSWORD}
+    with before_statement('"last_login" =', call=lambda: User.objects.update(is_active=False)):
+        page = client.post(path, form)
+    assertContains(page, "The account was deactivated or removed", status_code=400)
+    User.objects.update(is_active=True)
+    assert client.get("/links").status_code == 302  # to the login
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,11 @@ from django.core.mail import EmailMessage
 from django.core.management import CommandError
 from django.test import Client
 from pytest_django import Settings
+from pytest_django.asserts import assertContains
 
 from project.accounts import login, reset
 from shorturl.tests.callers import run, text
+from shorturl.tests.statements import before_statement
 
 pytestmark = pytest.mark.django_db
 OLD, NEW = "the old one of them", "a new one for today"
@@ -49,6 +51,39 @@ def test_a_changed_password_ends_the_other_sessions_and_not_this_one() -> None:
     assert here.get("/account").status_code == 200
     assert there.get("/account").status_code == 302
     assert User.objects.get().check_password(NEW)
+
+
+def test_a_changed_password_is_refused_if_the_account_is_deactivated_meanwhile() -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("ann", password=OLD))
+    with before_statement('SET "password"', call=lambda: User.objects.update(is_active=False)):
+        page = client.post(CHANGE, {"old_password": OLD, **CHOSEN})
+    assertContains(page, "Nothing was written.", status_code=400)
+    assert User.objects.get().check_password(OLD)
+
+
+def test_an_account_that_was_read_again_is_saved_as_it_is_then() -> None:
+    """refresh_from_db() reads the password of another process, over which a new one is written."""
+    ann = User.objects.create_user("ann", password=OLD)
+    also_ann = User.objects.get()
+    also_ann.set_password("of another process")
+    also_ann.save()
+    ann.email = "ann@example.com"
+    ann.refresh_from_db(fields=["password"])
+    ann.set_password(NEW)
+    ann.save()
+    stored = User.objects.get()
+    assert stored.check_password(NEW)
+    assert stored.email == "ann@example.com"
+
+
+def test_a_link_of_an_inactive_account_counts_as_used() -> None:
+    path = invite()
+    client, form = open_link(path)
+    User.objects.update(is_active=False)
+    for answer in (client.post(form, CHOSEN), Client().get(path)):
+        assert NO_LONGER in text(answer)
+    assert not User.objects.get().has_usable_password()
 
 
 def test_an_invitation_makes_one_account_once() -> None:

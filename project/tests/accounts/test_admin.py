@@ -1,0 +1,59 @@
+"""/admin/ of accounts and groups: what was changed is written, to a row that is still there."""
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from pytest_django.asserts import assertContains
+
+from shorturl.tests.callers import form_values, user
+from shorturl.tests.statements import before_statement
+
+pytestmark = pytest.mark.django_db
+ACCOUNTS, GROUPS = "/admin/auth/user/", "/admin/auth/group/"
+
+
+def test_a_form_keeps_what_another_has_changed_since_it_was_shown(admin_client: Client) -> None:
+    ann, editors = user(staff=True), Group.objects.create(name="editors")
+    path = f"{ACCOUNTS}{ann.pk}/change/"
+    fields = form_values(admin_client.get(path))
+    User.objects.filter(pk=ann.pk).update(is_active=False, is_staff=False)
+    ann.groups.add(editors)
+    sent = {**fields, "email": "new@example.com", "is_superuser": "on"}
+    assert admin_client.post(path, sent).status_code == 302
+    ann = User.objects.get(pk=ann.pk)
+    assert (ann.email, ann.is_superuser) == ("new@example.com", True)
+    assert (ann.is_active, ann.is_staff) == (False, False)
+    assert list(ann.groups.all()) == [editors]
+
+
+def test_a_program_that_sends_no_shown_values_changes_what_it_sends(admin_client: Client) -> None:
+    ann = user(staff=True)
+    sent = {"username": "renamed", "is_staff": "on"}  # so that it is no longer active
+    assert admin_client.post(f"{ACCOUNTS}{ann.pk}/change/", sent).status_code == 302
+    assert User.objects.filter(username="renamed", is_active=False, is_staff=True).exists()
+
+
+@pytest.mark.parametrize("model", [User, Group])
+def test_a_row_that_is_deleted_while_it_is_edited_is_not_inserted_again(
+    admin_client: Client, model: type[User] | type[Group]
+) -> None:
+    row = user() if model is User else Group.objects.create(name="editors")
+    path = f"{ACCOUNTS if model is User else GROUPS}{row.pk}/change/"
+    delete = model.objects.filter(pk=row.pk).delete  # type: ignore[attr-defined]
+    with before_statement("FOR NO KEY UPDATE", model._meta.db_table, call=delete):
+        page = admin_client.post(path, {"username": "renamed", "name": "renamed"})
+    assertContains(page, "was deleted meanwhile, and is not changed.", status_code=400)
+
+
+def test_a_name_that_is_taken_while_an_account_is_added_is_refused(admin_client: Client) -> None:
+    password = "a new one for today"
+    sent = {"username": "ann", "usable_password": "true"}
+    sent |= {"password1": password, "password2": password}
+    other = user()
+
+    def take_name() -> None:
+        User.objects.filter(pk=other.pk).update(username="ann")
+
+    with before_statement("INSERT INTO", '"auth_user"', "RETURNING", call=take_name):
+        page = admin_client.post(f"{ACCOUNTS}add/", sent)
+    assertContains(page, "Nothing is changed: the name was just taken", status_code=400)
