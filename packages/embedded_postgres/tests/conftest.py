@@ -149,7 +149,10 @@ class Embedded:
 @contextmanager
 def passable_directory() -> Iterator[Path]:
     """Make a directory that other accounts may pass through, unlike pytest's tmp_path."""
-    with tempfile.TemporaryDirectory(prefix="embedded-postgres-test-") as name:
+    # For a second, the process that watches a server may still write into its directory.
+    with tempfile.TemporaryDirectory(
+        prefix="embedded-postgres-test-", ignore_cleanup_errors=True
+    ) as name:
         path = Path(name).resolve()
         path.chmod(0o711)
         yield path
