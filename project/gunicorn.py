@@ -124,12 +124,10 @@ def post_worker_init(worker: Any) -> None:
         from shorturl.events.delivering import Deliverer
 
         deliverer = Deliverer(lambda: not worker.alive)  # SIGTERM ends its life
-        worker.deliverer = Thread(target=deliverer.run, name="deliver")
-        worker.deliverer.start()
+        # Its threads for deliveries are no daemons: Python waits for those under way.
+        Thread(target=deliverer.run, name="deliver", daemon=True).start()
 
 
 def worker_exit(server: Any, worker: Any) -> None:
-    """Wait for the deliveries under way. gunicorn calls this in the master, too."""
+    """End the deliveries of a worker that ends without a signal, because the master is gone."""
     worker.alive = False
-    if hasattr(worker, "deliverer"):
-        worker.deliverer.join()
