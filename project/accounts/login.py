@@ -71,5 +71,5 @@ def note_login(sender: Any, user: User, request: HttpRequest, **more: Any) -> No
         logger.warning("The time of a login by account %s is not stored: %s", user.pk, error)
         return
     if not is_stored:
-        request.session.flush()
+        request.session.clear()  # so that the session is not stored
         raise AccountChanged

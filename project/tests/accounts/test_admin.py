@@ -39,7 +39,7 @@ def test_a_row_that_is_deleted_while_it_is_edited_is_not_inserted_again(
 ) -> None:
     row = user() if model is User else Group.objects.create(name="editors")
     path = f"{ACCOUNTS if model is User else GROUPS}{row.pk}/change/"
-    delete = model.objects.filter(pk=row.pk).delete  # type: ignore[attr-defined]
+    delete = model.objects.filter(pk=row.pk).delete
     with before_statement("FOR NO KEY UPDATE", model._meta.db_table, call=delete):
         page = admin_client.post(path, {"username": "renamed", "name": "renamed"})
     assertContains(page, "was deleted meanwhile, and is not changed.", status_code=400)
