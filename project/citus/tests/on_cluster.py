@@ -18,6 +18,7 @@ from pytest_django import DjangoDbBlocker
 from project.citus.cluster_counter import ClusterHitCounter
 from project.citus.management.commands import roll_up
 from project.citus.shard_map import READ_MAP, Node, ShardMap
+from project.citus.tests.lost_sessions import end_sessions_after_each_statement
 from shorturl import operations
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.tests.callers import call_and_close_connection, run
@@ -127,6 +128,22 @@ def test_hits_are_counted_on_the_node_of_their_key() -> None:
     assert [*ShortUrl.objects.filter(key__in=keys).values_list("hits", flat=True)] == [HITS] * 8
     rows = RecentVisits.objects.filter(short_url__key__in=keys).values_list("kinds", flat=True)
     assert sum(map(len, rows)) == HITS * 8
+
+
+def test_a_hit_is_not_acknowledged_if_its_session_is_lost_between_its_two_statements() -> None:
+    make_links("halves")
+
+    async def follow(counter: ClusterHitCounter) -> None:
+        with (
+            end_sessions_after_each_statement(),
+            pytest.raises(psycopg2.OperationalError, match="lost in a transaction"),
+        ):
+            await counter.count("halves", PERSON)
+        assert await counter.count("halves", PERSON) is not None  # in a new session
+
+    run_with_counter(follow)
+    assert ShortUrl.objects.get(key="halves").hits == 1
+    assert count_visits(["halves"]).recent == 1
 
 
 def test_the_map_is_read_again_only_for_unknown_keys_and_once_for_all_of_them() -> None:

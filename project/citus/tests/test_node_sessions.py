@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from typing import Any
 
 import psycopg2
 import pytest
@@ -14,9 +13,8 @@ from pytest_django import Settings
 from project.citus.cluster_counter import ClusterHitCounter
 from project.citus.node_sessions import NodeSessions
 from project.citus.shard_map import Node, ShardMap
-from project.serving.connection import Session
+from project.citus.tests.lost_sessions import end_sessions_after_each_statement
 from project.serving.hit_counter import MAX_KEY_STATEMENTS
-from project.tests.serving.test_connection import terminate
 from shorturl.models import RecentVisits, ShortUrl, Visit
 from shorturl.tests.callers import TARGET, create_link
 
@@ -43,24 +41,19 @@ async def count_by_keys(sessions: NodeSessions) -> object:
 @pytest.mark.parametrize("count", [count_by_key, count_by_keys])
 @pytest.mark.parametrize("keep_visits", [True, False], ids=["with visits", "hits alone"])
 def test_a_hit_is_not_acknowledged_if_its_session_is_lost_between_the_two_statements(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, count: Count, *, keep_visits: bool
+    settings: Settings, count: Count, *, keep_visits: bool
 ) -> None:
     """PostgreSQL rolls the UPDATE back. In a new session the rest would be committed alone."""
     create_link("a")
     settings.SHORTURL_VISITS = keep_visits
-    fetch = Session.fetch
-
-    async def fetch_and_terminate(session: Session, *args: Any) -> list[Any]:
-        rows = await fetch(session, *args)
-        await asyncio.to_thread(terminate, session.connection.info.backend_pid)
-        return rows
 
     async def follow() -> None:
         sessions = NodeSessions(Node())
-        with monkeypatch.context() as patch:
-            patch.setattr(Session, "fetch", fetch_and_terminate)
-            with pytest.raises(psycopg2.OperationalError, match="lost in a transaction"):
-                await count(sessions)
+        with (
+            end_sessions_after_each_statement(),
+            pytest.raises(psycopg2.OperationalError, match="lost in a transaction"),
+        ):
+            await count(sessions)
         assert await count(sessions)  # in a new session
         close_sessions(sessions)
 
