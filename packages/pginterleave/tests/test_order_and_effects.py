@@ -112,7 +112,7 @@ def test_which_statements_ask_for_the_order_of_ids(statement: str, asks: bool) -
     add = "INSERT INTO effect_revision (text) VALUES ('{}')"
     two, one = transact(add.format("a1"), add.format("a2")), transact(add.format("b"))
     found = explore_effects(two, one, partial(sql, statement))
-    order = "ids in an order as after no serial order"
+    order = "ids in an order that no serial order gives"
     assert any(order in schedule.violation for schedule in found.violations) is asks
 
 
@@ -176,7 +176,9 @@ def test_what_also_names_is_compared(interleave: Interleave) -> None:
             counter.save()
 
     assert "the calls of charge: compare it with also=" in interleave(pay).limits
-    with pytest.raises(AssertionError, match="also is 2; one after the other it is 1"):
+    with pytest.raises(
+        AssertionError, match=r"Race: what also= returns is 2\. One after the other, it is 1\."
+    ):
         interleave(pay, also=lambda: charge.call_count)
     with pytest.raises(AssertionError, match="end as no serial order does"):
         interleave(pay, also=lambda: charge.call_args_list)
@@ -274,6 +276,6 @@ def test_a_sequence_that_is_a_counter_is_compared() -> None:
         sql("SELECT setval('effect_number', %s)", last + 1)
 
     found = explore_effects(counts, counts)
-    violation = "the sequence effect_number is at 2; one after the other it is at 3"
+    violation = "the sequence effect_number is at 2. One after the other, it is at 3."
     assert violation in violation_of(found)
     explore_effects(*[partial(sql, "SELECT nextval('effect_number')")] * 2).assert_safe()

@@ -73,7 +73,9 @@ def test_the_counts_are_those_of_django(
 def test_without_an_invariant_the_ends_are_compared(database: PsycopgDatabase) -> None:
     wrong, right = make_counter(database), make_counter(database, lock="FOR UPDATE")
     found = explore_with(database, wrong, wrong, invariant=None)
-    assert "interleave_counter.hits is 1; one after the other it is 2" in violation_of(found)
+    assert "interleave_counter.hits (id = 1) is 1. One after the other, it is 2." in violation_of(
+        found
+    )
     explore_with(database, right, right, invariant=None).assert_safe()
     explore_with(database, right, right, invariant=None, like=[right] * 2).assert_safe()
     assert explore_with(database, wrong, wrong, invariant=None, like=[right] * 2).violating

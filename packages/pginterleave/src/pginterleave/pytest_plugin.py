@@ -121,6 +121,9 @@ def pytest_runtest_makereport(
             drawing = f"{item.nodeid}, schedule {schedule.order}:\n\n{schedule.draw()}"
             item.user_properties.append(("interleave", drawing))
     report = yield  # pytest-xdist sends its attributes to the controller
+    crash = getattr(report.longrepr, "reprcrash", None)  # what pytest's summary shows
+    if run and crash:
+        crash.message = crash.message.removeprefix("AssertionError: ").partition("\n")[0]
     report.not_proven = bool(call.excinfo and call.excinfo.errisinstance(results.NotProven))
     limits = [exploration.limits for exploration in run.explorations] if run else []
     report.limits = list(itertools.chain(*limits))

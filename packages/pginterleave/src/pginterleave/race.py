@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pginterleave.explorer_errors import CannotExplore
+from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant, InvariantJudge
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
@@ -55,12 +55,19 @@ class Race:
         if self.serial_judge and self.like:
             if len(self.like) != len(self.processes):
                 raise CannotExplore("like needs one function for each process.")
+            self.serial_judge.reference = "with like=, "
             with self._new_scheduler(self.like) as reference:
                 self.serial_judge.run_serial_orders(reference.run_in_turn, len(self.like))
         with self._new_scheduler(self.processes) as scheduler:
-            if self.serial_judge and not self.like:
-                self.serial_judge.run_serial_orders(scheduler.run_in_turn, len(self.processes))
-            yield scheduler
+            try:
+                if self.serial_judge and not self.like:
+                    self.serial_judge.run_serial_orders(scheduler.run_in_turn, len(self.processes))
+                yield scheduler
+            except NotDeterministic as error:
+                if used := scheduler.memory.used:
+                    kept = f"They have used {' and '.join(used)}, which nothing puts back."
+                    raise NotDeterministic(f"{error} {kept}") from None
+                raise
 
     def _new_scheduler(self, functions: Sequence[Function]) -> Scheduler:
         return Scheduler(functions, self.setup, self.judge, self.database, self.options)

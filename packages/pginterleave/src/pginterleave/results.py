@@ -27,9 +27,9 @@ class NotProven(AssertionError):
 class Schedule:
     """A schedule that was run: its `order` (`1212`), its steps, and the outcomes.
 
-    `violation` says what does not hold afterwards; it is empty if the invariant holds. If a process
-    `raises` an exception that is not expected, `violation` names the exception, and the invariant
-    was not run.
+    `violation` says what does not hold afterwards, or how it ends otherwise than one after the
+    other; it is empty if all is right. Its first line is the point. If a process `raises` an
+    exception that is not expected, `violation` names the exception, and no invariant was run.
     """
 
     order: str
@@ -60,12 +60,28 @@ class Schedule:
         return draw_timeline(self.timeline, self.outcomes, width, columns=changing, marks=marks)
 
     def explain(self) -> str:
-        """Return the drawing, the violation, and the tracebacks of processes that raised."""
-        parts = [self.draw(), self.violation]
+        """Return the violation, and the evidence."""
+        return "\n\n".join([self.describe_violation(), *self.list_evidence()])
+
+    def list_evidence(self) -> list[str]:
+        """Return the drawing, and the tracebacks of processes that raised."""
+        parts = [self.draw()] if self.timeline else []
         if self.raises:
             errors = [outcome.raised for outcome in self.outcomes if outcome.raised]
-            parts += filter(None, map(formatting.format_traceback, errors))
-        return "\n\n".join(parts)
+            parts += filter(None, dict.fromkeys(map(formatting.format_traceback, errors)))
+        return parts
+
+    def describe_violation(self) -> str:
+        """Return the violation, with the message of an exception that it names."""
+        for number, outcome in enumerate(self.outcomes, start=1):
+            error = outcome.raised
+            if not (self.raises and error and formatting.is_database_error(error)):
+                continue
+            named = f"process {number} raises {type(error).__name__}"
+            if self.violation.startswith(named):
+                text = formatting.format_exception(error)
+                return f"process {number} raises {text}{self.violation.removeprefix(named)}"
+        return self.violation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,16 +156,16 @@ class Exploration:
         if self.orders == ("",) and not self.unobserved:
             raise NotProven("Not proven: no process has sent anything to the database.")
         if not self.complete:
-            raise NotProven(f"Not proven: {self}")
+            reasons = self._list_reasons()
+            reasons[0] = reasons[0][0].lower() + reasons[0][1:]
+            text = f"Not proven: {_join([*reasons, self._describe_counts(), *self._list_runs()])}"
+            raise NotProven(f"{text}{self._describe_limits()}")
 
     def _describe_failure(self, counterexample: Schedule) -> str:
         if self.serial_failure:
             return self._describe_serial_failure(self.serial_failure)
         so_far = " so far" if self.truncated else ""
-        text = (
-            f"{self._describe_counts()}.\n{self._describe_search()}"
-            f"The shortest{so_far} is {counterexample.order}:\n\n{counterexample.explain()}"
-        )
+        text = f"Race: {counterexample.explain()}"
         if counterexample.serial:
             text += (
                 "\n\nBefore the first step, every process has run its Python up to its own first "
@@ -161,52 +177,74 @@ class Exploration:
             failure = "a schedule is silently wrong" if self.serial else "the invariant fails"
             if self.other.raises:
                 failure = "a process raises an exception"
-            text += f"\n\nAnd {failure}, as in {self.other.order}:\n\n{self.other.explain()}"
-        return "\n- ".join([f"{text}\n\nNot checked:", *self.limits]) if self.limits else text
+            text += f"\n\nAnd {failure}, as in {self.other.order}: {self.other.explain()}"
+        shortest = f"This is the schedule {counterexample.order}, the shortest{so_far}"
+        found = _join(
+            [shortest, self._describe_counts(), *self._list_runs(), *self._list_reasons()]
+        )
+        return f"{text}\n\n{found}{self._describe_limits()}"
 
     def _describe_serial_failure(self, failure: Schedule) -> str:
-        advice = " Or name the exception in `expected`, if it is correct." if failure.raises else ""
-        order = f"In the order {failure.order}" if failure.order else "Nothing was sent"
-        return (
-            "The processes also fail one after the other: there is no race. Check what the test "
-            "sets up, such as primary keys that a sequence returns again, the functions and the "
-            f"invariant.{advice} {order}:\n\n{failure.explain()}\n\n{self}"
+        point = failure.describe_violation()
+        checked = "the functions" if self.serial else "the functions, the invariant"
+        advice = (
+            f"Check {checked} and what the test sets up, such as primary keys that a sequence "
+            "returns again."
         )
+        if failure.raises:
+            error = next(outcome.raised for outcome in failure.outcomes if outcome.raised)
+            point = formatting.format_exception(error)
+            if isinstance(error, TypeError) and not failure.timeline:
+                advice = (
+                    "A function gets no arguments: give those it needs by partial(function, …)."
+                )
+            else:
+                advice += " Or name the exception in `expected`, if it is correct."
+        no_race = f"The functions fail one after the other, too: there is no race. {advice}"
+        order = f"This is the order {failure.order}." if failure.order else "Nothing was sent."
+        return "\n\n".join([point, no_race, *failure.list_evidence(), order])
 
     def __str__(self) -> str:
-        text = f"{self._describe_counts()}. {self._describe_search()}".rstrip()
+        sentences = [self._describe_counts(), *self._list_runs(), *self._list_reasons()]
+        text = _join(sentences)
         return f"{text} Not checked: {'; '.join(self.limits)}." if self.limits else text
+
+    def _describe_limits(self) -> str:
+        """Return a line for each limit; "" if there is none."""
+        return "\n- ".join(["\n\nNot checked:", *self.limits]) if self.limits else ""
 
     def _describe_counts(self) -> str:
         """Say how many schedules are wrong."""
-        first = "the first " if self.truncated else ""
+        number = f"{'the first ' if self.truncated else ''}{self.schedules}"
         failing = self.violating - self.raising
-        text = f"{failing} of {first}{self.schedules} schedules "
+        raising = f"in {self.raising} a process raises an unexpected exception"
+        if self.raising and not failing:
+            return raising[0].upper() + raising[1:].replace(" a", f" of {number} schedules a", 1)
+        if not failing and self.serial:
+            number = f"of {number}" if self.truncated else number
+            return f"All {number} schedules end as a serial order does"
+        text = f"{failing} of {number} schedules "
         if self.serial:
             text += f"end{'s' * (failing == 1)} as no serial order does"
         else:
             text += f"violate{'s' * (failing == 1)} the invariant"
-        if self.raising:
-            text += f", and in {self.raising} a process raises an unexpected exception"
-        return text
+        return f"{text}, and {raising}" if self.raising else text
 
-    def _describe_search(self) -> str:
-        """Return sentences on what was run and what was not, each with a space after it."""
+    def _list_runs(self) -> list[str]:
+        """Return sentences on what was run."""
         ran = len(self.orders)
         sentences = []
         if ran < self.schedules:
             sentences.append(f"{ran} ran; the others are equivalent, if no memory is shared")
         if self.truncated == AT_FIRST:
             sentences.append("The search stopped there")
-        elif self.truncated:
-            sentences.append(f"The search was truncated: {self.truncated}")
-        if self.left:
-            seconds = self.seconds * self.left / ran
-            sentences.append(
-                f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
-            )
-        if self.covered:
-            sentences.append(self.covered)
+        if self.complete and not self.violating:
+            sentences.append("What Python does between two statements is not interleaved")
+        return sentences
+
+    def _list_reasons(self) -> list[str]:
+        """Return sentences on why a search without a violation proves nothing."""
+        sentences = []
         if self.unobserved:
             senders = " and ".join(self.unobserved)
             sentences.append(f"Statements were sent past the explorer, by {senders}")
@@ -214,7 +252,18 @@ class Exploration:
             statements = "; ".join(self.unseen_commits)
             sentences.append(f"Put what commits within one step into a transaction: {statements}")
         if self.unexplored:
-            sentences.append(f"PostgreSQL decides by chance {'; '.join(self.unexplored)}")
-        if self.complete and not self.violating:
-            sentences.append("What Python does between two statements is not interleaved")
-        return "".join(f"{sentence}. " for sentence in sentences)
+            sentences.append(f"By chance PostgreSQL decides {'; '.join(self.unexplored)}")
+        if self.truncated not in ("", AT_FIRST):
+            sentences.append(f"The search was truncated: {self.truncated}")
+        if self.left:
+            seconds = self.seconds * self.left / len(self.orders)
+            sentences.append(
+                f"About {self.left:,} or more are left to run, in some {seconds:,.0f} s"
+            )
+        if self.covered:
+            sentences.append(self.covered)
+        return sentences
+
+
+def _join(sentences: list[str]) -> str:
+    return " ".join(f"{sentence}." for sentence in sentences)

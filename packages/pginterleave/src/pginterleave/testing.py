@@ -119,6 +119,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
             return exploration
         except InterleaveError as error:
             error.__traceback__ = None  # the message is enough
+            if isinstance(error.__cause__, CannotExplore):
+                error.__cause__ = None  # the message has its text
             raise
         finally:
             with contextlib.suppress(Exception):  # the first error is reported
@@ -177,10 +179,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         schedule = run_schedule(order, functions, **arguments)
         self.replayed.append(schedule)
         if schedule.violation:
-            how = "ends as no serial order does"
-            if arguments["invariant"]:
-                how = "violates the invariant"
-            raise AssertionError(f"Schedule {order} {how}:\n\n{schedule.explain()}")
+            raise AssertionError(f"Race: {schedule.explain()}\n\nThis is the schedule {order}.")
         reason = f"replay={order!r}"
         result = Exploration(orders=(order,), schedules=1, violating=0, truncated=reason)
         mark_read(result)

@@ -12,15 +12,22 @@ import functools
 import hashlib
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from pginterleave.judging.differences import (
+    Difference,
+    compare_outcomes,
+    compare_values,
+    count_rows,
+    cut_texts,
+    write_row,
+)
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
 from pginterleave.judging.values import Leaf, Node, Path, find_differing_paths, list_leaves
 
 HASH_ROUNDS = 4  # so many references away, a different row still changes a label
 NEW = "new"  # instead of a new id, or of a value that clock or chance sets
-MAX_SHOWN = 4  # columns of a row, or parts of a value, in a sentence
 
 
 class Item(NamedTuple):
@@ -173,50 +180,61 @@ class Comparison:
         keys = [(column, text) for column in columns if column]
         return [new_ids[key] for key in keys if key in new_ids]
 
-    def list_differences(self, end: EndState, serial: EndState) -> Iterator[str]:
-        """Yield a text on each difference from a serial end, but for references to new rows."""
+    def list_differences(self, end: EndState, other: EndState) -> Iterator[Difference]:
+        """Yield each difference from another end, but for references to new rows."""
+        yield from self.list_value_differences(end, other)
+        for table in sorted(end.rows.keys() | other.rows.keys()):
+            yield from self._list_row_differences(table, end, other)
         for name in sorted(self.sequences):
-            at = end.sequences.get(name)
-            serial_at = serial.sequences.get(name)
-            if at != serial_at:
-                yield f"the sequence {name} is at {at}; one after the other it is at {serial_at}"
-        for name in end.values:
+            at, other_at = (str(state.sequences.get(name)) for state in (end, other))
+            if at != other_at:
+                yield Difference(f"the sequence {name}", at, other_at, verb="is at ")
+
+    def list_value_differences(self, end: EndState, other: EndState) -> Iterator[Difference]:
+        """Yield the differences of what the processes returned or raised, and of other values."""
+        processes = [name for name in end.values if name.startswith("process ")]
+        ends = [[self._write_parts(state, name) for name in processes] for state in (end, other)]
+        yield from compare_outcomes(*ends)
+        for name in [name for name in end.values if name not in processes]:
             parts = self._write_parts(end, name)
-            serial_parts = self._write_parts(serial, name)
-            if parts == serial_parts:
-                continue
-            if parts.keys() == serial_parts.keys():  # only the parts that differ
-                differing = [path for path in parts if parts[path] != serial_parts[path]]
-                parts = {path: parts[path] for path in differing}
-                serial_parts = {path: serial_parts[path] for path in differing}
-            yield f"{name} {_join_parts(parts)}; one after the other it {_join_parts(serial_parts)}"
-        for table in sorted(end.rows.keys() | serial.rows.keys()):
-            yield from self._list_row_differences(table, end, serial)
+            yield from compare_values(name, parts, self._write_parts(other, name))
 
     def _write_parts(self, end: EndState, name: str) -> dict[Path, str]:
         """Return the parts of the value `name`; each path begins with "returned" or "raised"."""
         value = end.values[name]
-        kind = value.kind if isinstance(value, Node) else ""
+        assert isinstance(value, Node)
         leaves = [(path, leaf) for path, leaf in list_leaves(value) if isinstance(leaf, Leaf)]
-        return {(kind, *path): self._write_leaf(end, name, path, leaf) for path, leaf in leaves}
+        parts = {(value.kind, *p): self._write_leaf(end, name, p, leaf) for p, leaf in leaves}
+        kinds = [kind for _, kind in list_leaves(value) if isinstance(kind, str)]
+        return parts or {(value.kind,): f"an empty {kinds[-1]}"}
 
-    def _list_row_differences(self, table: str, end: EndState, serial: EndState) -> Iterator[str]:
-        """Yield what differs in a table; a row is compared with the most similar serial one."""
+    def _list_row_differences(
+        self, table: str, end: EndState, other: EndState
+    ) -> Iterator[Difference]:
+        """Yield what differs in a table; a row is compared with the most similar other one."""
         names = [column.name for column in self.states.structure.columns[table]]
         rows = Counter(self._write_row(end, row) for row in self._get_rows(end, table))
-        serial_rows = Counter(self._write_row(serial, row) for row in self._get_rows(serial, table))
-        missing = sorted((serial_rows - rows).elements())
-        for row in sorted((rows - serial_rows).elements()):
+        other_rows = Counter(self._write_row(other, row) for row in self._get_rows(other, table))
+        missing = sorted((other_rows - rows).elements())
+        unmatched = []
+        for row in sorted((rows - other_rows).elements()):
             if not missing:
-                yield f"{table} has a row {_join_row(names, row)}; one after the other it has none"
+                unmatched.append(row)
                 continue
             nearest = max(missing, key=lambda other: sum(map(operator.eq, other, row)))
             missing.remove(nearest)
-            for name, value, serial_value in zip(names, row, nearest, strict=True):
-                if value != serial_value:
-                    yield f"{table}.{name} is {value}; one after the other it is {serial_value}"
-        for row in missing:
-            yield f"{table} has no row {_join_row(names, row)}; one after the other it has one"
+            columns = list(zip(names, row, nearest, strict=True))
+            same = [(name, value) for name, value, value_there in columns if value == value_there]
+            key = next(((name, value) for name, value in same if value not in (NEW, "NULL")), None)
+            which = f" {write_row([key], hidden=NEW)}" if key else ""
+            for name, value, other_value in columns:
+                if value != other_value:
+                    what = f"{table}.{name}{which}"
+                    yield Difference(what, *cut_texts(value, other_value), verb="is ")
+        for row in dict.fromkeys((*unmatched, *missing)):
+            what = f"{table} {write_row(zip(names, row, strict=True), hidden=NEW)}"
+            counts = (count_rows(rows[row]), count_rows(other_rows[row]))
+            yield Difference(what, *counts, verb="has ")
 
     def _get_rows(self, end: EndState, table: str) -> list[Row]:
         """Return the rows of a table at the end; if it was not written, as setup made them."""
@@ -312,20 +330,3 @@ def _label_items(contents: Contents, edges: Edges) -> dict[Item, str]:
 
 def _hash(*parts: object) -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
-
-
-def _join_row(names: list[str], row: tuple[str, ...]) -> str:
-    return f"({_join_first(f'{name} = {text}' for name, text in zip(names, row, strict=True))})"
-
-
-def _join_parts(parts: dict[Path, str]) -> str:
-    """Write the parts of what a process returned or raised, after the verb."""
-    verb = min(parts)[0] if parts else "ended with nothing"  # the same for all parts
-    texts = [f"{name} = {text}" if name else text for (*_, name), text in parts.items()]
-    return f"{verb} {_join_first(texts)}"
-
-
-def _join_first(texts: Iterable[str]) -> str:
-    shown = [*texts]
-    more = ["…"] if len(shown) > MAX_SHOWN else []
-    return ", ".join(shown[:MAX_SHOWN] + more)

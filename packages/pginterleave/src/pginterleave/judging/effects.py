@@ -43,7 +43,7 @@ class Effects:
             if is_compared:
                 values[f"the database {name}"] = read_rows(self.databases[name])
         if self.also:
-            values["also"] = _subtract(_copy(self.also()), self._also_before)
+            values["what also= returns"] = _subtract(_copy(self.also()), self._also_before)
         return {name: make_plain_value(value) for name, value in values.items()}
 
     def list_limits(self) -> list[str]:

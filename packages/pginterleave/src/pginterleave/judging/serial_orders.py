@@ -5,8 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pginterleave.explorer_errors import CannotExplore
+from pginterleave.explorer_errors import CannotExplore, NotDeterministic
 from pginterleave.judging.compared_ends import Comparison, Criteria, Labels
+from pginterleave.judging.differences import write_order, write_point, write_table
 from pginterleave.judging.effects import Also, Effects
 from pginterleave.judging.end_states import Column, EndState, EndStates
 from pginterleave.judging.judge import (
@@ -51,6 +52,7 @@ class SerialJudge(Judge):
         self.comparison = Comparison(self.states)
         others = {alias: EndStates(ask) for alias, ask in database.other_databases().items()}
         self.effects = Effects(also, others)
+        self.reference = ""  # before "one after the other" in a sentence, if like= is given
         self.processes = 0  # how many there are: run_serial_orders() sets it
         self.ends: dict[Order, EndState] = {}  # of the serial orders
         self.several_commits: set[int] = set()  # the processes with several transactions
@@ -82,11 +84,7 @@ class SerialJudge(Judge):
         self._tables = frozenset().union(*(end.rows for end in self.ends.values()))
         for order, end in self.ends.items():
             if not self._are_equal(end, second_ends[order]):
-                raise CannotExplore(
-                    f"One after the other, in the order {', '.join(map(str, order))}, the "
-                    "processes end differently each time: give them fixed clocks and seeds, or an "
-                    "invariant."
-                )
+                raise NotDeterministic(self._describe_change(order, end, second_ends[order]))
 
     def run_serial_orders_again(self, run_in_turn: RunInTurn) -> bool:
         """Run the serial orders once more; return whether more values differ from run to run.
@@ -137,7 +135,7 @@ class SerialJudge(Judge):
         if not verdict.violation:
             return Verdict(find_violation(self.invariant, final_outcomes) if self.invariant else "")
         hint = self._suggest_option(outcomes, steps)
-        return verdict._replace(violation=f"{verdict.violation}. {hint}") if hint else verdict
+        return verdict._replace(violation=f"{verdict.violation}\n\n{hint}") if hint else verdict
 
     def _read_end(self, outcomes: list[Outcome]) -> EndState:
         """Return the rows, the outcomes and the other effects after a schedule."""
@@ -177,9 +175,11 @@ class SerialJudge(Judge):
             raised = end.values[name]
             raises_too = [serial.values[name] == raised for serial in self.ends.values()]
             if not any(raises_too):
-                return Verdict(text, raises=True)
+                return Verdict(
+                    f"{text.rstrip('.')}. One after the other, it does not.", raises=True
+                )
             if all(raises_too):
-                return Verdict(f"{text} in every serial order, too", raises=True)
+                return Verdict(f"{text.rstrip('.')}.", raises=True)
         self._tables = self._tables.union(end.rows)
         tables = [table for table in sorted(end.rows) if self.comparison.list_new_rows(end, table)]
         if self._is_serial(end, tables):
@@ -194,8 +194,8 @@ class SerialJudge(Judge):
             reason = self._explain_order(end, table)
             if reason and not self._is_serial(end, [table], only_first_and_last=True):
                 return Verdict(
-                    f"the new rows of {table} have their ids in an order as after no serial order, "
-                    f"and {reason}"
+                    f"the new rows of {table} have their ids in an order that no serial order "
+                    f"gives, and {reason}."
                 )
         unordered = [table for table in tables if not self._is_serial(end, [table])]
         self.unordered |= {*(unordered or tables)}
@@ -234,18 +234,44 @@ class SerialJudge(Judge):
 
     def _describe_nearest(self, end: EndState) -> str:
         """Say how an end differs from that of the nearest serial order."""
-        texts_by_order = {}
+        by_order = {}
         for order, serial_end in self.ends.items():
-            texts_by_order[order] = [*self.comparison.list_differences(end, serial_end)]
-        order = min(texts_by_order, key=lambda order: (len(texts_by_order[order]), order))
-        differences = ", and ".join(texts_by_order[order])
-        differences = differences or "the rows refer to each other as after no serial order"
-        return f"{differences} (nearest is the order {', '.join(map(str, order))})"
+            by_order[order] = [*self.comparison.list_differences(end, serial_end)]
+        order = min(by_order, key=lambda order: (len(by_order[order]), order))
+        if not by_order[order]:
+            return self._describe_references(end)
+        table = write_table(by_order[order], "here", f"{self.reference}{write_order(order)}")
+        return f"{write_point(by_order[order], order, self.reference)}\n\n{table}"
+
+    def _describe_references(self, end: EndState) -> str:
+        """Say which columns refer to other rows than after any serial order, as far as known."""
+        references = self.states.structure.references
+        names = [f"{c.table}.{c.name}" for c in sorted(references) if c.table in end.rows]
+        what = f"{' or '.join(names)} refers to another row" if names else "ids are exchanged"
+        return f"{what} than after any serial order."
+
+    def _describe_change(self, order: Order, first: EndState, second: EndState) -> str:
+        """Say how two ends of one serial order differ."""
+        # The comparison leaves out the values that have differed in any order.
+        differences = [*Comparison(self.states).list_value_differences(first, second)]
+        differences += self.comparison.list_differences(first, second)
+        what = f"twice {write_order(order)}, the functions end differently"
+        if not differences:
+            return f"Run {what}: the rows refer to each other in another way."
+        change = differences[0]
+        table = write_table(differences, "first", "second")
+        calls = "".join(f"\n{call} may differ, too." for call in self.effects.calls)
+        return (
+            f"Run {what}: {change.what} {change.verb}{change.here} first, and then {change.there}."
+            f"\n\n{table}\n{calls}\n"
+            "Let setup= undo what the functions keep outside of the database, such as a cache "
+            "(setup=cache.clear), and give them fixed keys, clocks and seeds. Or give an invariant."
+        )
 
     def _suggest_option(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
         """Suggest `expected` or `try_again` if a process may have found a row locked; or ""."""
         busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(find_words(step.sql))}
-        for number in sorted(busy):
+        for number in sorted(busy, key=lambda number: (not outcomes[number - 1].raised, number)):
             outcome = outcomes[number - 1]
             if outcome.raised and not isinstance(outcome.raised, self.expected):
                 name = type(outcome.raised).__name__

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from pginterleave.steps import Outcome
 
 MAX_DEPTH = 12
+_CSRF_TOKEN = re.compile(rb'(name="csrfmiddlewaretoken" value=")\w+')  # another each time
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -79,7 +80,9 @@ def _make_value(value: Any, depth: int) -> Value:
         name = "list" if isinstance(value, list) else name
         parts = {str(index): element for index, element in enumerate(value)}
     elif hasattr(value, "status_code") and hasattr(value, "content"):  # a response
-        parts = {"status_code": value.status_code, "content": value.content}
+        location = getattr(value, "headers", {}).get("Location")  # of a redirect
+        content = _CSRF_TOKEN.sub(rb"\1", value.content)
+        parts = {"status_code": value.status_code, "Location": location, "content": content}
     elif getattr(type(value), "__repr__", None) is object.__repr__ and hasattr(value, "__dict__"):
         parts = dict(sorted(vars(value).items()))  # an object without a repr of its own
     else:

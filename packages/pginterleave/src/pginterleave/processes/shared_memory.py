@@ -80,7 +80,9 @@ class SharedMemory:
                 continue
             # A changed container is memory. Another variable may be set once, as by an import.
             if seen_before.content is not None or variable in self._set_once:
-                self.used[f"the memory of {'.'.join(variable)}"] = None
+                name = f"the memory of {'.'.join(variable)}"
+                is_cache = variable[0] == LOCAL_MEMORY
+                self.used["Django's cache in local memory" if is_cache else name] = None
             self._set_once.add(variable)
 
     def _read_variables(self) -> dict[Variable, Seen]:

@@ -94,8 +94,9 @@ class Run:
             if schedule.order == order:
                 return schedule
         raise NotDeterministic(
-            f"{order} does not violate the invariant, though a schedule that is equivalent does: "
-            "explore with reduce=False if the processes share something in Python."
+            f"The schedule {order} ends well, though one that differs from it only in the order of "
+            "independent steps does not: give options=Options(reduce=False) if the processes "
+            "share something in Python."
         )
 
     def find_serial_failure(self) -> Schedule | None:

@@ -10,7 +10,7 @@ from collections import Counter
 
 from pginterleave.choices import ENDED, Order, Position, Positions, make_choice, write_order
 from pginterleave.explorer_errors import NotDeterministic
-from pginterleave.formatting import format_processes
+from pginterleave.formatting import format_processes, format_statement
 from pginterleave.searching import state_graph
 from pginterleave.searching.known_states import AnotherStepNeeded, KnownStates
 from pginterleave.searching.state_graph import Effects, Ending, State, Trace
@@ -133,12 +133,12 @@ class Search:
             if now == expected:
                 continue
             raise NotDeterministic(
-                f"After the same steps {write_order(self.order)!r}, process {number} "
-                f"{_describe_position(before)} the first time and {_describe_position(now)} now. "
-                "In the same schedule a process has to do the same each time: give it fixed "
-                "keys, clocks and seeds, and an ORDER BY where it takes the first row, and let "
-                "setup undo its changes in Python and in the database. A cache sends its query the "
-                "first time only: fill it in setup. The fixture `interleave` fills Django's caches."
+                f"In the same schedule, process {number} does not do the same each time: after "
+                f"the steps {write_order(self.order)!r} it {_describe_position(before)} the first "
+                f"time and {_describe_position(now)} now. Give it fixed keys, clocks and seeds, "
+                "and an ORDER BY where it takes the first row, and let setup undo its changes in "
+                "Python and in the database. A cache sends its query the first time only: fill it "
+                "in setup. The fixture `interleave` fills Django's caches."
             )
         self.path.append(state)
         return self.prefix[len(self.order)]
@@ -202,4 +202,4 @@ def _describe_position(position: Position) -> str:
         return "had ended"
     blockers = position.blockers
     waits = f", waiting for {format_processes(blockers)}," if blockers else ""
-    return f"was at {position.sql!r}{waits}"
+    return f"was at {format_statement(position.sql, None)!r}{waits}"
