@@ -143,7 +143,7 @@ def test_a_process_that_is_not_deterministic_is_named() -> None:
             sql("SELECT 1")
         counter.naive()
 
-    with pytest.raises(NotDeterministic, match=r"process 1 was at .*'SELECT 1' (now|the first)"):
+    with pytest.raises(NotDeterministic, match=r"process 1 does not .*'SELECT 1' (now|the first)"):
         explore_all(changing, counter.naive)
 
 

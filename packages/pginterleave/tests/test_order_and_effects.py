@@ -60,8 +60,8 @@ def test_a_pointer_to_the_newest_row_is_compared() -> None:
     found = explore_effects(*[partial(send, text, lock=False, points=True) for text in "ab"])
     assert 0 < found.violating < found.schedules
     assert violation_of(found) == (
-        "the new rows of effect_revision have their ids in an order as after no serial order, and "
-        "effect_article refers to one of them"
+        "the new rows of effect_revision have their ids in an order that no serial order gives, "
+        "and effect_article refers to one of them."
     )
     explore_effects(*[partial(send, text, lock=True, points=True) for text in "ab"]).assert_safe()
 
@@ -193,7 +193,10 @@ def test_mails_are_compared_by_their_recipients(interleave: Interleave) -> None:
             sql("UPDATE interleave_counter SET hits = 1 WHERE key = 'a'")
             mail.outbox.append(mail.EmailMessage("Welcome", to=["a@example.org"]))
 
-    twice = "the list of the mails' recipients is 'a@example.org; a@example.org'; one after"
+    twice = (
+        "Race: the list of the mails' recipients is 'a@example.org; a@example.org'. One after the "
+        "other, it is 'a@example.org'."
+    )
     with pytest.raises(AssertionError, match=twice):
         interleave(welcome)
 
