@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
@@ -159,3 +161,15 @@ def test_a_generator_or_coroutine_that_is_not_run_is_refused() -> None:
         explore_all(counts_when_run, counter.naive)
     with pytest.raises(InterleaveError, match="an async function was called and not run"):
         explore_all(count_async, counter.naive)
+
+
+def test_a_process_may_freeze_the_clock_of_python(interleave: Interleave) -> None:
+    """freezegun, for one, replaces time.monotonic."""
+
+    def count_in_another_time() -> None:
+        with mock.patch.object(time, "monotonic", partial(float, "-1e9")):
+            counter.update_returning()
+            counter.update_returning()
+
+    counter.setup()
+    interleave(count_in_another_time)

@@ -1,9 +1,9 @@
 """The public functions: explore all schedules, or run one of them."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
+from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
@@ -91,7 +91,7 @@ def explore(
         isolation_level=isolation_level,
         options=options,
     )
-    began = time.monotonic()
+    began = monotonic()
     with race.start_scheduler() as scheduler:
         scheduler.reduce = options.reduces
         scheduler.control.catalogue.reduced = options.reduces
@@ -136,7 +136,7 @@ def _make_result(
         truncated=truncated,
         covered=run.search.describe_covered() if has_reached_limit else "",
         left=run.estimate_left() if has_reached_limit else 0,
-        seconds=time.monotonic() - began,
+        seconds=monotonic() - began,
         serial=serial_judge is not None,
         not_compared=tuple(serial_judge.list_not_compared()) if serial_judge else (),
         limits=(*catalogue.limits, *in_memory, *serial_limits),

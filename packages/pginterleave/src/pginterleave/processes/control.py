@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.options import Options
 from pginterleave.processes import queries
@@ -103,8 +104,8 @@ class Control:
 
     def wait_until_closed(self, *pids: int) -> None:
         """Wait until sessions have ended, if they do: a closed session keeps locks for a moment."""
-        limit = time.monotonic() + self.close_timeout
-        while time.monotonic() < limit:
+        limit = monotonic() + self.close_timeout
+        while monotonic() < limit:
             self.ask(queries.CLEAR_SNAPSHOT)  # in case a transaction was left open
             if not self.ask(queries.OPEN_SESSIONS, pids=list(pids)):
                 return

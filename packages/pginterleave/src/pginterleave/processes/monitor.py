@@ -10,6 +10,7 @@ from queue import Empty
 from types import SimpleNamespace
 
 from pginterleave.choices import victim_of, write_order
+from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import format_processes
 from pginterleave.processes import queries
@@ -97,7 +98,7 @@ class Monitor:
             returned[0].resume()
             self._wait()
         blocked_since = [process.blocked_since for process in self.processes if process.blockers]
-        seconds = max(blocked_since, default=0.0) + self.check_time - time.monotonic()
+        seconds = max(blocked_since, default=0.0) + self.check_time - monotonic()
         if seconds > 0:  # a sleep of 0 seconds takes time, too
             time.sleep(seconds)
         return bool(unblocked)
@@ -143,7 +144,7 @@ class Monitor:
 
     def _wait(self) -> None:
         """Wait until each process has stopped, or waits for others while some can go on."""
-        began = time.monotonic()
+        began = monotonic()
         sql = self.runner.sent.sql if self.runner and self.runner.sent else ""
         # A statement that has never waited gets four times the duration of its last runs.
         interval = MIN_POLL_INTERVAL
@@ -152,7 +153,7 @@ class Monitor:
         while running := self._list_in_state(RUNNING):
             if self._receive_stop(interval):
                 if running == [self.runner] and self.runner and not self.runner.sqlstate:
-                    seconds = time.monotonic() - began
+                    seconds = monotonic() - began
                     decayed = 0.8 * self.durations.get(sql, seconds)  # old runs count less
                     self.durations[sql] = max(seconds, decayed)
                 interval = 0.0  # a process that it unblocked may already have gone on: ask at once
@@ -161,7 +162,7 @@ class Monitor:
             if len(blocked) == len(running) and self._can_others_go_on(blocked):
                 return
             step_timeout = self.control.options.step_timeout
-            if time.monotonic() > began + step_timeout:
+            if monotonic() > began + step_timeout:
                 raise StepTimeout(
                     f"No step was finished within step_timeout={step_timeout} seconds after "
                     f"{self.attempt.order()!r}. "
@@ -270,7 +271,7 @@ class Monitor:
     def _end_missed_deadlock(self) -> None:
         """End a deadlock whose planned victim looked before the deadlock was closed."""
         closed_at = max(process.blocked_since for process in self.processes if process.blockers)
-        is_missed = time.monotonic() - closed_at > 2 * self.late_check
+        is_missed = monotonic() - closed_at > 2 * self.late_check
         if is_missed and self.runner and self.runner.blockers:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
             self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
@@ -314,7 +315,7 @@ class Monitor:
             if numbers:
                 blocked[process] = process.blockers = numbers
                 self.have_waited.add(process.sent.sql if process.sent else "")
-                process.blocked_since = time.monotonic() - (seconds or 0.0)
+                process.blocked_since = monotonic() - (seconds or 0.0)
         return blocked
 
 

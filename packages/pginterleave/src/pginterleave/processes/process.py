@@ -5,7 +5,6 @@ import ctypes
 import inspect
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Iterator
 from queue import SimpleQueue
@@ -13,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pginterleave.choices import ENDED, Position
+from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import find_user_frame, format_processes
 from pginterleave.processes import queries, race_coverage
@@ -39,7 +39,7 @@ class Process:
         self.sent: Any = None  # the step that has not returned
         self.ended: Any = None  # the last step that has returned
         self.blockers: tuple[int, ...] = ()  # the processes that it waits for
-        self.blocked_since = 0.0  # by time.monotonic()
+        self.blocked_since = 0.0  # by monotonic()
         self.foreign_blockers: list[int] = []  # the other sessions that it waits for
         self.polls = 0  # how often PostgreSQL was asked whether the step waits
         self.sqlstate = self.detail = ""  # of the error of the last step
@@ -220,7 +220,7 @@ class Process:
 
 def shut_down(processes: list[Process], control: Control, error: BaseException | None) -> None:
     """End the threads and sessions of the processes; note on `error` which could not be ended."""
-    time_limit = time.monotonic() + control.close_timeout
+    time_limit = monotonic() + control.close_timeout
     running = [process for process in processes if process.state == RUNNING]
     in_python = [process for process in running if not process.sending]
     for process in processes:
@@ -230,7 +230,7 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
         process.interrupt()
     for process in processes:
         if process.thread.ident:
-            process.thread.join(max(0.01, time_limit - time.monotonic()))  # a moment at least
+            process.thread.join(max(0.01, time_limit - monotonic()))  # a moment at least
     still_alive = [process for process in processes if process.thread.is_alive()]
     control.terminate(_list_all_pids(still_alive))
     control.restore_settings()

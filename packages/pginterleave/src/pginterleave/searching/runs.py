@@ -2,10 +2,10 @@
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator
 
 from pginterleave.choices import process_of
+from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
 from pginterleave.processes.scheduler import Scheduler
 from pginterleave.results import AT_FIRST, Schedule
@@ -26,7 +26,7 @@ class Run:
         self.search = search
         self.orders: list[str] = []
         self.violations: list[Schedule] = []
-        self.began = time.monotonic()
+        self.began = monotonic()
 
     def run_all(self, max_schedules: int, max_seconds: float | None, *, count_all: bool) -> str:
         """Run all schedules, or up to a limit; return what ended the search early, or "".
@@ -37,7 +37,7 @@ class Run:
         max_runs = math.inf  # how many schedules run in all, once there is a violation
         while True:
             schedule = self._run_next()
-            seconds = time.monotonic() - self.began
+            seconds = monotonic() - self.began
             if not self.search.advance():
                 return ""
             if schedule and schedule.violation and not count_all:
