@@ -18,7 +18,7 @@ from pginterleave.django.cursor import (
     make_psycopg_class,
 )
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.processes.session import IN_TRANSACTION, Session
+from pginterleave.processes.session import IN_TRANSACTION, Caller, Owner, Session
 
 ISOLATION_LEVELS = ("read committed", "repeatable read", "serializable")
 
@@ -60,7 +60,7 @@ class DjangoDatabase:
         others = [wrapper for wrapper in wrappers if _get_address(wrapper) != address]
         return {wrapper.alias: partial(_query, wrapper) for wrapper in others}
 
-    def new_session(self, process: Any, control: Any) -> Session:
+    def new_session(self, process: Owner, control: Caller) -> Session:
         """Return a process's session, which has a session with each other database."""
         session = DjangoSession(self.caller, self.isolation_level, process, control)
         for wrapper in _list_other_databases(self.caller):

@@ -10,15 +10,13 @@ import select
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pginterleave import formatting
+from pginterleave.options import Options
 from pginterleave.processes import queries
 from pginterleave.sql import statements
-
-if TYPE_CHECKING:
-    from pginterleave.processes.control import Control
-    from pginterleave.processes.process import Process
+from pginterleave.sql.pg_catalog import Catalogue
 
 IN_TRANSACTION = (2, 3)  # libpq's PQTRANS_INTRANS and PQTRANS_INERROR
 READ_COMMITTED = (None, "READ_COMMITTED", "READ_UNCOMMITTED", 0, 1, 4)  # see _find_level()
@@ -43,10 +41,33 @@ def _list_values(row: Any) -> tuple[Any, ...]:
     return tuple(row) if isinstance(row, (tuple, list)) else (row,)
 
 
+class Owner(Protocol):
+    """What a session asks of its process: see process.Process."""
+
+    number: int
+    thread: threading.Thread
+    step_session: "Session"
+
+    def take_step(
+        self, kind: str, sql: str, params: Any
+    ) -> contextlib.AbstractContextManager[SimpleNamespace]: ...
+
+    def raise_if_cancelled(self) -> None: ...
+
+
+class Caller(Protocol):
+    """What a session asks of the caller's connection: see control.Control."""
+
+    options: Options
+    catalogue: Catalogue
+
+    def wait_until_closed(self, *pids: int) -> None: ...
+
+
 class Session(abc.ABC):
     """The session of one process with PostgreSQL; it is used in the thread of the process."""
 
-    def __init__(self, process: "Process", control: "Control") -> None:
+    def __init__(self, process: Owner, control: Caller) -> None:
         self.process = process
         self.number = process.number
         self.split_autocommit = control.options.split_autocommit
