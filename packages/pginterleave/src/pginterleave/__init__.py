@@ -5,8 +5,8 @@ each ends. A complete exploration that finds nothing is a proof for these proces
 `docs/model.md` says what a process, a step and a schedule are, and what an exploration does not
 see. The README has an example.
 
-    exploring.py    explore() and run_schedule(): start here; race.py is what they explore, and
-                    results.py what they return
+    exploring.py    explore() and run_schedule(): start here; experiment.py is what they explore,
+                    and results.py what they return
     searching/      runs.py runs the schedules that search.py chooses; state_graph.py counts them
     judging/        judge.py by an invariant, serial_orders.py by the serial orders: end_states.py
                     reads how a schedule ended, effects.py what was done elsewhere, and

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pginterleave.clock import monotonic
+from pginterleave.experiment import Experiment
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
@@ -12,7 +13,6 @@ from pginterleave.options import Options
 from pginterleave.processes.control import Database
 from pginterleave.processes.scheduler import Setup
 from pginterleave.processes.verdict import Function
-from pginterleave.race import Race
 from pginterleave.results import AT_FIRST, Exploration, Schedule, mark_read
 from pginterleave.searching.runs import Run, shrink
 from pginterleave.searching.search import Search
@@ -79,7 +79,7 @@ def explore(
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
-    race = Race(
+    experiment = Experiment(
         processes,
         invariant=invariant,
         like=like,
@@ -92,18 +92,18 @@ def explore(
         options=options,
     )
     began = monotonic()
-    with race.start_scheduler() as scheduler:
+    with experiment.start_scheduler() as scheduler:
         scheduler.reduce = options.reduces
         scheduler.control.catalogue.reduced = options.reduces
         while True:
             run = Run(scheduler, Search(reduces=options.reduces))
             truncated = run.run_all(max_schedules, max_seconds, count_all=count_all)
-            if not run.violations or not race.serial_judge or race.like:
+            if not run.violations or not experiment.serial_judge or experiment.like:
                 break
             # What looks like a violation may be a clock that stood still in the serial orders.
-            if not race.serial_judge.run_serial_orders_again(scheduler.run_in_turn):
+            if not experiment.serial_judge.run_serial_orders_again(scheduler.run_in_turn):
                 break
-        result = _make_result(run, truncated, race.serial_judge, began)
+        result = _make_result(run, truncated, experiment.serial_judge, began)
     if options.on_schedule:  # it has been called with every schedule
         mark_read(result)
     return result
@@ -159,6 +159,6 @@ def run_schedule(order: str, processes: Sequence[Function], **arguments: Any) ->
         ImpossibleSchedule: the order is not that of a schedule of the processes.
         InterleaveError: as for `explore`.
     """
-    race = Race(processes, **arguments)
-    with race.start_scheduler() as scheduler:
+    experiment = Experiment(processes, **arguments)
+    with experiment.start_scheduler() as scheduler:
         return scheduler.run_order(order)

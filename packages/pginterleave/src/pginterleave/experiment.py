@@ -15,7 +15,7 @@ from pginterleave.processes.verdict import Function, Judge
 
 
 @dataclass
-class Race:
+class Experiment:
     """The processes, and how their schedules are judged: the arguments of `explore`."""
 
     processes: Sequence[Function]
