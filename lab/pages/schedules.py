@@ -9,7 +9,7 @@ from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Picture, judge_e
 from pginterleave.picture.conflicts import find_marks
 from pginterleave.picture.history import NEW_ROW, cut_steps, find_locks, find_waits
 from pginterleave.picture.layout import draw_for_screens
-from pginterleave.picture.wording import Step, word_steps
+from pginterleave.picture.wording import RecordedStep, word_steps
 
 MAX_LINES = 3  # in the list of schedules on a laptop
 LINE_WIDTH = 140  # characters
@@ -170,7 +170,7 @@ def draw_pictures(picture: Picture, description: str) -> dict[str, Any]:
     }
 
 
-def list_moments(steps: list[Step]) -> list[dict[str, Any]]:
+def list_moments(steps: list[RecordedStep]) -> list[dict[str, Any]]:
     """Return the locks that are held and waited for after each step of a schedule.
 
     The first in the `queue` waits longest.

@@ -16,10 +16,11 @@ from django.db import connection
 
 from lab.races.race import Function
 from lab.recordings.cells import Cell
-from lab.recordings.recording import Count, Recording, Step
+from lab.recordings.recording import Count, Recording
 from lab.recordings.source import file_of, hash_source
 from pginterleave import Exploration, Options, Outcome, Schedule, explore
 from pginterleave.picture.recorded import record_steps
+from pginterleave.picture.wording import RecordedStep
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl
 from shorturl.strategies.exhibits.models import PartialCount
 from shorturl.strategies.table import Strategy
@@ -100,7 +101,7 @@ class _Recorder:
             schedules=self.schedules,
         )
 
-    def _replace_steps_by_positions(self) -> list[Step]:
+    def _replace_steps_by_positions(self) -> list[RecordedStep]:
         """Replace each step by its position in the list of all different steps; return the list."""
         positions: dict[str, int] = {}  # by the text of a step
         for schedule in self.schedules:
@@ -156,7 +157,7 @@ class _Recorder:
             }
         )
 
-    def _list_steps(self, schedule: Schedule, steps_before: int = 0) -> Iterator[Step]:
+    def _list_steps(self, schedule: Schedule, steps_before: int = 0) -> Iterator[RecordedStep]:
         """Yield the steps of a schedule, each with the file of its code, as JSON objects.
 
         A step has a line only if its file is the strategy's. In a second try `until`, the number of

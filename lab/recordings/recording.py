@@ -19,9 +19,9 @@ from lab.exceptions import NotRecorded
 from lab.races.race import Race
 from lab.recordings.cells import Cell, cells_of
 from pginterleave.picture.cells import HowItEnds, judge_end
+from pginterleave.picture.wording import RecordedStep
 
 FOLDER = Path(__file__).parent
-Step = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,10 @@ class RecordedSchedule:
     violation: str
     raises: bool
     outcomes: list[str]
-    all_steps: list[Step]
+    all_steps: list[RecordedStep]
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[RecordedStep]:
         """The steps without those of second tries."""
         return list(takewhile(lambda step: "alone" not in step, self.all_steps))
 
@@ -97,7 +97,7 @@ class Recording:
     count: Count
     counterexample: str
     initial: str
-    steps: list[Step]
+    steps: list[RecordedStep]
     schedules: list[dict[str, Any]]
 
     def convert_to_json(self) -> dict[str, Any]:

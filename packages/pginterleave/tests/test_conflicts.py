@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from pginterleave.picture.conflicts import find_conflicts, find_cycles, find_marks
-from pginterleave.picture.wording import Step
+from pginterleave.picture.wording import RecordedStep
 
 OUT_OF_DATE = "changes no row: what it read is out of date"
 
 
-def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: Any) -> Step:
-    values: Step = {
+def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: Any) -> RecordedStep:
+    values: RecordedStep = {
         "condition": {"id": "1"},
         "read": [],
         "wrote": {},
@@ -25,19 +25,19 @@ def step(process: int, kind: str, table: str = "links", rows: int = 1, **more: A
             "in_transaction": [], **values, **more}  # fmt: skip
 
 
-def number_steps(*steps: Step) -> list[Step]:
+def number_steps(*steps: RecordedStep) -> list[RecordedStep]:
     return [{"until": number, **each} for number, each in enumerate(steps, start=1)]
 
 
-def list_conflicts(*steps: Step) -> set[tuple[str, int | None, int]]:
+def list_conflicts(*steps: RecordedStep) -> set[tuple[str, int | None, int]]:
     return {(each.kind, each.source, each.target) for each in find_conflicts(number_steps(*steps))}
 
 
-def read(process: int, row: str = "1", **more: Any) -> Step:
+def read(process: int, row: str = "1", **more: Any) -> RecordedStep:
     return step(process, "SELECT", read=[{"id": row, "hits": "0"}], condition={}, **more)
 
 
-def write(process: int, row: str = "1", **more: Any) -> Step:
+def write(process: int, row: str = "1", **more: Any) -> RecordedStep:
     return step(process, "UPDATE", condition={"id": row}, wrote={"hits": "1"}, **more)
 
 
@@ -51,7 +51,7 @@ def write(process: int, row: str = "1", **more: Any) -> Step:
         pytest.param([read(1, until=3), write(2), step(2, "COMMIT", ""), write(1)], id="waited"),
     ],
 )
-def test_is_no_conflict(steps: list[Step]) -> None:
+def test_is_no_conflict(steps: list[RecordedStep]) -> None:
     assert find_conflicts(number_steps(*steps)) == []
 
 
@@ -128,7 +128,7 @@ def test_a_snapshot_is_as_old_as_the_first_query() -> None:
 
 def test_two_rows_are_read_and_each_writes_one() -> None:
     """Write skew: neither overwrites the other, and both decide by an old state."""
-    both: list[Step] = [
+    both: list[RecordedStep] = [
         step(process, "SELECT", read=[{"id": "1"}, {"id": "2"}], condition={"team": "7"})
         for process in (1, 2)
     ]

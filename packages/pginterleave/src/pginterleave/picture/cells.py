@@ -9,7 +9,7 @@ from pginterleave.picture import conflicts, history
 from pginterleave.picture.conflicts import Conflict
 from pginterleave.picture.history import History, Transaction, Wait
 from pginterleave.picture.sentences import write_sentences
-from pginterleave.picture.wording import Step, shorten, word_steps
+from pginterleave.picture.wording import RecordedStep, shorten, word_steps
 
 WRONG, REFUSED, HOLDS = "wrong", "refused", "holds"  # the kinds of verdicts
 SIGNS = {WRONG: "✗", REFUSED: "⊘", HOLDS: "✓"}
@@ -88,8 +88,8 @@ class Picture:
     A step with `alone` begins the second try of a process, after all processes have ended.
     """
 
-    all_steps: list[Step]
-    steps: list[Step]
+    all_steps: list[RecordedStep]
+    steps: list[RecordedStep]
     processes: int
     initial: str  # the value that `observe` has returned before the first step
     verdict: HowItEnds

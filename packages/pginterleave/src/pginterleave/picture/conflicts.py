@@ -18,7 +18,7 @@ from pginterleave.picture.history import (
     would_have_read,
     write_same_columns,
 )
-from pginterleave.picture.wording import WRITES, Step
+from pginterleave.picture.wording import WRITES, RecordedStep
 
 DEADLOCK_ERROR = "DeadlockDetected"  # no single step causes it: processes wait for each other
 SERIALIZATION_ERROR = "SerializationFailure"
@@ -59,7 +59,7 @@ def find_marks(conflicts: Iterable[Conflict]) -> dict[int, list[str]]:
     return marks
 
 
-def find_conflicts(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
+def find_conflicts(steps: list[RecordedStep], *, snapshots: bool = False) -> list[Conflict]:
     """Return the conflicts; with `snapshots`, a transaction reads as of its first query."""
     history = History(steps, snapshots)
     conflicts = [*_find_stale_reads(history), *_find_refused_steps(history)]
@@ -97,7 +97,7 @@ def _find_stale_reads(history: History) -> Iterator[Conflict]:
                 yield Conflict(UNSEEN, other["number"], number, text)
 
 
-def _describe_stale_read(read: Step, write: Step, writer: int) -> Conflict:
+def _describe_stale_read(read: RecordedStep, write: RecordedStep, writer: int) -> Conflict:
     """Return the conflict of a write with a read that another process, `writer`, made stale."""
     text = f"rests on the stale read of step {read['number']}"
     if write["error"]:
@@ -217,7 +217,7 @@ def _find_partial_writes(history: History) -> Iterator[Conflict]:
             yield Conflict(UNWRITTEN, None, write["number"], text)
 
 
-def find_cycles(steps: list[Step], *, snapshots: bool = False) -> list[Conflict]:
+def find_cycles(steps: list[RecordedStep], *, snapshots: bool = False) -> list[Conflict]:
     """Return the deadlocks, which are cycles of waits, and the write skews: of reads and writes."""
     history = History(steps, snapshots)
     return [*_find_deadlocks(history), *dict.fromkeys(_find_skews(history))]
@@ -238,7 +238,9 @@ def _find_deadlocks(history: History) -> Iterator[Conflict]:
             yield Conflict(DEADLOCK, step["number"], other["number"], "", text_at_source=text)
 
 
-def _find_cycle_of_waits(waiting: dict[int, Step], path: list[Step]) -> list[Step]:
+def _find_cycle_of_waits(
+    waiting: dict[int, RecordedStep], path: list[RecordedStep]
+) -> list[RecordedStep]:
     """Extend a path of steps, each waiting for the next one, to a cycle; [] if there is none."""
     for process in path[-1]["waited_for"]:
         step = waiting.get(process)
@@ -267,8 +269,8 @@ def _find_skews(history: History) -> Iterator[Conflict]:
 
 
 def _find_unseen_writes(
-    history: History, steps: list[Step], others: list[Step]
-) -> Iterator[tuple[Step, Step]]:
+    history: History, steps: list[RecordedStep], others: list[RecordedStep]
+) -> Iterator[tuple[RecordedStep, RecordedStep]]:
     """Yield the reads of one transaction with the writes of another that they do not see."""
     # If PostgreSQL has ended the other transaction, what it would have written counts.
     was_refused = any(other["error"] == SERIALIZATION_ERROR for other in others)

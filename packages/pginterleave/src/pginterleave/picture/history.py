@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import NamedTuple
 
-from pginterleave.picture.wording import WRITES, Names, Step
+from pginterleave.picture.wording import WRITES, Names, RecordedStep
 
 IDENTITY = ("id", "key")  # the columns that identify a row; all visits of a link count as one row
 ENDS = ("COMMIT", "ROLLBACK")
@@ -17,16 +17,18 @@ NEVER: Moment = (10**9, 0)  # later than every step
 class History:
     """The `steps` of a schedule, each with its `number` from 1, and when each took effect."""
 
-    def __init__(self, steps: list[Step], snapshots: bool = False) -> None:
-        self.steps: list[Step] = [{**step, "number": n} for n, step in enumerate(steps, start=1)]
+    def __init__(self, steps: list[RecordedStep], snapshots: bool = False) -> None:
+        self.steps: list[RecordedStep] = [
+            {**step, "number": n} for n, step in enumerate(steps, start=1)
+        ]
         self.snapshots = snapshots  # whether a transaction reads as of its first query
 
-    def done_at(self, step: Step) -> Moment:
+    def done_at(self, step: RecordedStep) -> Moment:
         """Return when a step took effect: when it was sent, or after the step it waited for."""
         has_waited = step["until"] > step["number"]
         return step["until"], step["number"] if has_waited else 0
 
-    def visible_at(self, step: Step) -> Moment:
+    def visible_at(self, step: RecordedStep) -> Moment:
         """Return when other processes see what a step has written, or NEVER."""
         if step["kind"] not in WRITES or step["error"] or step["rows"] == 0:
             return NEVER
@@ -40,7 +42,7 @@ class History:
         is_open = step["process"] in self.steps[-1]["in_transaction"]
         return NEVER if is_open else self.done_at(step)  # in autocommit, at once
 
-    def find_release(self, step: Step) -> int:
+    def find_release(self, step: RecordedStep) -> int:
         """Return the step that releases the locks of `step`, or the number after the last step."""
         for later, has_savepoint in self._follow(step):
             if later["kind"] in ENDS:
@@ -49,7 +51,7 @@ class History:
                 return int(later["until"])
         return len(self.steps) + 1
 
-    def _follow(self, step: Step) -> Iterator[tuple[Step, bool]]:
+    def _follow(self, step: RecordedStep) -> Iterator[tuple[RecordedStep, bool]]:
         """Yield the later steps of a process, and whether a savepoint after `step` is open."""
         savepoints = 0
         for later in self.after(step):
@@ -59,7 +61,7 @@ class History:
                 savepoints = max(savepoints - 1, 0)
             yield later, savepoints > 0
 
-    def read_at(self, step: Step) -> Moment:
+    def read_at(self, step: RecordedStep) -> Moment:
         """Return the moment whose committed rows a step reads."""
         moment = self.done_at(step)
         if self.snapshots:
@@ -69,19 +71,19 @@ class History:
                 moment = sent_at(earlier)
         return moment
 
-    def before(self, step: Step) -> list[Step]:
+    def before(self, step: RecordedStep) -> list[RecordedStep]:
         """Return the earlier steps of the same process."""
         earlier = self.steps[: step["number"] - 1]
         return [other for other in earlier if other["process"] == step["process"]]
 
-    def after(self, step: Step) -> list[Step]:
+    def after(self, step: RecordedStep) -> list[RecordedStep]:
         """Return the later steps of the same process."""
         later = self.steps[step["number"] :]
         return [other for other in later if other["process"] == step["process"]]
 
-    def split_into_transactions(self) -> list[list[Step]]:
+    def split_into_transactions(self) -> list[list[RecordedStep]]:
         """Return the steps of each transaction; in autocommit, those up to a COMMIT."""
-        transactions: dict[tuple[int, int], list[Step]] = defaultdict(list)
+        transactions: dict[tuple[int, int], list[RecordedStep]] = defaultdict(list)
         ended = Counter[int]()  # how many transactions of each process have ended
         for step in self.steps:
             process = step["process"]
@@ -89,21 +91,21 @@ class History:
             ended[process] += step["kind"] in ENDS
         return list(transactions.values())
 
-    def committed_writes(self) -> list[Step]:
+    def committed_writes(self) -> list[RecordedStep]:
         return [step for step in self.steps if self.visible_at(step) < NEVER]
 
-    def committed_writes_of(self, process: int) -> list[Step]:
+    def committed_writes_of(self, process: int) -> list[RecordedStep]:
         return [step for step in self.committed_writes() if step["process"] == process]
 
-    def committed_writes_of_others(self, process: int) -> list[Step]:
+    def committed_writes_of_others(self, process: int) -> list[RecordedStep]:
         return [step for step in self.committed_writes() if step["process"] != process]
 
-    def committed_writes_before(self, step: Step) -> list[Step]:
+    def committed_writes_before(self, step: RecordedStep) -> list[RecordedStep]:
         """Return the writes of other processes that took effect before a step."""
         others = self.committed_writes_of_others(step["process"])
         return [other for other in others if self.done_at(other) < self.done_at(step)]
 
-    def find_last_read(self, write: Step) -> Step | None:
+    def find_last_read(self, write: RecordedStep) -> RecordedStep | None:
         """Return the last read of the same rows by the process that writes, or None."""
         for step in reversed(self.before(write)):
             if step["subquery"] and write["table"] in step["tables"]:
@@ -120,37 +122,37 @@ class History:
         return None
 
 
-def sent_at(step: Step) -> Moment:
+def sent_at(step: RecordedStep) -> Moment:
     return step["number"], 0
 
 
-def may_have_read(read: Step, write: Step) -> bool:
+def may_have_read(read: RecordedStep, write: RecordedStep) -> bool:
     """Return whether `read` can read a row that `write` writes; a subquery may read any row."""
     if read["subquery"] or write["table"] != read["table"]:
         return not set(write["writes"]).isdisjoint(read["tables"])
     return may_share_row(read, write)
 
 
-def would_have_read(read: Step, write: Step) -> bool:
+def would_have_read(read: RecordedStep, write: RecordedStep) -> bool:
     """Return whether `read` would return a row that `write` has written, if it were visible."""
     same_table = write["table"] == read["table"]
     return same_table and any(_may_equal(read["condition"], row) for row in _list_rows(write))
 
 
-def may_share_row(step: Step, other: Step) -> bool:
+def may_share_row(step: RecordedStep, other: RecordedStep) -> bool:
     """Return whether two statements can be about the same row, as far as is known."""
     if not step["table"] or step["table"] != other["table"]:
         return False
     return any(_may_equal(*pair) for pair in product(_list_rows(step), _list_rows(other)))
 
 
-def write_same_columns(step: Step, other: Step) -> bool:
+def write_same_columns(step: RecordedStep, other: RecordedStep) -> bool:
     """Return whether two statements write the same columns of a table."""
     is_alike = all(step[name] == other[name] for name in ("kind", "table", "computed"))
     return is_alike and step["wrote"].keys() == other["wrote"].keys()
 
 
-def _list_rows(step: Step) -> list[dict[str, str | None]]:
+def _list_rows(step: RecordedStep) -> list[dict[str, str | None]]:
     """Return the known columns of each row that a step returns or writes."""
     known = {**step["condition"], **_keep_identity(step["wrote"])}
     if step["kind"] == "INSERT":
@@ -169,12 +171,14 @@ def _may_equal(row: dict[str, str | None], other_row: dict[str, str | None]) -> 
     return any(identity) if identity else all(equal.values())
 
 
-def overwrites(read: Step, first: Step, second: Step) -> bool:
+def overwrites(read: RecordedStep, first: RecordedStep, second: RecordedStep) -> bool:
     """Return whether `second` sets a column that `first` has changed since `read`."""
     if second["kind"] != "UPDATE" or first["kind"] == "INSERT" or not may_share_row(first, second):
         return False
     row = _list_rows(first)[0]
-    before: Step = next((as_read for as_read in read["read"] if _may_equal(as_read, row)), {})
+    before: RecordedStep = next(
+        (as_read for as_read in read["read"] if _may_equal(as_read, row)), {}
+    )
     changed = {column for column, value in first["wrote"].items() if value != before.get(column)}
     return not changed.union(first["computed"]).isdisjoint(second["wrote"])
 
@@ -210,7 +214,7 @@ class Wait(NamedTuple):
     waited_for: tuple[int, ...]
 
 
-def cut_steps(steps: list[Step], number: int) -> list[Step]:
+def cut_steps(steps: list[RecordedStep], number: int) -> list[RecordedStep]:
     """Return the first `number` steps, without the results that come after them."""
     # With 1 row, as 0 would say that a statement has found none.
     unknown = {"until": number + 1, "result": "", "read": [], "error": "", "message": "", "rows": 1,
@@ -218,7 +222,7 @@ def cut_steps(steps: list[Step], number: int) -> list[Step]:
     return [{**step, **unknown} if step["until"] > number else step for step in steps[:number]]
 
 
-def find_transactions(steps: list[Step]) -> list[Transaction]:
+def find_transactions(steps: list[RecordedStep]) -> list[Transaction]:
     """Return the transactions of more than one statement, in the order in which they end."""
     ended: list[Transaction] = []
     first_steps: dict[int, int] = {}  # of the open transactions, by process
@@ -234,7 +238,7 @@ def find_transactions(steps: list[Step]) -> list[Transaction]:
     return ended + still_open
 
 
-def find_waits(steps: list[Step]) -> list[Wait]:
+def find_waits(steps: list[RecordedStep]) -> list[Wait]:
     return [
         Wait(step["process"], number, step["until"], tuple(step["waited_for"]))
         for number, step in enumerate(steps, start=1)
@@ -242,11 +246,13 @@ def find_waits(steps: list[Step]) -> list[Wait]:
     ]
 
 
-def find_retries(steps: list[Step]) -> set[int]:
+def find_retries(steps: list[RecordedStep]) -> set[int]:
     """Return the numbers of the steps that begin a retry: after an error, or with `alone`."""
     history = History(steps)
     retries = {step["number"] for step in history.steps if step.get("alone")}
-    failed = dict[int, Step]()  # the first step of a transaction that has failed, by process
+    failed = dict[
+        int, RecordedStep
+    ]()  # the first step of a transaction that has failed, by process
     for first, *others in history.split_into_transactions():
         before = failed.pop(first["process"], None)
         if before and (first["kind"], first["table"]) == (before["kind"], before["table"]):
@@ -256,7 +262,7 @@ def find_retries(steps: list[Step]) -> set[int]:
     return retries
 
 
-def find_locks(steps: list[Step]) -> list[Lock]:
+def find_locks(steps: list[RecordedStep]) -> list[Lock]:
     """Return the locks that outlive their statement, one for each process and object."""
     history = History(steps)
     names = Names(steps)

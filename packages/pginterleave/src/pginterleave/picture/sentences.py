@@ -3,7 +3,7 @@
 from pginterleave.picture import conflicts
 from pginterleave.picture.conflicts import Conflict
 from pginterleave.picture.history import NEVER, History, find_retries, may_have_read
-from pginterleave.picture.wording import WRITES, Step, Words
+from pginterleave.picture.wording import WRITES, RecordedStep, Words
 
 VERBS = {
     "commit": "commits",
@@ -59,7 +59,7 @@ def write_sentences(history: History, words: list[Words], shown: list[Conflict])
     return sentences
 
 
-def _write_result(step: Step, words: Words) -> str:
+def _write_result(step: RecordedStep, words: Words) -> str:
     """Return the end of a sentence on a step that has returned: `reads hits = 0`."""
     if step["error"] == conflicts.DEADLOCK_ERROR:
         return "is ended by PostgreSQL, as each waits for the other"
@@ -80,7 +80,9 @@ def _write_result(step: Step, words: Words) -> str:
     return text + words.returned.replace("→", ", which makes").replace("found", "")
 
 
-def _write_reason(history: History, step: Step, shown: list[Conflict], words: list[Words]) -> str:
+def _write_reason(
+    history: History, step: RecordedStep, shown: list[Conflict], words: list[Words]
+) -> str:
     """Return why a step is wrong, or else which write of another process it has not seen; or ""."""
     number = step["number"]
     for kind, text in REASONS.items():
@@ -100,7 +102,7 @@ def _write_reason(history: History, step: Step, shown: list[Conflict], words: li
     return ""
 
 
-def _is_unseen(history: History, read: Step, write: Step) -> bool:
+def _is_unseen(history: History, read: RecordedStep, write: RecordedStep) -> bool:
     """Whether a read comes after a write to its rows, and before the write is visible."""
     if write["kind"] not in WRITES or write["error"] or not write["rows"]:
         return False

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-Step = dict[str, Any]
+RecordedStep = dict[str, Any]
 
 WRITES = frozenset(("INSERT", "UPDATE", "DELETE", "MERGE"))
 MAX_VALUE_LENGTH = 24  # characters of a value
@@ -28,7 +28,9 @@ class Words(NamedTuple):
         return separator.join(filter(None, (self.sent, self.returned or self.error)))
 
 
-def word_steps(steps: list[Step], all_steps: list[Step] | None = None) -> list[Words]:
+def word_steps(
+    steps: list[RecordedStep], all_steps: list[RecordedStep] | None = None
+) -> list[Words]:
     """Return the words for each step, with the columns that have several values in the schedule.
 
     `all_steps` are those of the schedule if `steps` are only the first ones.
@@ -56,7 +58,7 @@ class Names:
     A row without a key has the name of the value by which a SELECT finds it, such as a slug.
     """
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[RecordedStep]) -> None:
         self._keys: dict[str, dict[str | None, str]] = defaultdict(dict)  # by table and id
         for step in steps:
             for row in [*step["read"], {**step["condition"], **step["wrote"]}]:
@@ -70,7 +72,7 @@ class Names:
             if is_single and value and value not in keys.values():
                 keys.setdefault(step["read"][0]["id"], value)
 
-    def name_row(self, step: Step, row: dict[str, str | None] | None = None) -> str:
+    def name_row(self, step: RecordedStep, row: dict[str, str | None] | None = None) -> str:
         """Return the name of a step's only row, or of `row`: a key, a value sent, or the table."""
         if row is None:
             row = step["read"][0] if len(step["read"]) == 1 else {}
@@ -91,7 +93,7 @@ def shorten(value: str | None) -> str:
     return text if len(text) <= MAX_VALUE_LENGTH else f"{text[: MAX_VALUE_LENGTH - 1]}…"
 
 
-def find_changing_columns(steps: list[Step]) -> dict[str, set[str]]:
+def find_changing_columns(steps: list[RecordedStep]) -> dict[str, set[str]]:
     """Return, by table, the columns that have several values for one row in the schedule."""
     names = Names(steps)
     values: dict[tuple[str, str, str], set[str | None]] = defaultdict(set)
@@ -109,7 +111,9 @@ def find_changing_columns(steps: list[Step]) -> dict[str, set[str]]:
     return columns
 
 
-def _word_statement(step: Step, names: Names, changing: set[str], has_several_rows: bool) -> str:
+def _word_statement(
+    step: RecordedStep, names: Names, changing: set[str], has_several_rows: bool
+) -> str:
     """Return what a step sends, with the row's name if the schedule uses several of the table."""
     kind = step["kind"]
     name = names.name_row(step)
@@ -131,7 +135,7 @@ def _word_statement(step: Step, names: Names, changing: set[str], has_several_ro
     return WORDS_BY_KIND.get(kind) or str(kind).lower()
 
 
-def _word_select(step: Step, name: str, changing: set[str], has_several_rows: bool) -> str:
+def _word_select(step: RecordedStep, name: str, changing: set[str], has_several_rows: bool) -> str:
     """Return what a SELECT locks or reads, with the row's name if no value read is shown."""
     if step["lock"] == "advisory":
         return f"lock {shorten(step['lock_name'])}"
@@ -146,7 +150,7 @@ def _word_select(step: Step, name: str, changing: set[str], has_several_rows: bo
     return f"read {name}:" if names_row else "read"
 
 
-def _write_rows_read(step: Step, names: Names, changing: set[str]) -> str:
+def _write_rows_read(step: RecordedStep, names: Names, changing: set[str]) -> str:
     """Return what a SELECT has read, with the names of the rows if there are several."""
     texts = []
     for row in step["read"]:
@@ -158,12 +162,12 @@ def _write_rows_read(step: Step, names: Names, changing: set[str]) -> str:
     return ", ".join(texts)
 
 
-def _is_shown(step: Step, column: str, changing: set[str]) -> bool:
+def _is_shown(step: RecordedStep, column: str, changing: set[str]) -> bool:
     """Whether to show the value of a column: it changes, or the SELECT computes it."""
     return column in changing or f") AS {column}" in step["sql"]
 
 
-def _word_result(step: Step, names: Names, changing: set[str]) -> str:
+def _word_result(step: RecordedStep, names: Names, changing: set[str]) -> str:
     """Return what a step has returned, or ""; of a row, the columns `changing` in the schedule."""
     first_row = step["read"][0] if step["read"] else {}
     if step["kind"] == "SELECT" and step["lock"] != "advisory":
