@@ -81,7 +81,7 @@ class Step:
 Timeline = tuple[Step, ...]
 Columns = Mapping[int, Set[str]]  # the columns to show, by the number of a step
 Marks = Mapping[int, Sequence[str]]  # what is wrong, by the number of a step
-Cells = dict[tuple[int, int], list[str]]  # the texts of a drawing, by step and process
+StepTexts = dict[tuple[int, int], list[str]]  # of a drawing, by step and process
 
 
 def draw_timeline(
@@ -91,39 +91,39 @@ def draw_timeline(
 
     What is observed is shown after the first step, and when it changes.
     """
-    cells = _write_cells(timeline, width, columns, marks)
+    texts = _write_texts(timeline, width, columns, marks)
     processes = range(1, len(outcomes) + 1)
     is_observed = any(step.observed is not None for step in timeline)
     last_head = "afterwards" if is_observed else ""
     rows = [["", *(f"process {process}" for process in processes), last_head]]
     observed_before = ""
     for step in timeline:
-        cells_of_step = [_wrap(cells[step.number, process], width) for process in processes]
+        texts_of_step = [_wrap(texts[step.number, process], width) for process in processes]
         observed = str(step.observed) if is_observed else ""
         if observed != observed_before:
-            cells_of_step.append(_wrap([observed], width))
+            texts_of_step.append(_wrap([observed], width))
         observed_before = observed
-        lines = itertools.zip_longest([str(step.number)], *cells_of_step, fillvalue="")
+        lines = itertools.zip_longest([str(step.number)], *texts_of_step, fillvalue="")
         rows += map(list, lines)
     for process, outcome in zip(processes, outcomes, strict=True):
         if outcome.raised is not None:
             error = f"raises {formatting.format_exception(outcome.raised)}"
-            cells_before = [""] * process
-            rows += [[*cells_before, line] for line in _wrap([error], width)]
+            empty_lanes = [""] * process
+            rows += [[*empty_lanes, line] for line in _wrap([error], width)]
     margin = len(str(len(timeline)))
     drawn = []
-    for number, *texts in rows:
-        padded = [number.ljust(margin), *(text.ljust(width) for text in texts)]
+    for number, *lanes in rows:
+        padded = [number.ljust(margin), *(text.ljust(width) for text in lanes)]
         drawn.append("  ".join(padded).rstrip())
     return "\n".join(drawn)
 
 
-def _write_cells(timeline: Timeline, width: int, columns: Columns, marks: Marks) -> Cells:
-    """Write each statement into the cell of its step, and its result where it returned."""
-    cells: Cells = defaultdict(list)
+def _write_texts(timeline: Timeline, width: int, columns: Columns, marks: Marks) -> StepTexts:
+    """Write each statement at its step, and its result where it returned."""
+    texts: StepTexts = defaultdict(list)
     last_places: dict[int, str] = {}  # the last line of code of each process
     for step in timeline:
-        sent = cells[step.number, step.process]
+        sent = texts[step.number, step.process]
         shown_columns = columns[step.number]
         sent.append(formatting.cut_to_columns(step.statement(), shown_columns))
         if step.filename and step.kind not in ENDS_OF_BLOCKS:
@@ -133,13 +133,13 @@ def _write_cells(timeline: Timeline, width: int, columns: Columns, marks: Marks)
             last_places[step.process] = place
         if step.waited_for:
             sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
-        returned = cells[step.until, step.process]
+        returned = texts[step.until, step.process]
         if step.until != step.number:
             returned.append(f"… resumes step {step.number}")
         if result := step.result(shown_columns):
             returned.append(result)
         sent += [f"✗ {text}" for text in marks.get(step.number, ())]
-    return cells
+    return texts
 
 
 def _cut_place(place: str, width: int) -> str:
