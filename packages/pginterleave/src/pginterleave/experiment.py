@@ -10,8 +10,8 @@ from pginterleave.judging.judge import Expected, Invariant, InvariantJudge
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.options import Options
 from pginterleave.processes.control import Database
+from pginterleave.processes.judgement import Function, Judge
 from pginterleave.processes.scheduler import Scheduler, Setup
-from pginterleave.processes.verdict import Function, Judge
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pginterleave.judging.judge import Expected, Invariant
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.options import Options
 from pginterleave.processes.control import Database
+from pginterleave.processes.judgement import Function
 from pginterleave.processes.scheduler import Setup
-from pginterleave.processes.verdict import Function
 from pginterleave.results import AT_FIRST, Exploration, Schedule, mark_read
 from pginterleave.searching.runs import Run, shrink
 from pginterleave.searching.search import Search

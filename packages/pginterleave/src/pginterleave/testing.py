@@ -12,9 +12,9 @@ from pginterleave.exploring import explore, run_schedule
 from pginterleave.judging.judge import Invariant
 from pginterleave.options import Options
 from pginterleave.processes.control import Control, Database
+from pginterleave.processes.judgement import Function
 from pginterleave.processes.rows import Rows
 from pginterleave.processes.scheduler import MAX_PROCESSES, Setup
-from pginterleave.processes.verdict import Function
 from pginterleave.results import Exploration, Schedule, mark_read
 
 DEFAULT_PROCESSES = 2  # if a test gives one function

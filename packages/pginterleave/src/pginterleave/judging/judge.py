@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from pginterleave import formatting
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.processes.verdict import Judge, Verdict
+from pginterleave.processes.judgement import Judge, Judgement
 from pginterleave.steps import Outcome
 
 Invariant = Callable[[list[Outcome]], str | None]
@@ -19,11 +19,11 @@ class InvariantJudge(Judge):
         self.invariant = invariant
         self.expected = expected
 
-    def judge(self, outcomes: list[Outcome], *_: object) -> Verdict:
+    def judge(self, outcomes: list[Outcome], *_: object) -> Judgement:
         """Return the first exception that is not expected, or else what the invariant says."""
         for text in describe_unexpected_exceptions(outcomes, self.expected).values():
-            return Verdict(text, raises=True)
-        return Verdict(find_violation(self.invariant, outcomes))
+            return Judgement(text, raises=True)
+        return Judgement(find_violation(self.invariant, outcomes))
 
 
 def describe_unexpected_exceptions(outcomes: list[Outcome], expected: Expected) -> dict[int, str]:

@@ -19,7 +19,7 @@ from pginterleave.judging.judge import (
 )
 from pginterleave.judging.values import make_outcome_value
 from pginterleave.processes.control import Database
-from pginterleave.processes.verdict import Function, Judge, Verdict
+from pginterleave.processes.judgement import Function, Judge, Judgement
 from pginterleave.sql.id_orders import does_ask_for_order, has_sequence_value
 from pginterleave.sql.statements import find_words
 from pginterleave.steps import Outcome
@@ -118,7 +118,7 @@ class SerialJudge(Judge):
 
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
-    ) -> Verdict:
+    ) -> Judgement:
         """Compare how a schedule ends with the serial orders; keep the end of a serial order."""
         self._note_statements(steps)
         final_outcomes = [
@@ -128,14 +128,18 @@ class SerialJudge(Judge):
         end = self._read_end(final_outcomes)
         if self._is_serial_run:
             self._last_end = end
-            return Verdict()
+            return Judgement()
         commits = Counter(step.process for step in steps if step.kind in ("COMMIT", "END"))
         self.several_commits |= {process for process in commits if commits[process] > 1}
-        verdict = self._find_violation(end, final_outcomes)
-        if not verdict.violation:
-            return Verdict(find_violation(self.invariant, final_outcomes) if self.invariant else "")
+        judgement = self._find_violation(end, final_outcomes)
+        if not judgement.violation:
+            return Judgement(
+                find_violation(self.invariant, final_outcomes) if self.invariant else ""
+            )
         hint = self._suggest_option(outcomes, steps)
-        return verdict._replace(violation=f"{verdict.violation}\n\n{hint}") if hint else verdict
+        return (
+            judgement._replace(violation=f"{judgement.violation}\n\n{hint}") if hint else judgement
+        )
 
     def _read_end(self, outcomes: list[Outcome]) -> EndState:
         """Return the rows, the outcomes and the other effects after a schedule."""
@@ -168,38 +172,38 @@ class SerialJudge(Judge):
             return isinstance(outcome.raised, self.expected)
         return bool(self.try_again and self.try_again(outcome))
 
-    def _find_violation(self, end: EndState, outcomes: list[Outcome]) -> Verdict:
+    def _find_violation(self, end: EndState, outcomes: list[Outcome]) -> Judgement:
         """Judge the exceptions, then the end, and then the order of new ids if that matters."""
         for process, text in describe_unexpected_exceptions(outcomes, self.expected).items():
             name = f"process {process}"
             raised = end.values[name]
             raises_too = [serial.values[name] == raised for serial in self.ends.values()]
             if not any(raises_too):
-                return Verdict(
+                return Judgement(
                     f"{text.rstrip('.')}. One after the other, it does not.", raises=True
                 )
             if all(raises_too):
-                return Verdict(f"{text.rstrip('.')}.", raises=True)
+                return Judgement(f"{text.rstrip('.')}.", raises=True)
         self._tables = self._tables.union(end.rows)
         tables = [table for table in sorted(end.rows) if self.comparison.list_new_rows(end, table)]
         if self._is_serial(end, tables):
-            return Verdict()
+            return Judgement()
         if self._is_serial(end):
             return self._judge_order_of_ids(end, tables)
-        return Verdict(self._describe_nearest(end))
+        return Judgement(self._describe_nearest(end))
 
-    def _judge_order_of_ids(self, end: EndState, tables: list[str]) -> Verdict:
+    def _judge_order_of_ids(self, end: EndState, tables: list[str]) -> Judgement:
         """Judge an end that differs from the serial ones only in the order of new ids."""
         for table in tables:
             reason = self._explain_order(end, table)
             if reason and not self._is_serial(end, [table], only_first_and_last=True):
-                return Verdict(
+                return Judgement(
                     f"the new rows of {table} have their ids in an order that no serial order "
                     f"gives, and {reason}."
                 )
         unordered = [table for table in tables if not self._is_serial(end, [table])]
         self.unordered |= {*(unordered or tables)}
-        return Verdict()
+        return Judgement()
 
     def _explain_order(self, end: EndState, table: str) -> str:
         """Say why the order of a table's new ids matters; return "" if it does not."""

@@ -17,8 +17,8 @@ from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlsta
 from pginterleave.formatting import find_user_frame, format_processes
 from pginterleave.processes import queries, race_coverage
 from pginterleave.processes.control import Control
+from pginterleave.processes.judgement import Function
 from pginterleave.processes.session import Session
-from pginterleave.processes.verdict import Function
 from pginterleave.steps import Outcome
 
 # The states of a process. RETURNED: its step was blocked and has returned, and its Python is held.

@@ -26,10 +26,10 @@ from pginterleave.formatting import format_processes
 from pginterleave.options import Options
 from pginterleave.processes import race_coverage
 from pginterleave.processes.control import Control, Database
+from pginterleave.processes.judgement import Function, Judge, Judgement
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.processes.process import AT_STEP, DONE, Process, Stops, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
-from pginterleave.processes.verdict import Function, Judge, Verdict
 from pginterleave.processes.watching import Kind, watch
 from pginterleave.results import Schedule
 from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, find_claim, find_effect
@@ -183,9 +183,9 @@ class Scheduler:
         sessions = itertools.chain(*(process.list_sessions() for process in self.processes))
         self.control.note_strangers(set[int]().union(*(session.pids for session in sessions)))
         outcomes = [process.outcome for process in self.processes]
-        verdict = Verdict() if attempt.discard_reason else self._judge(outcomes)
+        judgement = Judgement() if attempt.discard_reason else self._judge(outcomes)
         timeline = tuple(Step(**vars(step)) for step in attempt.steps)
-        return Schedule(attempt.order(), timeline, tuple(outcomes), *verdict)
+        return Schedule(attempt.order(), timeline, tuple(outcomes), *judgement)
 
     def _run_processes(self, choose: Choose, in_turn: Sequence[int]) -> None:
         """Let the processes take their steps, until all have ended."""
@@ -275,12 +275,12 @@ class Scheduler:
         failed = bool(getattr(step, "error", ""))  # only a step that failed has it
         self.affected_others = failed or (unblocked and expected.kind != "local")
 
-    def _judge(self, outcomes: list[Outcome]) -> Verdict:
+    def _judge(self, outcomes: list[Outcome]) -> Judgement:
         functions = [process.function for process in self.processes]
         with self._add_note_to_errors(f"in the invariant, after schedule {self.attempt.order()}"):
-            verdict = self.judge.judge(outcomes, functions, self.attempt.steps)
+            judgement = self.judge.judge(outcomes, functions, self.attempt.steps)
         self.control.refuse_transaction("the invariant has left a transaction open on")
-        return verdict
+        return judgement
 
     def _find_effects(self, ready: Sequence[Process]) -> tuple[dict[int, Effect], Claims]:
         """Return the effects of the ready processes' next steps, and the claims of all of them."""

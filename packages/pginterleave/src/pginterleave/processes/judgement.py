@@ -9,7 +9,7 @@ from pginterleave.steps import Outcome
 Function = Callable[[], object]
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """What does not hold, or ""; and whether a process raises an exception that it may not."""
 
     violation: str = ""
@@ -26,5 +26,5 @@ class Judge(ABC):
     @abstractmethod
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
-    ) -> Verdict:
+    ) -> Judgement:
         """Judge the rows after a schedule, and how the processes of these functions have ended."""
