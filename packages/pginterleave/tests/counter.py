@@ -43,13 +43,6 @@ def parameters() -> dict[str, Any]:
     return {name: settings[name] for name in names if settings.get(name)}
 
 
-def conninfo() -> str:
-    """Return the parameters as one string; psycopg2 cannot."""
-    from psycopg.conninfo import make_conninfo
-
-    return str(make_conninfo(**parameters()))
-
-
 def setup() -> None:
     sql("DELETE FROM interleave_counter")
     sql("INSERT INTO interleave_counter VALUES (1, 'a', 0), (2, 'b', 0)")

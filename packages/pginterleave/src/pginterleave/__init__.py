@@ -23,7 +23,6 @@ see. The README has an example.
     testing.py      the part that pytest_plugin.py and django_test.py share; coverage_plugin.py
                     reports which lines that write were explored
     django/         the adapter for Django's connections and cursors
-    psycopg_adapter.py  the adapter for plain connections of psycopg 3
 
 A search asks a scheduler, a scheduler asks processes, and a judge reads ends. None asks back.
 """

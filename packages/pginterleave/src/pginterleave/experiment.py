@@ -9,7 +9,6 @@ from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant, InvariantJudge
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.options import Options
-from pginterleave.processes.control import Database
 from pginterleave.processes.judgement import Function, Judge
 from pginterleave.processes.scheduler import Scheduler, Setup
 
@@ -25,12 +24,15 @@ class Experiment:
     expected: Expected = ()
     try_again: TryAgain | None = None
     setup: Setup = lambda: None
-    using: str | Database = "default"
+    using: str = "default"
     isolation_level: str = ""
     options: Options = Options()  # noqa: RUF009 - it is frozen
 
     def __post_init__(self) -> None:
-        self.database = _find_database(self.using, self.isolation_level)
+        # A late import: pytest loads this package as a plugin in projects without Django, too.
+        from pginterleave.django.database import DjangoDatabase
+
+        self.database = DjangoDatabase(self.using, self.isolation_level)
         self.judge: Judge
         self.serial_judge: SerialJudge | None = None  # the judge, if it compares with serial orders
         if self.invariant and not self.like:
@@ -71,15 +73,3 @@ class Experiment:
 
     def _new_scheduler(self, functions: Sequence[Function]) -> Scheduler:
         return Scheduler(functions, self.setup, self.judge, self.database, self.options)
-
-
-def _find_database(using: str | Database, isolation_level: str) -> Database:
-    """Return the database of an alias in Django's settings, or the adapter itself."""
-    if isinstance(using, str):
-        # A late import: pytest loads this package as a plugin in projects without Django, too.
-        from pginterleave.django.database import DjangoDatabase
-
-        return DjangoDatabase(using, isolation_level)
-    if isolation_level:
-        raise CannotExplore("isolation_level is for Django: set the level on the connections.")
-    return using

@@ -10,7 +10,6 @@ from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.options import Options
-from pginterleave.processes.control import Database
 from pginterleave.processes.judgement import Function
 from pginterleave.processes.scheduler import Setup
 from pginterleave.results import AT_FIRST, Exploration, Schedule, mark_read
@@ -28,7 +27,7 @@ def explore(
     expected: Expected = (),
     try_again: TryAgain | None = None,
     setup: Setup = lambda: None,
-    using: str | Database = "default",
+    using: str = "default",
     isolation_level: str = "",
     count_all: bool = True,
     max_schedules: int = 10_000,
@@ -58,7 +57,7 @@ def explore(
             free. It then runs once more alone before the comparison, as after an expected error.
         setup: makes the first state of the database. It runs before each schedule, on the
             caller's connection, in autocommit mode. Without setup, nothing is restored.
-        using: the alias of a database in Django's settings, or an adapter: PsycopgDatabase.
+        using: the alias of a database in Django's settings.
         isolation_level: of the processes' transactions: "repeatable read"; or as in the settings.
         count_all: whether to count all violations. Otherwise the search stops at the first one,
             and looks for a simpler schedule near it. After an exception that is not expected, it

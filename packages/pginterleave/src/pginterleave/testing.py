@@ -11,7 +11,7 @@ from pginterleave.explorer_errors import CannotExplore, InterleaveError, StepTim
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.judging.judge import Invariant
 from pginterleave.options import Options
-from pginterleave.processes.control import Control, Database
+from pginterleave.processes.control import Control
 from pginterleave.processes.judgement import Function
 from pginterleave.processes.rows import Rows
 from pginterleave.processes.scheduler import MAX_PROCESSES, Setup
@@ -71,8 +71,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
 
         Before each schedule the rows of all tables are restored as they are at the call, and
         `setup` runs. At the end of the test they are restored as they were when the test began.
-        With an adapter in place of an alias, `setup` has to restore the rows. Before the first
-        schedule each function runs once alone, to import, cache or connect.
+        Before the first schedule each function runs once alone, to import, cache or connect.
 
         Args:
             functions: one for each process; or a single one, which all processes run.
@@ -127,10 +126,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
                 for restore in restorers:
                     restore()
 
-    def _save_all_rows(self, using: str | Database) -> list[Callable[[], None]]:
+    def _save_all_rows(self, using: str) -> list[Callable[[], None]]:
         """Return functions that put back the present rows of the databases, and Django's caches."""
-        if not isinstance(using, str):  # the counts of an adapter's connections are not known
-            return []
         from pginterleave.django.caches import RowCaches
 
         others = [alias for alias in self.databases or () if alias != using]

@@ -15,7 +15,7 @@ from pginterleave.sql.pg_catalog import Catalogue
 
 
 class Database(Protocol):
-    """The interface of an adapter: the caller's connection, and sessions for the processes."""
+    """The caller's connection, and sessions for the processes: see DjangoDatabase."""
 
     name: str
     Error: type[Exception]  # what `ask` raises

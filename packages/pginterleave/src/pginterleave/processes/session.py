@@ -1,6 +1,6 @@
-"""The session of a process: the base class of the adapters for psycopg and psycopg2.
+"""The session of a process, with psycopg or psycopg2: the base class of DjangoSession.
 
-An adapter gives the code under test a connection that calls `take_statement` for each statement.
+It gives the code under test a connection that calls `take_statement` for each statement.
 The driver's connection is reset to its first state after each schedule, and kept for the next one.
 """
 
@@ -84,7 +84,6 @@ class Session(abc.ABC):
         self.checks_deadlocks_at_once = False  # whether the role may set deadlock_timeout
         self.commit_is_a_step = False  # whether the COMMIT of its next statement is another step
         self._kept: Any = None  # the driver's connection, for the next schedule
-        self._code_connection: Any = None  # of the code under test, if it is not the driver's
         self._may_hold_locks = False  # whether it may have taken advisory locks
         self._timeout_is_set = False  # whether deadlock_timeout may have been changed
         self._needs_new_connection = False  # whether it has sent a statement that no reset undoes
@@ -101,7 +100,7 @@ class Session(abc.ABC):
     def use_connection(self, kept: Any) -> None:
         """Give the code under test a connection over the driver's one; if None, over a new one."""
 
-    def close_others(self) -> None:  # noqa: B027 - an adapter may have no others
+    def close_others(self) -> None:  # noqa: B027 - there may be none
         """Close the other connections that the thread has opened, so that they open again."""
 
     @abc.abstractmethod
@@ -194,8 +193,7 @@ class Session(abc.ABC):
 
     def _find_level(self) -> str | int | None:
         """Return the level that the driver sets: a name in psycopg 3, its number in psycopg2."""
-        connection = self._code_connection or self.get_connection()
-        level = getattr(connection, "isolation_level", None)
+        level = getattr(self.get_connection(), "isolation_level", None)
         return getattr(level, "name", level)
 
     def is_serializable(self) -> bool:
