@@ -217,9 +217,9 @@ class Exploration:
         """Say how many schedules are wrong."""
         number = f"{'the first ' if self.truncated else ''}{self.schedules}"
         failing = self.violating - self.raising
-        raising = f"in {self.raising} a process raises an unexpected exception"
+        raise_so = "a process raises an unexpected exception"
         if self.raising and not failing:
-            return raising[0].upper() + raising[1:].replace(" a", f" of {number} schedules a", 1)
+            return f"In {self.raising} of {number} schedules {raise_so}"
         if not failing and self.serial:
             number = f"of {number}" if self.truncated else number
             return f"All {number} schedules end as a serial order does"
@@ -228,7 +228,7 @@ class Exploration:
             text += f"end{'s' * (failing == 1)} as no serial order does"
         else:
             text += f"violate{'s' * (failing == 1)} the invariant"
-        return f"{text}, and {raising}" if self.raising else text
+        return f"{text}, and in {self.raising} {raise_so}" if self.raising else text
 
     def _list_runs(self) -> list[str]:
         """Return sentences on what was run."""
