@@ -50,6 +50,14 @@ def buy_and_count() -> dict[str, object]:
     return {"bought": buy_checking_first(), "kinds": ["lamp"]}
 
 
+def list_counters() -> list[str]:
+    """Return a text for each counter, and one more if somebody has counted before."""
+    texts = ["a counter with a long description"] * 5
+    before = hits()
+    sql("UPDATE interleave_counter SET hits = %s WHERE key = 'a'", before + 1)
+    return texts + ["counted"] * before
+
+
 def answer_page() -> HttpResponse:
     """Answer 200 in any case, with a form of which Django masks the token anew each time."""
     text = "Thank you" if buy_checking_first() else "Sold out"
@@ -77,6 +85,11 @@ SECOND = "One after the other, the second returns"
             [buy_and_count],
             {},
             f"Race: both returned 'bought' = True. {SECOND} 'bought' = False.",
+        ),
+        (
+            [list_counters],
+            {},
+            "Race: both returned no more. One after the other, the second returns 5",
         ),
         ([redirect], {}, f"Race: both returned Location = '/thanks/'. {SECOND} Location = '/s"),
         (

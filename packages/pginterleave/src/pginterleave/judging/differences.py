@@ -52,7 +52,8 @@ def compare_values(name: str, parts: Parts, parts_there: Parts) -> Iterator[Diff
 def _compare_parts(here: Parts, there: Parts) -> Iterator[tuple[str, str, Path | None]]:
     """Yield two texts, and the path of the part; None if the values have different parts."""
     if here.keys() != there.keys():
-        yield (*cut_texts(_join_parts(here), _join_parts(there)), None)
+        text, text_there = cut_texts(_join_parts(here, there), _join_parts(there, here))
+        yield f"{min(here)[0]} {text}", f"{min(there)[0]} {text_there}", None
         return
     for path in [path for path in here if here[path] != there[path]][:MAX_SHOWN]:
         before = " ".join([path[0], *_name_part(path)])
@@ -131,10 +132,11 @@ def _cut(text: str, begin: int = 0) -> str:
     return "…" * (begin > 0) + text[begin:end] + "…" * (len(text) > end)
 
 
-def _join_parts(parts: Parts) -> str:
-    """Write the parts of what a process returned or raised, after the verb."""
-    texts = [" ".join([*_name_part(path), text]) for path, text in parts.items()]
-    return f"{min(parts)[0]} {_join_first(texts)}"
+def _join_parts(parts: Parts, other: Parts) -> str:
+    """Write the parts that another value does not have, or has otherwise."""
+    differing = [(path, text) for path, text in parts.items() if other.get(path) != text]
+    texts = [" ".join([*_name_part(path), text]) for path, text in differing]
+    return _join_first(texts) or "no more"
 
 
 def _name_part(path: Path) -> list[str]:
