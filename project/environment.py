@@ -13,12 +13,11 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 import psycopg2
-from ada_url import URL
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from environ import Env
 from psycopg2.extensions import make_dsn
 
-from shorturl.links.validators import parse
+from shorturl.links.validators import Address, parse
 
 LOOPBACK = "127.0.0.1,localhost,[::1]"
 SECRET_KEY_LENGTH = 50  # `check --deploy` requires this, and 5 different characters
@@ -124,8 +123,8 @@ def read_named_urls(name: str) -> dict[str, str]:
     return parsed
 
 
-def parse_url(name: str, value: str) -> URL:
-    """Return a web address in its parts; raise ImproperlyConfigured, which names it."""
+def parse_url(name: str, value: str) -> Address:
+    """Return a web address as browsers read it; raise ImproperlyConfigured, which names it."""
     try:
         return parse(value)
     except ValidationError as error:

@@ -12,11 +12,12 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from pythonjsonlogger.core import RESERVED_ATTRS
 
 from project import environment as env
-from shorturl.links.validators import host_of, parse
+from shorturl.links.validators import parse
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 MAX_NAME_LENGTH = 40  # characters beside the links of the header
@@ -97,8 +98,8 @@ SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
 if SHORTURL_HOME_REDIRECT:
     _home = parse(SHORTURL_HOME_REDIRECT)
     _hosts = {host.lower().strip("[].") for host in (_host, *ALLOWED_HOSTS)}
-    _is_here = host_of(_home) in _hosts and _home.port in ("", _port.removeprefix(":"))
-    if _is_here and _home.pathname == "/":
+    _is_here = _home.host in _hosts and _home.port in ("", _port.removeprefix(":"))
+    if _is_here and urlsplit(_home.href).path == "/":
         raise env.setting_error("SHORTURL_HOME_REDIRECT", " is the page that redirects there")
 
 # --- PostgreSQL ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Q
 
 from shorturl.exceptions import TargetBanned
-from shorturl.links.validators import has_valid_host, host_of, parse, shortened, target_host
+from shorturl.links.validators import has_valid_host, parse, shortened, target_host
 from shorturl.models import CLOCK, BannedDomain, ShortUrl
 
 BATCH_SIZE = 10_000  # links that a statement reads
@@ -31,10 +31,10 @@ LOCK = sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(TABLE)
 def parse_domain(name: str) -> str:
     """Return a domain, as people write it, in ASCII; raise ValidationError if it is none."""
     with suppress(ValidationError):
-        url = parse(f"https://{name}/")
-        # Neither a port nor a path.
-        if has_valid_host(url) and url.href == f"https://{url.hostname}/":
-            return host_of(url)
+        address = parse(f"https://{name}/")
+        is_host_alone = not address.user and not address.port and address.href.count("/") == 3
+        if is_host_alone and has_valid_host(address):
+            return address.host
     raise ValidationError(f"{name!r} is not a domain: write it like example.com.")
 
 

@@ -56,11 +56,11 @@ def clean_receiver(url: str) -> str:
 
     Raises ValidationError, whose message has no password.
     """
-    parsed = parse(url)
-    if parsed.username or parsed.password:
-        message = f"The address at {parsed.host} has a user name or password: leave them out."
+    address = parse(url)
+    if address.user:
+        message = f"The address at {address.host} has a user name or password: leave them out."
         raise ValidationError(message)
-    return parsed.href
+    return address.href
 
 
 def unsubscribe(url: str) -> bool:

@@ -7,9 +7,11 @@ https://url.spec.whatwg.org/#url-parsing
 import re
 import unicodedata
 from datetime import UTC, datetime
+from functools import lru_cache
 from ipaddress import IPv6Address
+from typing import NamedTuple
 
-from ada_url import URL, HostType
+from ada_url import normalize_url
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.http.request import split_domain_port, validate_host
@@ -28,14 +30,28 @@ MAX_QUOTED_LENGTH = 60  # characters of an input that a message repeats
 FORBIDDEN_CATEGORIES = ("Cc", "Cf", "Cs", "Zs", "Zl", "Zp")
 JOINERS = "\u200c\u200d"
 FORBIDDEN = "\\\ufffd"
+# Most targets are of these characters alone, so nothing has to be looked up.
+PLAIN = re.compile(r"[!-\[\]-~]*")
 NAMES = {"\t": "tab", "\n": "line break", "\r": "line break", "\\": "backslash"}
 
 # An address as people type it: a host with a dot, and perhaps a port and a path.
 WITHOUT_SCHEME = re.compile(r"[^\s/?#:@\\]+\.[^\s/?#:@\\]+(:[0-9]*)?([/?#].*)?", re.DOTALL)
 # What stands between the scheme and the path. Browsers would drop more slashes before it.
 AUTHORITY = re.compile(r"https?://([^/?#]*)", re.IGNORECASE)
+# An address as ada returns it.
+HREF = re.compile(r"https?://(?P<user>[^/@]*@)?(?P<host>\[[^]]*\]|[^/:]*)(:(?P<port>[0-9]+))?/")
+MAX_PARSED = 4_000  # addresses in a cache: a create reads one three times, and a redirect its own
 # A name in DNS, where a label has at most 63 characters (RFC 1035), with underscores.
 HOST_NAME = re.compile(r"((?!-)[a-z0-9_-]{1,63}(?<!-)(\.|\Z))+")
+
+
+class Address(NamedTuple):
+    """A web address as browsers read it."""
+
+    href: str  # in ASCII
+    user: str  # with a password and an @, or ""
+    host: str  # as bans have it: without brackets, and without a dot at its end
+    port: str  # "" for that of the scheme
 
 
 def validate_target_url(target_url: str, own_host: str = "") -> None:
@@ -45,11 +61,8 @@ def validate_target_url(target_url: str, own_host: str = "") -> None:
     ALLOWED_HOSTS, and `own_host`, the Host of the request.
     """
     refuse_long(len(target_url), "characters", TARGET_URL_MAX_LENGTH)
-    for position, character in enumerate(target_url, 1):
-        if is_forbidden(character):
-            where = f"a {name_of(character)} at position {position}"
-            message = f"The target URL contains {where}: percent-encode it or leave it out."
-            raise ValidationError(message, code="forbidden_character")
+    if not PLAIN.fullmatch(target_url):
+        refuse_forbidden(target_url)
     authority = AUTHORITY.match(target_url)
     if not authority:
         message = "is not a web address: start it with http:// or https://."
@@ -59,13 +72,14 @@ def validate_target_url(target_url: str, own_host: str = "") -> None:
             "The target URL contains a user name or password: leave out the part before the @."
         )
         raise ValidationError(message, code="credentials")
-    url = parse(target_url)
-    if not authority[1] or not has_valid_host(url):
+    address = parse(target_url)
+    if not authority[1] or not has_valid_host(address):
         raise no_web_address(target_url)
-    refuse_long(len(url.href), "bytes when it is percent-encoded", LOCATION_MAX_LENGTH)
-    own_name, _ = split_domain_port(own_host)
-    names = [name for name in settings.ALLOWED_HOSTS if name != "*"] + [own_name]
-    host = host_of(url)
+    refuse_long(len(address.href), "bytes when it is percent-encoded", LOCATION_MAX_LENGTH)
+    names = [name for name in settings.ALLOWED_HOSTS if name != "*"]
+    if own_host:
+        names.append(split_domain_port(own_host)[0])
+    host = address.host
     if validate_host(f"[{host}]" if ":" in host else host, names):
         message = "is an address of this service: use the address that it leads to."
         raise ValidationError(f"{shortened(target_url)!r} {message}", code="own_host")
@@ -85,46 +99,50 @@ def refuse_long(length: int, unit: str, max_length: int) -> None:
         raise ValidationError(message, code="too_long")
 
 
-def parse(url: str) -> URL:
-    """Return a web address in its parts; raise ValidationError if no browser opens it.
+def refuse_forbidden(target_url: str) -> None:
+    for position, character in enumerate(target_url, 1):
+        if is_forbidden(character):
+            where = f"a {name_of(character)} at position {position}"
+            message = f"The target URL contains {where}: percent-encode it or leave it out."
+            raise ValidationError(message, code="forbidden_character")
 
-    Its `href` is in ASCII, and its host as a browser looks it up: in lower case and in punycode,
-    and a number as the IPv4 address that it stands for.
+
+@lru_cache(MAX_PARSED)
+def parse(url: str) -> Address:
+    """Return a web address as browsers read it; raise ValidationError for any other text.
+
+    Its host is as a browser looks it up: in lower case and in punycode, and a number as the IPv4
+    address that it stands for.
     """
     try:
-        parsed = URL(url)
+        href = normalize_url(url)
     except ValueError as error:
         raise no_web_address(url) from error
-    if parsed.protocol not in ("http:", "https:"):
+    parts = HREF.match(href)
+    if not parts:
         raise no_web_address(url)
-    return parsed
-
-
-def host_of(url: URL) -> str:
-    """Return the host as bans have it: without brackets, and without a dot at its end.
-
-    An IPv6 address that maps an IPv4 address is that one, as both lead to the same server.
-    """
-    if url.host_type != HostType.IPV6:
-        return url.hostname.removesuffix(".")
-    address = IPv6Address(url.hostname.strip("[]"))
-    return str(address.ipv4_mapped or address)
-
-
-def has_valid_host(url: URL) -> bool:
-    """Return whether DNS can have the host, and browsers open the port."""
-    is_name = HOST_NAME.fullmatch(url.hostname) and len(url.hostname) <= HOST_MAX_LENGTH
-    return bool(is_name or url.host_type == HostType.IPV6) and url.port != "0"
+    host = parts["host"].removesuffix(".")
+    if host.startswith("["):
+        address = IPv6Address(host.strip("[]"))
+        host = str(address.ipv4_mapped or address)  # both lead to the same server
+    return Address(href, parts["user"] or "", host, parts["port"] or "")
 
 
 def target_host(target_url: str) -> str:
-    """Return the host to which a target leads, as host_of(); raise ValidationError."""
-    return host_of(parse(target_url))
+    """Return the host to which a target leads, as bans have it; raise ValidationError."""
+    return parse(target_url).host
 
 
 def location(target_url: str) -> str:
     """Return a target as the Location of a redirect has it; raise ValidationError."""
     return parse(target_url).href
+
+
+def has_valid_host(address: Address) -> bool:
+    """Return whether DNS can have the host, and browsers open the port."""
+    host = address.host
+    is_name = HOST_NAME.fullmatch(host) and len(host) <= HOST_MAX_LENGTH
+    return bool(is_name or ":" in host) and address.port != "0"
 
 
 def is_forbidden(character: str) -> bool:

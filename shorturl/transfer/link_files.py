@@ -49,11 +49,21 @@ KUTT = {
 }
 AN_ENTRY = 'an entry must be an object such as {"key": "spring", "target_url": "https://…"}.'
 # How MySQL and other programs write NULL, and no date.
-NULL = re.compile(r"|None|NULL|\\N|0000-00-00([ T]00:00:00.*)?")
+NULL = re.compile(r"None|NULL|\\N|0000-00-00([ T]00:00:00.*)?")
+
+DEFAULTS = {"hits": 0, "forward_query": False}  # other columns may be NULL
 
 Link = dict[str, Any]  # the values of our columns, as they are in the file
 Names = Mapping[str, tuple[str, ...]]  # a program's names, by our columns
+Fields = Mapping[str, str]  # the names that a file has, by our columns
 Report = Callable[[str, str], object]  # is called with the position of a link, and a reason
+
+# A spreadsheet computes a cell that begins like this, so an export puts an apostrophe before it,
+# and before another apostrophe. An import takes away no other apostrophe.
+FORMULA_STARTS = ("=", "+", "-", "@", "'")
+ESCAPED = tuple(f"'{start}" for start in FORMULA_STARTS)
+# A whole number as a spreadsheet saves it: 1,234 and 12.0. In some countries 1.000 is a thousand.
+WHOLE_NUMBER = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.00?)?")
 
 
 def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
@@ -65,7 +75,7 @@ def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
     first_line = file.readline()
     separator = max(",;\t", key=first_line.count)
     header = next(csv.reader([first_line.rstrip(f"\r\n{separator}")], delimiter=separator), [])
-    names = find_names(header, OWN, SHLINK, YOURLS)
+    fields = find_fields(header, OWN, SHLINK, YOURLS)
     rows = csv.reader(file, delimiter=separator, strict=True)
     while True:
         line = f"Line {rows.line_num + 2:,}"  # the next line; `rows` are without the first one
@@ -81,10 +91,10 @@ def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
         if has_further_fields or (len(row) < len(header) and not is_empty):
             refuse(line, "The row has more or fewer fields than the first line has names.")
         elif not is_empty:
-            if names is OWN:  # whose export puts an apostrophe before a formula
-                row = [cell.removeprefix("'") for cell in row]
-            link = translate(dict(zip(header, row, strict=False)), names)
-            yield f"{line}, {shortened(link['key'])}", link
+            if is_own(fields):
+                row = [cell[1:] if cell.startswith(ESCAPED) else cell for cell in row]
+            link = translate(dict(zip(header, row, strict=False)), fields)
+            yield name_position(line, link), link
 
 
 def read_json(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
@@ -92,49 +102,63 @@ def read_json(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
     number = 0
     try:
         for number, record in enumerate(read_records(file.read()), 1):
-            link = translate(record, find_names(record, OWN, KUTT))
-            yield f"Link {number:,}, {shortened(link['key'])}", link
+            try:
+                if not isinstance(record, dict):
+                    raise ValidationError(f"{shortened(repr(record))} is no link: {AN_ENTRY}")
+                link = translate(record, find_fields(record, OWN, KUTT))
+            except ValidationError as error:
+                if number == 1:  # nor would the others be read
+                    raise
+                refuse(f"Link {number:,}", error.messages[0])
+                continue
+            yield name_position(f"Link {number:,}", link), link
     except (ValueError, RecursionError) as error:
         refuse(f"After link {number:,}", f"It is not JSON: {error}.")
 
 
-def read_records(text: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a text: links, lists of links, or Kutt's answers, one after another."""
+def read_records(text: str) -> Iterator[Any]:
+    """Yield the entries of a text: links, lists of links, or Kutt's answers, one after another."""
     decoder = json.JSONDecoder()
     position = 0
     while begin := re.compile(r"\S").search(text, position):
         value, position = decoder.raw_decode(text, begin.start())
         if isinstance(value, dict) and isinstance(value.get("data"), list):  # Kutt's
             value = value["data"]
-        for record in value if isinstance(value, list) else [value]:
-            if not isinstance(record, dict):
-                raise ValidationError(f"{shortened(repr(record))} is no link: {AN_ENTRY}")
-            yield record
+        yield from value if isinstance(value, list) else [value]
 
 
-def find_names(fields: Iterable[str], *programs: Names) -> Names:
-    """Return the names of the program that writes these fields; raise ValidationError if none."""
-    present = set(fields)
+def find_fields(record: Iterable[str], *programs: Names) -> Fields:
+    """Return the fields of the program that writes such a record; raise ValidationError if none."""
+    present = set(record)
     for names in programs:
-        has_key = not present.isdisjoint(names["key"])
-        has_target = not present.isdisjoint(names["target_url"])
+        # Of several names of a column the first one counts, so it is set last.
+        fields = {
+            column: name for column in names for name in reversed(names[column]) if name in present
+        }
         # Further fields of other programs are left out; this service writes none.
-        if has_key and has_target and (names is not OWN or present <= set(COLUMNS)):
-            return names
+        is_known = names is not OWN or present <= set(COLUMNS)
+        if is_known and {"key", "target_url"} <= fields.keys():
+            return fields
     listed = shortened(", ".join(map(repr, sorted(present))) or "no columns")
     raise ValidationError(f"No program writes links with {listed}: use {', '.join(COLUMNS)}.")
 
 
-def translate(record: Mapping[str, Any], names: Names) -> Link:
-    """Return our columns of a record with a program's names; None stands for a missing value."""
-    link: Link = {
-        column: next((record[alias] for alias in aliases if alias in record), None)
-        for column, aliases in names.items()
-    }
-    link["key"] = str(link["key"] or "")
-    if names is not OWN:  # other programs also write the address or path of a key
+def is_own(fields: Fields) -> bool:
+    return fields["target_url"] == "target_url"  # no other program has this name
+
+
+def translate(record: Mapping[str, Any], fields: Fields) -> Link:
+    """Return our columns of a record, as far as it has them."""
+    link: Link = {column: record[name] for column, name in fields.items()}
+    link["key"] = "" if link["key"] is None else str(link["key"])
+    if not is_own(fields):  # other programs also write the address or path of a key
         link["key"] = re.sub(r"\A\w+://[^/]*", "", link["key"]).strip("/")
     return link
+
+
+def name_position(position: str, link: Link) -> str:
+    """Return such as "Line 3, spring"; without a key that no terminal should print."""
+    return f"{position}, {shortened(link['key'])}" if link["key"].isprintable() else position
 
 
 def make_row(position: str, link: Link, warn: Report) -> dict[str, Any]:
@@ -153,26 +177,30 @@ def make_row(position: str, link: Link, warn: Report) -> dict[str, Any]:
     tags = link.get("tags") or ""
     tags = ",".join(map(str, tags)) if isinstance(tags, list) else str(tags)
     try:
-        labels.clean_title(title)
-        labels.clean_tags(tags)
+        columns = {"title": labels.clean_title(title), "tags": labels.clean_tags(tags)}
     except ValidationError as error:
         warn(position, f"{error.messages[0]} What fits is imported.")
+        columns = {"title": labels.cut_title(title), "tags": labels.cut_tags(tags) or None}
     return {
         **values,
+        **columns,
         "key": link["key"],
         "target_url": clean_target_url(str(link["target_url"] or ""), own_host=""),
-        "title": labels.cut_title(title),
-        "tags": labels.cut_tags(tags) or None,
         "created_at": values["created_at"] or timezone.now(),
     }
 
 
 def parse_value(name: str, value: object) -> Any:
     """Return the value of a column as its field of ShortUrl has it; raise ValidationError."""
-    if NULL.fullmatch(str(value)):
-        return {"hits": 0, "forward_query": False}.get(name)  # other columns may be NULL
+    text = "" if value is None else str(value)
+    if not text or NULL.fullmatch(text):
+        return DEFAULTS.get(name)
+    if name == "forward_query" and text in ("TRUE", "FALSE"):  # of a spreadsheet
+        text = text.capitalize()
+    elif name in ("hits", "max_hits") and (number := WHOLE_NUMBER.fullmatch(text)):
+        text = number[1].replace(",", "")
     try:
-        parsed = getattr(ShortUrl, name).field.clean(str(value), None)
+        parsed = getattr(ShortUrl, name).field.clean(text, None)
     except ValidationError as error:
         raise ValidationError(f"{name}: {error.messages[0]}") from error
     if isinstance(parsed, datetime):  # PostgreSQL refuses some offsets

@@ -16,6 +16,7 @@ from django.utils import timezone
 from shorturl import bulk
 from shorturl.exceptions import counted
 from shorturl.management.database_command import DatabaseCommand
+from shorturl.management.progress import with_progress
 from shorturl.models import HOURLY_DAYS, RecentVisits, ShortUrl, Visit
 from shorturl.visits.roll_up import roll_up_visits
 
@@ -50,9 +51,16 @@ class Command(DatabaseCommand):
             self.stdout.write(f"{counted(links.erase(), 'demo link')} removed.")
             return
         superusers = User.objects.filter(is_superuser=True).values_list("pk", flat=True)
-        for link in DEMO["links"]:
-            make_link(owner_id=superusers.first(), **link)
-        roll_up_visits()
+        to_make = with_progress(DEMO["links"], self.stderr.write, total=len(keys))
+        try:
+            for link in to_make:
+                make_link(owner_id=superusers.first(), **link)
+            roll_up_visits()
+        except KeyboardInterrupt as error:
+            message = (
+                f"Interrupted: there are {links.count()} of {len(keys)} demo links. Run it again."
+            )
+            raise CommandError(message, returncode=130) from error
         self.stdout.write(f"There are {links.count()} demo links: see /{keys[0]}/stats.")
 
 
@@ -63,7 +71,7 @@ def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
     visits = draw_visits(random, busiest_day, COURSES[course])
     columns["hits"] = sum(map(len, visits.values()))
     columns["created_at"] = timezone.now() - timedelta(days=DAYS)
-    if bulk.insert([{"key": key, **columns}]):
+    if bulk.insert_keys([{"key": key, **columns}]):
         rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
         # pginterleave: alone - the transaction has inserted the link
         RecentVisits.objects.bulk_create(rows)

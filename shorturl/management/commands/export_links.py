@@ -10,18 +10,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection, transaction
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl.exceptions import counted
 from shorturl.management.database_command import database_error
+from shorturl.management.progress import with_progress
 from shorturl.models import ShortUrl
-from shorturl.transfer.link_files import COLUMNS
+from shorturl.transfer.link_files import COLUMNS, FORMULA_STARTS
 
 PAGE_SIZE = 5_000  # links of one statement; some 10 MB at most
 TIMES = ("created_at", "deleted_at", "expires_at")
-# A spreadsheet computes a cell that begins like this, so an apostrophe is put before the cell, and
-# before another apostrophe.
-FORMULA_STARTS = ("=", "+", "-", "@", "'")
 
 
 def write_csv(file: Any, links: Iterable[dict[str, Any]]) -> None:
@@ -64,8 +61,10 @@ class Command(BaseCommand):
             raise CommandError(message, returncode=2)
         try:
             with self.open_output(name) as file, transaction.atomic(durable=True):
-                WRITERS[suffix](file, all_links())
-                count = ShortUrl.objects.count()  # in the same snapshot
+                keep_snapshot()
+                count = ShortUrl.objects.count()
+                links = with_progress(all_links(), self.stderr.write, total=count)
+                WRITERS[suffix](file, links)
         except DatabaseError as error:
             what_now = "The export is not complete: try again."
             raise database_error(error, what_now, returncode=2) from error
@@ -86,22 +85,24 @@ class Command(BaseCommand):
         part.replace(name)
 
 
-def all_links() -> Iterator[dict[str, Any]]:
-    """Yield the columns of all links, as of one moment; the transaction keeps this snapshot."""
+def keep_snapshot() -> None:
+    """Make the transaction see the rows as of one moment."""
     with connection.cursor() as cursor:
         # The reader of the output may be slow; each statement keeps its timeout.
         cursor.execute(
             "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; "
             "SET LOCAL idle_in_transaction_session_timeout = 0"
         )
+
+
+def all_links() -> Iterator[dict[str, Any]]:
+    """Yield the columns of all links."""
     links = ShortUrl.objects.select_related("owner").order_by("id")
     last_id = 0
-    with tqdm(total=links.count(), unit=" links", disable=None, leave=False) as bar:
-        while page := list(links.filter(id__gt=last_id)[:PAGE_SIZE]):
-            for link in page:
-                yield columns(link)
-            last_id = page[-1].pk
-            bar.update(len(page))
+    while page := list(links.filter(id__gt=last_id)[:PAGE_SIZE]):
+        for link in page:
+            yield columns(link)
+        last_id = page[-1].pk
 
 
 def columns(link: ShortUrl) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, transaction
-from tqdm import tqdm  # type: ignore[import-untyped]
 
 from shorturl import bans, bulk
 from shorturl.exceptions import TargetBanned, counted
 from shorturl.links.validators import shortened
 from shorturl.management.database_command import database_error, user_of
+from shorturl.management.progress import with_progress
 from shorturl.models import ShortUrl
 from shorturl.transfer.link_files import Link, make_row, read_csv, read_json
 
@@ -31,7 +31,7 @@ class Command(BaseCommand):
     help = (
         "Read links from CSV or JSON of export_links, Shlink, Kutt or YOURLS. Links that exist do "
         "not change, so an import can be repeated. Exit codes: 0, all links exist; 1, some were "
-        "refused, each with the reason; 2, the file or the database cannot be read."
+        "refused, each with the reason; 2, the file or the database cannot be read; 130, Ctrl-C."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -43,6 +43,7 @@ class Command(BaseCommand):
         name: str = options["file"]
         suffix = options["format"] or Path(name).suffix.removeprefix(".")
         self.imported = self.existing = self.owners_given = self.refused = 0
+        self.position = "the begin of the file"
         try:
             self.accounts = dict(User.objects.values_list("username", "pk"))
             self.default_owner = user_of(options["owner"]).pk if options["owner"] else None
@@ -50,7 +51,9 @@ class Command(BaseCommand):
                 raise ValidationError("Its format is unknown: use --format csv or --format json.")
             self.load(READERS[suffix](open_text(name), self.refuse))
         except DatabaseError as error:
-            raise database_error(error, f"{self.summary()} Run it again.", returncode=2) from error
+            raise database_error(error, f"Stopped {self.where()}", returncode=2) from error
+        except KeyboardInterrupt as error:
+            raise CommandError(f"Interrupted {self.where()}", returncode=130) from error
         except OSError as error:
             raise CommandError(f"{name} cannot be read: {error.strerror}.", returncode=2) from error
         except ValidationError as error:
@@ -62,7 +65,8 @@ class Command(BaseCommand):
     def load(self, links: Iterator[tuple[str, Link]]) -> None:
         """Insert the links in batches, none of which has a key twice."""
         batch: Batch = {}
-        for position, link in tqdm(links, unit=" links", disable=None, leave=False):
+        for position, link in with_progress(links, self.stderr.write):
+            self.position = position
             try:
                 row = make_row(position, link, self.warn)
                 row["owner_id"] = self.owner_of(link)
@@ -79,9 +83,10 @@ class Command(BaseCommand):
         """Insert the links of a batch, and count or refuse those whose key exists."""
         with transaction.atomic():
             self.refuse_banned(batch)
-            new = bulk.insert([row for _position, row in batch.values()]) if batch else {}
+            rows = [row for _position, row in batch.values()]
+            new = bulk.insert_keys(rows) if rows else set()
         self.imported += len(new)
-        existing = ShortUrl.objects.in_bulk(batch.keys() - new.keys(), field_name="key")
+        existing = ShortUrl.objects.in_bulk(batch.keys() - new, field_name="key")
         for key, link in existing.items():
             position, row = batch[key]
             if link.target_url != row["target_url"]:
@@ -107,9 +112,9 @@ class Command(BaseCommand):
     def owner_of(self, link: Link) -> int | None:
         if not (name := link.get("owner")):
             return self.default_owner
-        if name not in self.accounts:
-            raise ValidationError(f"There is no account {shortened(name)!r}: create it first.")
-        return self.accounts[name]
+        if str(name) not in self.accounts:
+            raise ValidationError(f"There is no account {shortened(str(name))!r}: create it first.")
+        return self.accounts[str(name)]
 
     def warn(self, position: str, message: str) -> None:
         self.stderr.write(f"{position}: {message}")
@@ -117,6 +122,10 @@ class Command(BaseCommand):
     def refuse(self, position: str, reason: str) -> None:
         self.refused += 1
         self.warn(position, reason)
+
+    def where(self) -> str:
+        again = "Run it again: links that exist do not change."
+        return f"at: {self.position}. {self.summary()} {again}"
 
     def summary(self) -> str:
         owned = f" ({self.owners_given:,} got an owner)" if self.owners_given else ""

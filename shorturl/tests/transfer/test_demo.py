@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -10,6 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from pginterleave.pytest_plugin import Interleave
+from shorturl.management import progress
 from shorturl.management.commands import demo
 from shorturl.models import DailyVisits, ShortUrl, Visit
 from shorturl.strategies.recording_visits import combined
@@ -45,6 +47,29 @@ def test_a_second_demo_changes_nothing_and_other_links_are_kept() -> None:
     assert run("demo", "--remove").output == "4 demo links removed.\n"
     assert ShortUrl.objects.get() == mine
     assert not DailyVisits.objects.exists()
+
+
+def test_the_demo_says_how_far_it_is_and_ends_with_a_sentence_at_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(progress, "INTERVAL", 0)
+    make_link = demo.make_link
+
+    def interrupt(key: str, **columns: Any) -> None:
+        if key == "demo-card":
+            raise KeyboardInterrupt
+        make_link(key, **columns)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(demo, "make_link", interrupt)
+        with pytest.raises(
+            CommandError, match=r"^Interrupted: .* \d of 5 demo links\. Run"
+        ) as ended:
+            run("demo")
+    assert ended.value.returncode == 130
+    output, errors = run("demo")
+    assert errors.splitlines()[-1] == "5 of 5 links so far."
+    assert output.startswith("There are 5 demo links")
 
 
 @pytest.mark.django_db(transaction=True)

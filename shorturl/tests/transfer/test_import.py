@@ -7,9 +7,13 @@ from typing import Any, NamedTuple
 import pytest
 from pytest_django import Settings
 
+from shorturl import bulk
+from shorturl.management import progress
+from shorturl.management.commands import import_links
 from shorturl.models import ShortUrl
 from shorturl.tests.callers import create_link, user
 from shorturl.tests.transfer.test_link_files import KUTT_LINK, transfer
+from shorturl.transfer import link_files
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -136,6 +140,85 @@ def test_a_refusal_names_the_link_and_the_reason(
     assert keys == ["good"]
     assert error.startswith(f"Link 2, {link['key']}: ")
     assert says in error
+
+
+# As a spreadsheet saves our export: it changes numbers and switches, and drops leading apostrophes.
+SPREADSHEET = """key,target_url,title,tags,hits,max_hits,forward_query,created_at
+-dash,https://example.com/c,=1+1,=cmd,"1,234",5000.0,FALSE,2024-01-05T10:00:00+00:00
+'-a,https://example.com/a,'=1+1,'-b,12.0,,TRUE,2024-01-05T10:00:00.123456+00:00
+b,https://example.com/b,'tis the season,'x,1,"1,234,567",1,2024-01-05T10:00:00+00:00
+c,https://example.com/c,''tis the season,''x,,,,2024-01-05T10:00:00+00:00
+"""
+
+
+def test_an_export_comes_back_as_a_spreadsheet_has_saved_it(tmp_path: Path) -> None:
+    keys, errors = import_file(tmp_path / "links.csv", SPREADSHEET)
+    assert (keys, errors) == (["-a", "-dash", "b", "c"], [])
+    links = ShortUrl.objects.order_by("key")
+    assert list(links.values_list("title", "tags", "hits", "max_hits", "forward_query")) == [
+        ("=1+1", ["-b"], 12, None, True),
+        ("=1+1", ["=cmd"], 1_234, 5_000, False),
+        ("'tis the season", ["'x"], 1, 1_234_567, True),  # no export puts this apostrophe
+        ("'tis the season", ["'x"], 0, None, False),
+    ]
+
+
+@pytest.mark.parametrize("hits", ["1.5", "12,34", "1.000", "1,2345", "1e3", ",123"])
+def test_a_number_that_can_be_read_in_two_ways_is_refused(hits: str, tmp_path: Path) -> None:
+    text = f'key,target_url,hits\na,{TARGET},"{hits}"\n'
+    keys, (error,) = import_file(tmp_path / "links.csv", text)
+    assert (keys, error) == ([], f"Line 2, a: hits: “{hits}” value must be an integer.")
+
+
+def test_a_bad_entry_of_json_is_named_and_the_others_are_imported(tmp_path: Path) -> None:
+    good = {"key": "a", "target_url": TARGET, "owner": None}
+    bad: list[Any] = [
+        7,
+        ["a"],
+        {"url": TARGET},
+        {**good, "owner": {"a": 1}},
+        {**good, "key": "\ud800"},
+    ]
+    keys, errors = import_file(tmp_path / "links.json", json.dumps([good, *bad, good | {"key": 2}]))
+    assert keys == ["2", "a"]
+    assert [error.partition(":")[0] for error in errors] == [
+        *("Link 2", "Link 3", "Link 4", "Link 5, a"),
+        "Link 6",  # without its key, which no terminal can print
+    ]
+
+
+def test_an_import_says_every_few_seconds_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "INTERVAL", 0)
+    _, errors = import_file(tmp_path / "links.csv", f"{COLUMNS}{A}{B}{C}")
+    assert errors == ["1 link so far.", "2 links so far.", "3 links so far."]
+    export = transfer("export_links", tmp_path / "out.csv").errors.splitlines()
+    assert export == [*(f"{n} of 3 links so far." for n in (1, 2, 3)), "3 links exported."]
+
+
+def test_ctrl_c_ends_an_import_with_the_position_and_the_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MAX_LINKS", 1)  # of a batch
+    make_row = link_files.make_row
+
+    def interrupt(position: str, link: Any, warn: Any) -> Any:
+        if link["key"] == "c":
+            raise KeyboardInterrupt
+        return make_row(position, link, warn)
+
+    path = tmp_path / "links.csv"
+    path.write_text(f"{COLUMNS}{A}{B}{C}")
+    with monkeypatch.context() as patch:
+        patch.setattr(import_links, "make_row", interrupt)
+        code, _, errors = transfer("import_links", path)
+    assert code == 130
+    assert errors == (
+        "Interrupted at: Line 4, c. 1 link imported, 0 existed already, 0 not imported. "
+        "Run it again: links that exist do not change.\n"
+    )
+    assert transfer("import_links", path).output.startswith("2 links imported, 1 existed already")
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_an_interrupted_import_can_be_repeated(
     count, path = 3 * MAX_LINKS + 500, tmp_path / "links.csv"
     rows = [f"k{number:05},https://example.com/{number},{number}" for number in range(count)]
     path.write_text("\n".join(["key,target_url,hits", *rows]))
-    insert = bulk.insert
+    insert = bulk.insert_keys
 
     def insert_or_fail(batch: Sequence[Any]) -> Any:
         if ShortUrl.objects.count() == 2 * MAX_LINKS:
@@ -199,11 +199,13 @@ def test_an_interrupted_import_can_be_repeated(
         return insert(batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bulk, "insert", insert_or_fail)
+        patch.setattr(bulk, "insert_keys", insert_or_fail)
         code, _, errors = transfer("import_links", path)
-    summary = "The database: server closed the connection. 2,000 links imported, 0 existed already"
     assert code == 2
-    assert errors.startswith(summary)
+    assert errors.startswith(
+        "The database: server closed the connection. Stopped at: Line 3,002, k03000. "
+        "2,000 links imported, 0 existed already"
+    )
     following.follow("k00000", Visit(is_bot=False))
     assert ShortUrl.objects.count() == 2 * MAX_LINKS
     again = "1,500 links imported, 2,000 existed already, 0 not imported.\n"
