@@ -17,7 +17,7 @@ from shorturl.outages import PERMISSION_DENIED, driver_error, lacks_migrations
 
 
 def main() -> None:
-    """Run the command of sys.argv; exit with one line for wrong settings or a missing table."""
+    """Run the command of sys.argv; exit with one line for the errors that a user can mend."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     if sys.argv[1:2] == ["test"]:  # Django's would find none, and succeed
         sys.exit("manage.py: the tests run with pytest: make test, or pytest PATH for some of them")
@@ -25,6 +25,9 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except BrokenPipeError:  # `| head` has seen enough; the rest goes nowhere, without an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        print("manage.py: interrupted", file=sys.stderr)
+        sys.exit(130)  # as a shell names the end by Ctrl-C
     except ImproperlyConfigured as error:
         sys.exit(f"manage.py: {error}")
     except OperationalError as error:

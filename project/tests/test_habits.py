@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import manage
 from loadtests.servers import wait_until
 from project.tests.conftest import NOWHERE, ROOT, TIMEOUT, ask, database, run_in
 
@@ -18,6 +19,19 @@ def test_manage_test_says_what_runs_the_tests() -> None:
     assert ended.returncode == 1
     assert "make test" in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_ctrl_c_ends_any_command_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(argv: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(manage, "execute_from_command_line", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        manage.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "manage.py: interrupted\n"
 
 
 def test_a_command_ends_quietly_when_its_reader_has_gone() -> None:
