@@ -10,18 +10,19 @@ from contextlib import contextmanager
 from threading import BoundedSemaphore
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
-from project.accounts.saving import AccountChanged
 from shorturl.outages import is_outage
 
 MAX_HASHES = 2  # at a time in a process: a login, and the second click on its button
 RETRY_AFTER = 2  # seconds: a few times what one hash takes
 MAX_NAME_LENGTH = 255  # of django-axes' column
+REFUSED = "You are not logged in: the account was deactivated or removed a moment ago."
 
 hashing = BoundedSemaphore(MAX_HASHES)
 logger = logging.getLogger(__name__)
@@ -56,10 +57,10 @@ def shorten_name(request: HttpRequest, credentials: dict[str, Any]) -> str:
 
 
 def note_login(sender: Any, user: User, request: HttpRequest, **more: Any) -> None:
-    """Store the time of a login; raise AccountChanged if the account was just removed or disabled.
+    """Store the time of a login; undo the login if the account was just deactivated or removed.
 
-    An outage does not refuse the login: on a cluster accounts are on every node, and one may be
-    down.
+    Then the next page says so. An outage does not refuse the login: on a cluster accounts are on
+    every node, and one may be down.
     """
     active = User.objects.filter(pk=user.pk, is_active=True)
     try:
@@ -72,4 +73,4 @@ def note_login(sender: Any, user: User, request: HttpRequest, **more: Any) -> No
         return
     if not is_stored:
         request.session.clear()  # so that the session is not stored
-        raise AccountChanged
+        messages.error(request, REFUSED, fail_silently=True)

@@ -106,10 +106,10 @@ def test_a_login_is_refused_if_its_account_is_deactivated_meanwhile(
     client: Client, path: str
 ) -> None:
     """The account is deactivated after its password was checked."""
-    form = {"username": "boss", "password": PASSWORD}
+    form = {"username": "boss", "password": PASSWORD, "next": "/links"}
     with before_statement('"last_login" =', call=lambda: User.objects.update(is_active=False)):
-        page = client.post(path, form)
-    assertContains(page, "The account was deactivated or removed", status_code=400)
+        page = client.post(path, form, follow=True)
+    assertContains(page, login.REFUSED)
     User.objects.update(is_active=True)
     assert client.get("/links").status_code == 302  # to the login
 
