@@ -21,7 +21,7 @@ from pginterleave.judging.values import make_outcome_value
 from pginterleave.processes.control import Database
 from pginterleave.processes.judgement import Function, Judge, Judgement
 from pginterleave.sql.id_orders import does_ask_for_order, has_sequence_value
-from pginterleave.sql.statements import find_words
+from pginterleave.sql.statements import find_names
 from pginterleave.steps import Outcome
 
 MAX_COMPARED_PROCESSES = 4  # which have 24 serial orders
@@ -274,7 +274,7 @@ class SerialJudge(Judge):
 
     def _suggest_option(self, outcomes: list[Outcome], steps: Sequence[Any]) -> str:
         """Suggest `expected` or `try_again` if a process may have found a row locked; or ""."""
-        busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(find_words(step.sql))}
+        busy = {step.process for step in steps if not BUSY_WORDS.isdisjoint(find_names(step.sql))}
         for number in sorted(busy, key=lambda number: (not outcomes[number - 1].raised, number)):
             outcome = outcomes[number - 1]
             if outcome.raised and not isinstance(outcome.raised, self.expected):

@@ -3,10 +3,11 @@
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from pginterleave.formatting import format_place
 from pginterleave.picture.wording import WRITES
+from pginterleave.sql.reader import Token, Tokens, tokenize
 from pginterleave.steps import Step, Timeline
 
 
@@ -47,18 +48,7 @@ def record_steps(timeline: Timeline) -> list[dict[str, Any]]:
     return recorded
 
 
-TOKEN = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|%\((?P<parameter>\w+)\)s|%s|\d+(?:\.\d+)?|\w+|\S""")
-OPERATORS = frozenset("+-*/|")
-ROW_LOCK_WORDS = frozenset(("NO", "KEY", "UPDATE", "SHARE"))
-
-
-class Value(NamedTuple):
-    """A token that is a value; all other tokens are names, keywords and punctuation."""
-
-    text: str | None
-
-
-Tokens = list[str | Value]
+OPERATORS = ("+", "-", "*", "/", "|")
 Columns = dict[str, str | None]
 
 
@@ -74,7 +64,7 @@ def read_columns(step: Step) -> dict[str, Any]:
     and `lock_name` the key of an advisory lock; both can be empty. `subquery` says that a statement
     reads while it writes.
     """
-    tokens = list(tokenize(step.sql, step.params))
+    tokens = fill_in(step.sql, step.params)
     statements = list(find_writes(tokens)) if step.kind == "WITH" else [(step.kind, 0)]
     kind, start = statements[0] if statements else ("SELECT", 0)
     tables = find_read_tables(tokens)
@@ -83,7 +73,7 @@ def read_columns(step: Step) -> dict[str, Any]:
     if kind != "SELECT":
         table, after_table = find_written_table(tokens, start)
     writes = [position for word, position in statements if word in WRITES]
-    set_clause = find_between(tokens, "SET", "WHERE") if kind in ("INSERT", "UPDATE") else []
+    set_clause = find_between(tokens, "set", "where") if kind in ("INSERT", "UPDATE") else []
     wrote = find_inserted(tokens[after_table:]) if kind == "INSERT" else find_equalities(set_clause)
     lock, lock_name = find_lock(kind, tokens)
     rows = [[None if value is None else str(value) for value in row] for row in step.rows]
@@ -92,28 +82,52 @@ def read_columns(step: Step) -> dict[str, Any]:
         "table": table,
         "tables": tables,
         "writes": [find_written_table(tokens, position)[0] for position in writes],
-        "condition": find_equalities(find_between(tokens, "WHERE", "RETURNING")),
+        "condition": find_equalities(find_between(tokens, "where", "returning")),
         "wrote": wrote,
         "computed": {c: t for c, t in find_expressions(set_clause).items() if c not in wrote},
         "read": [dict(zip(step.columns, row, strict=False)) for row in rows],
-        "subquery": kind != "SELECT" and "SELECT" in tokens,
+        "subquery": kind != "SELECT" and any(token.is_word("select") for token in tokens),
         "lock": lock,
         "lock_name": lock_name,
     }
 
 
+def fill_in(sql: str, params: Any) -> Tokens:
+    """Return the tokens of SQL with a text or NULL for each parameter; of `link.key` only `key`."""
+    filled = []
+    tokens = tokenize(sql)
+    for token, after in itertools.zip_longest(tokens, tokens[1:]):
+        if token.kind == "param":
+            value = token.find_value(params)
+            null = Token("word", "NULL", "null")
+            filled.append(null if value is None else Token("text", token.text, str(value)))
+        elif not (token.is_mark(".") or (after is not None and after.is_mark("."))):
+            filled.append(token)
+    return tuple(filled)
+
+
+def is_value(token: Token) -> bool:
+    return token.is_constant() or token.is_word("null")
+
+
+def read_value(token: Token) -> str | None:
+    return None if token.is_word("null") else token.value
+
+
 def find_writes(tokens: Tokens) -> Iterator[tuple[str, int]]:
     """Yield the kind and the position of each data-modifying statement in a WITH."""
     for position, (before, token) in enumerate(itertools.pairwise(tokens), start=1):
-        if token in WRITES and before in ("(", ")"):  # at the start of a CTE, or after the last one
-            yield str(token), position
+        kind = token.value.upper()
+        # At the start of a CTE, or after the last one.
+        if token.kind == "word" and kind in WRITES and before.is_mark("(", ")"):
+            yield kind, position
 
 
 def find_written_table(tokens: Tokens, start: int) -> tuple[str, int]:
     """Return the first table that is written or locked after `start`, and the position after it."""
     for position, token in enumerate(tokens[start:-1], start=start):
-        if token in ("FROM", "INTO", "UPDATE", "TABLE"):
-            return str(tokens[position + 1]), position + 2
+        if token.is_word("from", "into", "update", "table"):
+            return tokens[position + 1].value, position + 2
     return "", 0
 
 
@@ -121,17 +135,16 @@ def find_read_tables(tokens: Tokens) -> list[str]:
     """Return the tables that a statement reads from; those of subqueries and CTEs come last."""
     cte_names = set()
     for name, word, opening in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if word == "AS" and opening in ("(", "MATERIALIZED"):
-            cte_names.add(name)
+        if word.is_word("as") and (opening.is_mark("(") or opening.is_word("materialized")):
+            cte_names.add(name.value)
     depth = 0
     tables = list[tuple[int, str]]()  # each after the depth at which it is read
-    for token, following in itertools.pairwise(tokens):
-        depth += (token == "(") - (token == ")")  # noqa: S105
-        if token in ("FROM", "JOIN") and isinstance(following, str):
-            tables.append((depth, following))
+    for token, after in itertools.pairwise(tokens):
+        depth += token.is_mark("(") - token.is_mark(")")
+        if token.is_word("from", "join") and after.is_name():
+            tables.append((depth, after.value))
     tables.sort(key=lambda entry: entry[0])
-    no_tables = {"(", *cte_names}  # a parenthesis begins a subquery
-    return list(dict.fromkeys(name for _, name in tables if name not in no_tables))
+    return list(dict.fromkeys(name for _, name in tables if name not in cte_names))
 
 
 def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
@@ -139,93 +152,85 @@ def find_lock(kind: str, tokens: Tokens) -> tuple[str, str]:
 
     An UPDATE counts as one that changes no column of a unique key, which would take FOR UPDATE.
     """
-    words = [token if isinstance(token, str) else "" for token in tokens]
-    for position, word in enumerate(words):
-        if re.match(r"pg_(try_)?advisory(_xact)?_lock", word):
-            values = (token.text for token in tokens[position:] if isinstance(token, Value))
-            return "advisory", next(values, None) or ""
+    for position, token in enumerate(tokens):
+        if token.is_name() and re.match(r"pg_(try_)?advisory(_xact)?_lock", token.value):
+            values = [read_value(value) for value in tokens[position:] if is_value(value)]
+            return "advisory", (values[0] if values else "") or ""
     if kind == "LOCK":
-        return " ".join(map(str, find_between(tokens, "IN", "MODE"))) or "ACCESS EXCLUSIVE", ""
-    if kind == "SELECT" and "FOR" in words:
-        mode = itertools.takewhile(ROW_LOCK_WORDS.__contains__, words[words.index("FOR") + 1 :])
-        return " ".join(["FOR", *mode]), ""
+        mode = " ".join(token.value.upper() for token in find_between(tokens, "in", "mode"))
+        return mode or "ACCESS EXCLUSIVE", ""
+    locking = [index for index, token in enumerate(tokens) if token.is_word("for")]
+    if kind == "SELECT" and locking:
+        words = itertools.takewhile(is_lock_word, tokens[locking[0] + 1 :])
+        return " ".join(["FOR", *(token.value.upper() for token in words)]), ""
     return {"UPDATE": "FOR NO KEY UPDATE", "DELETE": "FOR UPDATE"}.get(kind, ""), ""
+
+
+def is_lock_word(token: Token) -> bool:
+    return token.is_word("no", "key", "update", "share")
 
 
 def find_expressions(tokens: Tokens) -> dict[str, str]:
     """Return the columns of a SET clause, each with the text of its expression."""
     columns = {}
     for assignment in split_list(tokens):
-        if len(assignment) < 3 or assignment[1] != "=":  # such as (a, b) = …
+        if len(assignment) < 3 or not assignment[1].is_mark("="):  # such as (a, b) = …
             continue
         name, _, *expression = assignment
-        texts = [part.text or "NULL" if isinstance(part, Value) else part for part in expression]
-        columns[str(name)] = " ".join(texts).removeprefix("( ").removesuffix(" )")
+        texts = [
+            part.text if part.kind in ("word", "literal") else part.value for part in expression
+        ]
+        columns[name.value] = " ".join(texts).removeprefix("( ").removesuffix(" )")
     return columns
-
-
-def tokenize(sql: str, params: Any) -> Iterator[str | Value]:
-    """Yield the tokens of `sql` with its parameters filled in; of `"link"."key"` only `key`."""
-    given = iter(() if isinstance(params, dict) else params or ())
-    matches = list(TOKEN.finditer(sql))
-    for match, next_match in itertools.zip_longest(matches, matches[1:]):
-        text = match[0]
-        parameter = match["parameter"]
-        following = next_match[0] if next_match else ""
-        if text == "%s" or parameter:
-            value = params[parameter] if parameter else next(given, None)
-            yield Value(None if value is None else str(value))
-        elif text[0] == "'":
-            yield Value(text[1:-1].replace("''", "'"))
-        elif text[0].isdigit():
-            yield Value(text)
-        elif text == "NULL":
-            yield Value(None)
-        elif "." not in (text, following):
-            yield text.strip('"')
 
 
 def find_between(tokens: Tokens, start: str, end: str) -> Tokens:
     """Return the tokens after `start`, up to `end` or to the last; none without `start`."""
-    rest = tokens[tokens.index(start) + 1 :] if start in tokens else []
-    return rest[: rest.index(end)] if end in rest else rest
+    starts = [index for index, token in enumerate(tokens) if token.is_word(start)]
+    rest = tokens[starts[0] + 1 :] if starts else ()
+    return tuple(itertools.takewhile(lambda token: not token.is_word(end), rest))
 
 
 def find_equalities(tokens: Tokens) -> Columns:
     """Return the columns before an equals sign, each with its value: a = 1, but not a = 1 + b."""
-    quadruples = zip(tokens, tokens[1:], tokens[2:], [*tokens[3:], ""], strict=False)
+    end = Token("mark", "", "")
+    quadruples = zip(tokens, tokens[1:], tokens[2:], [*tokens[3:], end], strict=False)
     return {
-        str(name): value.text
-        for name, sign, value, following in quadruples
-        if sign == "=" and isinstance(value, Value) and following not in OPERATORS
+        name.value: read_value(value)
+        for name, sign, value, after in quadruples
+        if name.is_name()
+        and sign.is_mark("=")
+        and is_value(value)
+        and not after.is_mark(*OPERATORS)
     }
 
 
 def find_inserted(tokens: Tokens) -> Columns:
     """Return the values of an INSERT by column; `tokens` begin after the table."""
-    if "(" not in tokens:
-        return {}
-    columns = split_list(tokens[tokens.index("(") + 1 :])
-    if "VALUES" in tokens:
-        values = split_list(tokens[tokens.index("VALUES") + 2 :])  # after its parenthesis
-    else:
-        values = split_list(find_between(tokens, "SELECT", "FROM"))
+    columns: list[list[Token]] = []
+    for index, token in enumerate(tokens):
+        if token.is_mark("("):
+            columns = split_list(tokens[index + 1 :])
+        if token.is_mark("(") or token.is_word("values", "select", "default"):
+            break
+    values = find_between(tokens, "values", "")[1:]  # after its parenthesis
+    items = split_list(values or find_between(tokens, "select", "from"))
     return {
-        str(column[0]): value[0].text
-        for column, value in zip(columns, values, strict=False)
-        if len(value) == 1 and isinstance(value[0], Value)
+        column[0].value: read_value(item[0])
+        for column, item in zip(columns, items, strict=False)
+        if len(item) == 1 and is_value(item[0])
     }
 
 
-def split_list(tokens: Tokens) -> list[Tokens]:
+def split_list(tokens: Tokens) -> list[list[Token]]:
     """Return the items of a list with commas; it ends at a closing parenthesis, or at the end."""
-    items: list[Tokens] = [[]]
+    items: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
-        depth += (token == "(") - (token == ")")  # noqa: S105
+        depth += token.is_mark("(") - token.is_mark(")")
         if depth < 0:
             break
-        if token == "," and not depth:  # noqa: S105
+        if token.is_mark(",") and not depth:
             items.append([])
         else:
             items[-1].append(token)

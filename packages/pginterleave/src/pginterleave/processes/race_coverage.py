@@ -62,9 +62,9 @@ class Recorder:
         """Note which lines ran beside another process that used one of their tables."""
         for process in processes:
             others = [other for other in processes if other is not process]
-            words_of_others = frozenset().union(*(other.words for other in others))
+            names_of_others = frozenset().union(*(other.names for other in others))
             for line, tables in process.lines.items():
-                if any(statements.find_words(table) <= words_of_others for table in tables):
+                if not tables.isdisjoint(names_of_others):
                     self.lines[line].explored.add(self.test)
 
     def add(self, recorded: dict[str, Any]) -> None:
@@ -117,12 +117,12 @@ class Sent:
 
     def __init__(self) -> None:
         self.lines: dict[str, frozenset[str]] = {}  # the lines that write, each with its tables
-        self.words: frozenset[str] = frozenset()  # of all statements: their tables are among these
+        self.names: frozenset[str] = frozenset()  # of all statements: their tables are among these
 
     def note_statement(self, sql: str, frame: FrameType | None) -> None:
         if recorder is None:
             return
-        self.words |= statements.find_words(sql)
+        self.names |= statements.find_names(sql)
         if line := recorder.note_statement(sql, frame):
             self.lines[line] = self.lines.get(line, frozenset()) | find_written_tables(sql)
 

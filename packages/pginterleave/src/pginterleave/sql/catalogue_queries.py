@@ -3,13 +3,13 @@
 # The names of functions, and of relations that are not plain tables. The oids of built-in objects
 # are below 16384; of these, only the functions are listed that run a query given as a text.
 SPECIAL_NAMES = """
-    SELECT lower(proname), 'function', ''
+    SELECT proname::text, 'function', ''
     FROM pg_proc JOIN pg_language ON pg_language.oid = prolang
     WHERE pg_proc.oid >= 16384 AND (provolatile = 'v' OR lanname NOT IN ('c', 'internal'))
         OR proname IN ('query_to_xml', 'query_to_xmlschema', 'query_to_xml_and_xmlschema',
             'cursor_to_xml', 'table_to_xml', 'ts_stat', 'ts_rewrite')
     UNION
-    SELECT lower(relname), 'relation', ''
+    SELECT relname::text, 'relation', ''
     FROM pg_class WHERE oid >= 16384 AND (relkind IN ('v', 'm', 'f', 'S') OR relrowsecurity)
     UNION
     SELECT '', 'event trigger', evtname FROM pg_event_trigger WHERE evtenabled <> 'D'
@@ -84,7 +84,7 @@ WITH RECURSIVE called (class, object, kind, name) AS (
         UNION ALL SELECT inhparent, inhrelid FROM pg_inherits
     ) AS tables (above, below) ON below = object
 )
-SELECT lower(coalesce(relname, typname, oprname, proname)), kind, reaching.name,
+SELECT coalesce(relname, typname, oprname, proname)::text, kind, reaching.name,
     bool_and(by_writing)
 FROM reaching
     LEFT JOIN pg_class ON class = 'pg_class' AND pg_class.oid = object AND relkind <> 'i'
@@ -95,7 +95,7 @@ WHERE coalesce(relname, typname, oprname, proname) IS NOT NULL
     AND NOT (class = 'pg_proc' AND kind = 'function' AND proname = reaching.name)
 GROUP BY 1, 2, 3
 UNION ALL
-SELECT lower(relname), 'trigger of TRUNCATE', name, true
+SELECT relname::text, 'trigger of TRUNCATE', name, true
 FROM truncating JOIN pg_class ON pg_class.oid = object
 ORDER BY 1, 2, 3
 """

@@ -10,7 +10,6 @@ need not run.
 """
 
 import functools
-import itertools
 from collections.abc import Sequence, Set
 from typing import Any, Final, Literal, NamedTuple
 
@@ -188,7 +187,5 @@ def _is_wait_harmless(row: RowSet, writing: Sequence[Any], tables: Tables) -> bo
     if not all(tables.does_keep_value(step.sql, step.params, row) for step in writing):
         return False
     # The row must not be deleted, and then another row get the value.
-    parsed = (parse_simple_statement(step.sql) for step in writing)
-    assigned = itertools.chain(*(simple.assigned for simple in parsed if simple))
-    assigns_value = any(column == row.column for column, _ in assigned)
+    assigns_value = any(tables.does_assign_value(step.sql, row) for step in writing)
     return not (assigns_value and any(step.kind == "DELETE" for step in writing))

@@ -4,9 +4,9 @@ import functools
 import re
 
 from pginterleave.sql import statements
-from pginterleave.sql.quoting import remove_constants
+from pginterleave.sql.reader import remove_constants
 
-_WHERE_WITH_EQUALITY = re.compile(r"\bwhere\b.*(?<![<>!=])=", re.DOTALL)
+_WHERE_WITH_EQUALITY = re.compile(r"\bwhere\b.*(?<![<>!=])=", re.DOTALL | re.IGNORECASE)
 _SEQUENCE_VALUE = re.compile(r"\b(?:setval|last_value)\b", re.IGNORECASE)
 
 
@@ -17,7 +17,7 @@ def does_ask_for_order(sql: str, table: str, column: str) -> bool:
     With an equality, such as `WHERE parent = 7`, it asks only for the order in a group. A statement
     that sorts rows and has no LIMIT does not single out a row.
     """
-    text = remove_constants(sql).lower()
+    text = remove_constants(sql)
     if table not in statements.find_read_tables(sql) or _WHERE_WITH_EQUALITY.search(text):
         return False
     name = rf'(?:"?\w+"?\.)?"?{re.escape(column)}"?'
@@ -26,7 +26,7 @@ def does_ask_for_order(sql: str, table: str, column: str) -> bool:
     patterns = [aggregates, compares]
     if "limit" in statements.find_words(sql):
         patterns.append(rf"\border\s+by\s+{name}(?!\w)")
-    return any(re.search(pattern, text) for pattern in patterns)
+    return any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
 
 
 def has_sequence_value(sql: str) -> bool:

@@ -27,7 +27,6 @@ class Transaction(NamedTuple):
 class HiddenCall(NamedTuple):
     """A call that a statement does not name: see `catalogue_queries.HIDDEN_CALLS`."""
 
-    words: frozenset[str]  # of the name in the statement
     name: str  # in the statement: a table, a type, an operator or a function
     kind: str  # of the called object
     called: str  # the name of the called object
@@ -46,7 +45,7 @@ class Catalogue:
         self.unexplored: dict[str, None] = {}  # the orders that PostgreSQL decides by chance
         self.tables = Tables()
         self.reduced = False  # whether only one of several equivalent orders runs
-        self._words_of_functions: dict[str, frozenset[str]] = {}  # by the function's name
+        self._functions: list[str] = []
         self._event_triggers: list[str] = []
         self._hidden_calls: list[HiddenCall] = []
         self._has_learned = False
@@ -59,11 +58,9 @@ class Catalogue:
             return
         self.tables.learn(ask)
         named = list(ask(catalogue_queries.SPECIAL_NAMES))
-        functions = sorted(name for name, kind, _ in named if kind == "function")
-        self._words_of_functions = {name: _find_words(name) for name in functions}
+        self._functions = sorted(name for name, kind, _ in named if kind == "function")
         self._event_triggers = [trigger for _, kind, trigger in named if kind == "event trigger"]
-        for name, *call in ask(catalogue_queries.HIDDEN_CALLS):
-            self._hidden_calls.append(HiddenCall(_find_words(name), name, *call))
+        self._hidden_calls = [HiddenCall(*call) for call in ask(catalogue_queries.HIDDEN_CALLS)]
         # A step that reads the clock, such as a write with a default, depends on every step that
         # reads the clock. TRUNCATE depends on every step. So neither makes a name special.
         special_calls = [
@@ -71,10 +68,10 @@ class Catalogue:
             for call in self._hidden_calls
             if call.kind != "trigger of TRUNCATE" and not (call.kind == "clock" and call.by_writing)
         ]
-        always = [call.words for call in special_calls if not call.by_writing]
-        named_words = [_find_words(name) for name, kind, _ in named if kind != "event trigger"]
-        self.special_names = frozenset().union(*named_words, *always)
-        self.special_in_writes = frozenset().union(*(call.words for call in special_calls))
+        always = [call.name for call in special_calls if not call.by_writing]
+        relations = [name for name, kind, _ in named if kind != "event trigger"]
+        self.special_names = frozenset((*relations, *always))
+        self.special_in_writes = frozenset(call.name for call in special_calls)
         self._has_learned = True
 
     def note_statement(self, sql: str, params: Any, *, autocommits: bool, unordered: bool) -> None:
@@ -90,8 +87,8 @@ class Catalogue:
         if (sql, autocommits, unordered) in self._noted:
             return
         self._noted.add((sql, autocommits, unordered))
-        for name, name_words in self._words_of_functions.items():
-            if statements.has_any_name(sql, name_words):
+        for name in self._functions:
+            if statements.has_any_name(sql, {name}):
                 self.note_unchecked(f"the statements in the function {name} are one step")
         self._note_hidden_calls(sql, unordered)
         if self.reduced and statements.has_clock_comparison(sql):
@@ -103,7 +100,7 @@ class Catalogue:
                 self.note_unchecked(f"the event trigger {name} is part of the step that fires it")
         if kind == "LISTEN":
             self.note_unchecked("which notifications LISTEN receives, and when")
-        if kind == "NOTIFY" or "pg_notify" in words:
+        if kind == "NOTIFY" or "pg_notify" in statements.find_names(sql):
             self.note_unchecked("the notifications that NOTIFY sends")
         if kind in ("CALL", "DO"):
             commits = ", with their COMMIT" if autocommits else ""
@@ -118,7 +115,7 @@ class Catalogue:
         may_write = statements.may_write(sql)
         has_clock = statements.has_transaction_clock(sql)
         for call in self._hidden_calls:
-            if (call.by_writing and not may_write) or not statements.has_any_name(sql, call.words):
+            if (call.by_writing and not may_write) or not statements.has_any_name(sql, {call.name}):
                 continue
             if call.kind == "clock":
                 has_clock = True
@@ -214,8 +211,3 @@ def _list_transactions(steps: Sequence[Step]) -> list[Transaction]:
 def _shorten(sql: str) -> str:
     text = " ".join(sql.split())
     return text if len(text) <= 60 else f"{text[:59]}…"
-
-
-def _find_words(name: str) -> frozenset[str]:
-    """Return the words of a name: "old orders" has two. An operator is a word by itself."""
-    return statements.find_words(name) or frozenset([name])

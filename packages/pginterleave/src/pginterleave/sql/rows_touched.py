@@ -41,12 +41,16 @@ def do_overlap(row_sets: RowSets, others: RowSets) -> bool:
 
 
 # The tables, and whether they are plain: a write to one has no effect elsewhere through a rule, a
-# trigger or a partition. Also whether a constraint is checked after a row is written: two rows may
-# then meet.
+# trigger, a partition, or a sequence that only a text or a domain names. Also whether a constraint
+# is checked after a row is written: two rows may then meet.
 TABLES = """
-    SELECT oid::bigint, lower(relname), relkind = 'r' AND NOT relhasrules AND NOT relrowsecurity
+    SELECT oid::bigint, relname, relkind = 'r' AND NOT relhasrules AND NOT relrowsecurity
         AND NOT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = pg_class.oid AND NOT tgisinternal)
-        AND NOT EXISTS (SELECT FROM pg_inherits WHERE pg_class.oid IN (inhrelid, inhparent)),
+        AND NOT EXISTS (SELECT FROM pg_inherits WHERE pg_class.oid IN (inhrelid, inhparent))
+        AND NOT EXISTS (SELECT FROM pg_attrdef WHERE adrelid = pg_class.oid
+            AND pg_get_expr(adbin, adrelid) ~ 'nextval.*::text')
+        AND NOT EXISTS (SELECT FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+            WHERE attrelid = pg_class.oid AND typdefault ~ 'nextval'),
         EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid
             AND (indisexclusion OR indisunique AND NOT indimmediate))
     FROM pg_class WHERE oid >= 16384 AND relkind IN ('r', 'p') AND relpersistence <> 't'
@@ -59,22 +63,51 @@ LINKS = """
     FROM pg_depend JOIN pg_attrdef ON classid = 'pg_attrdef'::regclass AND objid = pg_attrdef.oid
         JOIN pg_class ON refclassid = 'pg_class'::regclass AND refobjid = pg_class.oid
     WHERE relkind = 'S'
+    UNION ALL SELECT refobjid::bigint, objid::bigint  -- the sequence of an identity column
+    FROM pg_depend WHERE deptype = 'i' AND classid = 'pg_class'::regclass
+        AND refclassid = 'pg_class'::regclass
 """
-# The columns that are unique by themselves, with their types.
+# The columns that are unique by themselves, with their types; "" for a type that is not built in.
 UNIQUE_COLUMNS = """
-    SELECT indrelid::bigint, lower(attname), typname
+    SELECT indrelid::bigint, attname, CASE WHEN pg_type.oid < 16384 THEN typname ELSE '' END
     FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
         JOIN pg_type ON pg_type.oid = atttypid
         LEFT JOIN pg_collation ON pg_collation.oid = attcollation
     WHERE indrelid >= 16384 AND indisunique AND indimmediate AND indisvalid AND indnkeyatts = 1
         AND indpred IS NULL AND indexprs IS NULL AND coalesce(collisdeterministic, true)
 """
-# The columns of keys and exclusion constraints: a change of one also locks or checks other rows.
+# The columns whose change also locks, checks or moves what belongs to other rows: those that a
+# unique index or an exclusion constraint is made from, those of foreign keys and what they refer
+# to, and those that a sequence fills.
 KEY_COLUMNS = """
-    SELECT indrelid::bigint, pg_get_indexdef(indexrelid)
-    FROM pg_index WHERE indrelid >= 16384 AND (indisunique OR indisexclusion)
-    UNION ALL SELECT unnest(ARRAY[conrelid, confrelid])::bigint, pg_get_constraintdef(oid)
-    FROM pg_constraint WHERE contype = 'f'
+    WITH keys (oid, number) AS (
+        SELECT indrelid, unnest(indkey) FROM pg_index WHERE indisunique OR indisexclusion
+        UNION ALL
+        -- What its expressions and its predicate use. Of a whole row no column is noted there.
+        SELECT indrelid, refobjsubid FROM pg_index JOIN pg_depend ON objid = indexrelid
+            AND classid = 'pg_class'::regclass AND refclassid = 'pg_class'::regclass
+            AND refobjid = indrelid WHERE indisunique OR indisexclusion
+        UNION ALL
+        SELECT indrelid, attnum FROM pg_index JOIN pg_attribute ON attrelid = indrelid
+        WHERE (indisunique OR indisexclusion)
+            AND concat(indexprs::text, indpred::text) ~ ':varattno 0 '
+        UNION ALL SELECT conrelid, unnest(conkey) FROM pg_constraint WHERE contype = 'f'
+        UNION ALL SELECT confrelid, unnest(confkey) FROM pg_constraint WHERE contype = 'f'
+        UNION ALL
+        SELECT adrelid, adnum FROM pg_attrdef WHERE pg_get_expr(adbin, adrelid) ~ 'nextval'
+        UNION ALL SELECT attrelid, attnum FROM pg_attribute WHERE attidentity <> ''
+    )
+    SELECT DISTINCT oid::bigint, attname FROM keys JOIN pg_attribute ON attrelid = oid
+        AND attnum = number WHERE oid >= 16384
+"""
+# The generated columns, stored or virtual, each with a column that it is computed from.
+GENERATED_COLUMNS = """
+    SELECT adrelid::bigint, generated.attname, source.attname FROM pg_attrdef
+        JOIN pg_attribute AS generated ON generated.attrelid = adrelid AND generated.attnum = adnum
+        JOIN pg_depend ON classid = 'pg_attrdef'::regclass AND objid = pg_attrdef.oid
+            AND refclassid = 'pg_class'::regclass AND refobjid = adrelid
+        JOIN pg_attribute AS source ON source.attrelid = adrelid AND source.attnum = refobjsubid
+    WHERE generated.attgenerated <> '' AND source.attnum <> generated.attnum
 """
 # Tables, with the tables that a DELETE, and an UPDATE of a key, cascade to.
 CASCADES = """
@@ -84,13 +117,13 @@ CASCADES = """
 """
 # Views, with the tables that they read; and tables, with their partitions.
 PARTS = """
-    SELECT lower(views.relname), lower(read.relname) FROM pg_rewrite
+    SELECT views.relname, read.relname FROM pg_rewrite
         JOIN pg_class AS views ON views.oid = ev_class AND views.relkind = 'v'
         JOIN pg_depend ON objid = pg_rewrite.oid AND classid = 'pg_rewrite'::regclass
             AND refclassid = 'pg_class'::regclass
         JOIN pg_class AS read ON read.oid = refobjid AND read.oid <> views.oid
     WHERE views.oid >= 16384
-    UNION SELECT lower(whole.relname), lower(part.relname) FROM pg_inherits
+    UNION SELECT whole.relname, part.relname FROM pg_inherits
         JOIN pg_class AS whole ON whole.oid = inhparent JOIN pg_class AS part ON part.oid = inhrelid
 """
 
@@ -100,14 +133,18 @@ class KnownTable:
     """A table of the catalogue."""
 
     name: str
-    words: frozenset[str]  # of the name
     plain: bool = False  # whether a write has no effect through a rule, trigger or partition
     unique: dict[str, str] = field(default_factory=dict)  # columns, with their types
-    keys: set[str] = field(default_factory=set)  # the words of the definitions in KEY_COLUMNS
+    keys: set[str] = field(default_factory=set)  # columns, see KEY_COLUMNS
+    sources: dict[str, set[str]] = field(default_factory=dict)  # by generated column
     linked: Set[str] = frozenset()  # the tables that a write may touch, with this one
     cascades: set[str] = field(default_factory=set)  # the tables that a DELETE cascades to
     follows: set[str] = field(default_factory=set)  # the tables that an UPDATE of a key cascades to
     checked_late: bool = False  # whether a constraint is checked after a row is written
+
+    def find_sources(self, column: str) -> Set[str]:
+        """Return the columns whose change changes this one: with itself, what generates it."""
+        return {column} | self.sources.get(column, set())
 
 
 class Tables:
@@ -122,15 +159,19 @@ class Tables:
         by_oid: dict[int, KnownTable] = {}
         for oid, name, plain, checked_late in ask(TABLES):
             is_in_two_schemas = name in self._tables
-            table = self._tables.setdefault(name, KnownTable(name, statements.find_words(name)))
+            table = self._tables.setdefault(name, KnownTable(name))
             table.plain = plain and not is_in_two_schemas
             table.checked_late |= checked_late
             by_oid[oid] = table
-        unknown = KnownTable("", frozenset())  # in place of a temporary table, and others
+        unknown = KnownTable("")  # in place of a temporary table, and others
         for oid, column, type_name in ask(UNIQUE_COLUMNS):
             by_oid.get(oid, unknown).unique[column] = type_name
-        for oid, definition in ask(KEY_COLUMNS):
-            by_oid.get(oid, unknown).keys |= statements.find_words(definition)
+        for oid, column in ask(KEY_COLUMNS):
+            by_oid.get(oid, unknown).keys.add(column)
+        for oid, column, source in ask(GENERATED_COLUMNS):
+            by_oid.get(oid, unknown).sources.setdefault(column, set()).add(source)
+        for table in self._tables.values():
+            table.keys |= set().union(*(table.find_sources(column) for column in table.keys))
         for oid, referring_oid, deletes, updates in ask(CASCADES):
             table = by_oid.get(oid, unknown)
             referring = by_oid.get(referring_oid, unknown)
@@ -155,17 +196,16 @@ class Tables:
         if simple is None or table is None or not table.plain:
             return None
         for column, constant in simple.equalities:
-            value = _normalize(constant.value(params), table.unique.get(column, ""))
+            value = _normalize(constant.find_value(params), table.unique.get(column, ""))
             if value is not None:
                 return RowSet(table.name, column, value)
         return None
 
     def _find_named_tables(self, sql: str) -> list[KnownTable]:
         """Return the tables that a statement names; none if it also names an unknown one."""
-        words = statements.find_words(sql)
-        tables = [table for table in self._tables.values() if table.words <= words]
-        names = {table.name for table in tables}
-        return tables if statements.find_tables(sql) <= names else []
+        names = statements.find_names(sql) & self._tables.keys()
+        is_known = statements.find_tables(sql) <= names
+        return [self._tables[name] for name in sorted(names)] if is_known else []
 
     def find_touched(self, sql: str, params: Any) -> tuple[RowSets, RowSets]:
         """Return the rows that a statement of pure calls reads, and those it locks or writes."""
@@ -207,7 +247,7 @@ class Tables:
 
     def find_locks(self, sql: str, rows: int) -> LocksSeveral:
         """Return the tables whose rows a statement locks; `rows` is the driver's row count."""
-        words = statements.find_words(sql)
+        words = statements.find_names(sql)  # and columns
         locked = self._find_locked_parts(sql, rows) & self._tables.keys()
         locks_several = dict.fromkeys(sorted(locked), rows > 1)
         further = [*locked]  # the tables whose cascades are not added yet
@@ -259,12 +299,19 @@ class Tables:
         simple = parse_simple_statement(sql)
         if simple is None or simple.table != row.table:
             return False
-        type_name = self._tables[row.table].unique[row.column]
+        table = self._tables[row.table]
         for column, constant in simple.assigned:
-            value = constant.value(params) if constant else None
-            if column == row.column and _normalize(value, type_name) != row.value:
+            value = constant.find_value(params) if constant else None
+            is_same = _normalize(value, table.unique[row.column]) == row.value
+            if column in table.find_sources(row.column) and not (column == row.column and is_same):
                 return False
         return True
+
+    def does_assign_value(self, sql: str, row: RowSet) -> bool:
+        """Whether a simple statement may set the unique column of a row."""
+        simple = parse_simple_statement(sql)
+        sources = self._tables[row.table].find_sources(row.column)
+        return simple is not None and any(column in sources for column, _ in simple.assigned)
 
 
 def _normalize(value: Any, type_name: str) -> str | None:

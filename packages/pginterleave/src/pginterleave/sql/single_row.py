@@ -5,41 +5,19 @@ statement with a join, a subquery, a comment or a cast is not simple.
 """
 
 import functools
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
-_TOKEN = re.compile(
-    r"""\s+|(?P<quoted>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<param>%s|%\(\w+\)s)"""
-    r"""|(?P<word>[^\W\d]\w*)|(?P<number>\d+(?![\w.]))|(?P<other>.)""",
-    re.DOTALL,
-)
-_NEVER_SIMPLE = re.compile(r"--|/\*|\$|\\|;.*\S|%%|(?<!\w)([eEbBxX]|[uU]&|[nN])['\"]", re.DOTALL)
+from pginterleave.sql.reader import Token, Tokens, read, tokenize
+
 _JOINS = {"with", "union", "intersect", "except", "join", "using", "group", "having", "window"}
 _JOINS |= {"distinct", "current", "tablesample", "only", "merge", "conflict", "table"}
 _AFTER_CONDITIONS = {"returning", "order", "limit", "offset", "fetch", "for"}
 
 
-@dataclass(frozen=True)
-class Constant:
-    """A value in a statement: its text, or the number or name of its parameter."""
-
-    text: str = ""
-    param: int | str | None = None
-
-    def value(self, params: Any) -> Any:
-        """Return the text, or the value of the parameter; None if that is missing."""
-        if self.param is None:
-            return self.text
-        try:
-            return params[self.param]
-        except (TypeError, LookupError):
-            return None
-
-
-Equalities = tuple[tuple[str, Constant], ...]  # columns, each with a constant
+Equalities = tuple[tuple[str, Token], ...]  # columns, each with a constant
 
 
 @dataclass(frozen=True)
@@ -50,7 +28,7 @@ class SimpleStatement:
     table: str
     equalities: Equalities = ()  # the columns that must equal a constant
     has_only_equality: bool = False  # whether one equality is the only condition
-    assigned: tuple[tuple[str, Constant | None], ...] = ()  # columns; None: not to a constant
+    assigned: tuple[tuple[str, Token | None], ...] = ()  # columns; None: not to a constant
     lock: Literal["exclusive", "shared", ""] = "exclusive"  # of its rows
     waits: bool = True  # for a locked row: neither NOWAIT nor SKIP LOCKED
 
@@ -59,55 +37,29 @@ class _NotSimple(Exception):
     """The statement is not simple."""
 
 
-class _Token(NamedTuple):
-    """A word, a name, a constant or another character of a statement."""
-
-    kind: str  # the name of the group in _TOKEN
-    text: str  # of words and names in small letters
-    constant: Constant | None = None
-
-    def is_name(self) -> bool:
-        return self.kind in ("quoted", "word")
-
-
-Tokens = Sequence[_Token]
-
-
 @functools.lru_cache(maxsize=4096)
 def parse_simple_statement(sql: str) -> SimpleStatement | None:
     """Return what a statement says, or None if it is not known to be simple."""
-    if _NEVER_SIMPLE.search(sql.strip().rstrip(";")):
+    tokens = tokenize(sql)
+    while tokens and tokens[-1].is_mark(";"):
+        tokens = tokens[:-1]
+    # The driver counts a parameter in a constant or in a comment, too.
+    has_unknown_param = any("%" in token.text for token in read(sql) if token.kind != "param")
+    has_escape = any(
+        token.kind == "literal" or token.text.startswith(("U&", "u&")) for token in tokens
+    )
+    if has_unknown_param or has_escape or any(token.is_mark(";", "$", "\\") for token in tokens):
         return None
     try:
-        return _parse([*_tokenize(sql)])
+        return _parse(tokens)
     except _NotSimple:
         return None
 
 
-def _tokenize(sql: str) -> Iterator[_Token]:
-    """Yield the tokens of a statement, without white space and semicolons."""
-    params = 0  # the number of parameters so far
-    for match in _TOKEN.finditer(sql):
-        kind = match.lastgroup  # None for white space
-        text = match[0]
-        if kind is None or text == ";":
-            continue
-        if kind == "quoted":
-            yield _Token(kind, text[1:-1].lower())
-        elif kind == "param":
-            param = params if text == "%s" else text[2:-2]  # the name in %(name)s
-            yield _Token(kind, text, Constant(param=param))
-            params += 1
-        elif kind in ("text", "number"):
-            value = text[1:-1].replace("''", "'") if kind == "text" else text
-            yield _Token(kind, text, Constant(value))
-        else:
-            yield _Token(kind, text.lower())
-
-
 def _parse(tokens: Tokens) -> SimpleStatement:
-    words = [token.text for token in tokens if token.kind == "word"]
-    if not words or "select" in words[1:] or not _JOINS.isdisjoint(words):
+    words = [token.value for token in tokens if token.kind == "word"]
+    begins_with_word = bool(tokens) and tokens[0].kind == "word"
+    if not begins_with_word or "select" in words[1:] or not _JOINS.isdisjoint(words):
         raise _NotSimple
     if words[0] == "update":
         table, alias, rest = _split_table(tokens[1:], {"set"})
@@ -129,11 +81,11 @@ def _parse_select(tokens: Tokens, words: list[str]) -> SimpleStatement:
     equalities, is_only = _find_equalities(table, alias, rest)
     _, limit = _split_before({"limit"}, rest)
     if limit:  # a literal LIMIT greater than zero is no further condition
-        is_number = len(limit) > 1 and limit[1].kind == "number"
+        is_number = len(limit) > 1 and limit[1].text.isdigit()
         is_only = is_only and is_number and limit[1].text.strip("0") != ""
     is_only = is_only and {"offset", "fetch"}.isdisjoint(words)
     _, lock_clause = _split_before({"for"}, rest)
-    lock_words = [token.text for token in lock_clause if token.kind == "word"]
+    lock_words = [token.value for token in lock_clause if token.kind == "word"]
     lock: Literal["exclusive", "shared", ""] = "shared" if lock_words else ""
     if lock_words[:2] == ["for", "update"] or lock_words[:4] == ["for", "no", "key", "update"]:
         lock = "exclusive"
@@ -141,12 +93,11 @@ def _parse_select(tokens: Tokens, words: list[str]) -> SimpleStatement:
     return SimpleStatement("SELECT", table, equalities, is_only, lock=lock, waits=waits)
 
 
-def _list_outside_parentheses(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
+def _list_outside_parentheses(tokens: Tokens) -> Iterator[tuple[int, Token]]:
     """Yield the tokens outside parentheses, each with its index; also `)`, and not `(`."""
     depth = 0
     for index, token in enumerate(tokens):
-        if token.kind == "other":
-            depth += {"(": 1, ")": -1}.get(token.text, 0)
+        depth += token.is_mark("(") - token.is_mark(")")
         if not depth:
             yield index, token
 
@@ -154,40 +105,40 @@ def _list_outside_parentheses(tokens: Tokens) -> Iterator[tuple[int, _Token]]:
 def _split_before(words: set[str], tokens: Tokens) -> tuple[Tokens, Tokens]:
     """Split before the first of these words outside parentheses; without one, return all and ()."""
     for index, token in _list_outside_parentheses(tokens):
-        if token.kind == "word" and token.text in words:
+        if token.is_word(*words):
             return tokens[:index], tokens[index:]
     return tokens, ()
 
 
 def _split_table(tokens: Tokens, next_words: set[str]) -> tuple[str, Tokens, Tokens]:
     """Return the name of a table without its schema, its alias, and the tokens after that."""
-    has_schema = len(tokens) > 1 and tokens[1].text == "."
+    has_schema = len(tokens) > 1 and tokens[1].is_mark(".")
     end = 3 if has_schema else 1
     if len(tokens) < end or not tokens[end - 1].is_name():
         raise _NotSimple
     alias, rest = _split_before(next_words, tokens[end:])
-    return tokens[end - 1].text, alias, rest
+    return tokens[end - 1].value, alias, rest
 
 
 def _find_equalities(table: str, alias: Tokens, clauses: Tokens) -> tuple[Equalities, bool]:
     """Return the columns that must equal a constant, and whether that is the only condition."""
-    names = [token.text for token in alias if token.text != "as"] or [table]
+    names = [token.value for token in alias if not token.is_word("as")] or [table]
     has_several_tables = len(names) > 1 or not all(token.is_name() for token in alias)
-    first_word = clauses[0].text if clauses else ""  # after the table and its alias
-    if has_several_tables or first_word == "from":
+    first = clauses[0] if clauses else None  # after the table and its alias
+    if has_several_tables or (first and first.is_word("from")):
         raise _NotSimple
     conditions = []
-    if first_word == "where":
+    if first and first.is_word("where"):
         where, _ = _split_before(_AFTER_CONDITIONS, clauses[1:])
         conditions = _split_conditions(where)
     equalities = []
     for condition in conditions:
-        if [token.text for token in condition[:2]] == [*names, "."]:
+        if [token.value for token in condition[:2]] == [*names, "."]:
             condition = condition[2:]  # the column without its table
         if len(condition) == 3:
             column, operator, value = condition
-            if column.is_name() and operator.text == "=" and value.constant:
-                equalities.append((column.text, value.constant))
+            if column.is_name() and operator.is_mark("=") and value.is_constant():
+                equalities.append((column.value, value))
     return tuple(equalities), len(conditions) == len(equalities) == 1
 
 
@@ -202,7 +153,7 @@ def _split_conditions(where: Tokens) -> list[Tokens]:
 
 
 def _remove_outer_parentheses(tokens: Tokens) -> Tokens:
-    if not tokens or tokens[0].text != "(":
+    if not tokens or not tokens[0].is_mark("("):
         return tokens
     closing = next((index for index, _ in _list_outside_parentheses(tokens)), None)
     if closing is None:
@@ -211,15 +162,15 @@ def _remove_outer_parentheses(tokens: Tokens) -> Tokens:
     return _remove_outer_parentheses(tokens[1:-1]) if is_around_all else tokens
 
 
-def _find_assigned(changes: Tokens) -> tuple[tuple[str, Constant | None], ...]:
+def _find_assigned(changes: Tokens) -> tuple[tuple[str, Token | None], ...]:
     """Return the columns that SET sets, with the value if that is a constant."""
     outside = _list_outside_parentheses(changes)
-    commas = [index for index, token in outside if token == _Token("other", ",")]
+    commas = [index for index, token in outside if token.is_mark(",")]
     assigned = []
     for before, after in pairwise([-1, *commas, len(changes)]):  # as if commas stood around
         assignment = changes[before + 1 : after]
-        if len(assignment) < 3 or not assignment[0].is_name() or assignment[1].text != "=":
+        if len(assignment) < 3 or not assignment[0].is_name() or not assignment[1].is_mark("="):
             raise _NotSimple
-        constant = assignment[2].constant if len(assignment) == 3 else None
-        assigned.append((assignment[0].text, constant))
+        is_constant = len(assignment) == 3 and assignment[2].is_constant()
+        assigned.append((assignment[0].value, assignment[2] if is_constant else None))
     return tuple(assigned)

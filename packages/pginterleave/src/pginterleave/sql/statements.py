@@ -1,11 +1,12 @@
 """Facts about a statement from its text: its kind, its tables, its calls, whether it writes."""
 
 import functools
+import itertools
 import re
-from collections.abc import Set
+from collections.abc import Iterator, Set
 
-from pginterleave.sql.quoting import remove_comments, remove_constants, remove_quoted
-from pginterleave.sql.table_names import ROW_LOCK, list_named_tables
+from pginterleave.sql.reader import Tokens, remove_constants, remove_quoted, tokenize
+from pginterleave.sql.table_names import list_named_tables
 
 
 def _split_words(text: str) -> frozenset[str]:
@@ -55,12 +56,11 @@ NOT_TRANSACTIONAL = _split_words("""
     """)
 
 _BEGIN_ALONE = re.compile(r"\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*", re.IGNORECASE)
-_STATEMENT = re.compile(r"(?is)(?:--[^\n\r]*[\n\r]|[\s(;])*(rollback\s+to|\w+)")
 _SEVERAL = re.compile(r";\s*\S")
 SETS_ISOLATION = re.compile(r"SET\s+TRANSACTION\s+ISOLATION\s+LEVEL[\s\w]+;?\s*", re.IGNORECASE)
-_LOCKS_OR_WRITES = re.compile(r"\b(FOR|INTO|INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
-_CALL = re.compile(r'([\w.]+|"[^"]*")?\s*\(')
-_COLUMNS_OF_INSERT = re.compile(r'\binto\s+[\w."]+\s*\(')
+ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b", re.IGNORECASE)
+_LOCKS_OR_WRITES = _split_words("for into insert update delete merge")
+_OPERATOR = re.compile(r"[-+*/<>=~!@#%^&|`?]+")
 # Statements that leave a custom setting or notifications: no reset of a session removes these.
 OUTLIVES_RESET = re.compile(r"(?i)\b(LISTEN|set_config|SET\s+(SESSION\s+|LOCAL\s+)?\w+\.\w)")
 # Texts that PostgreSQL reads as a time of its clock. A text with escapes may be one of them.
@@ -85,8 +85,12 @@ _OUTSIDE_TRANSACTIONS = re.compile(
 @functools.lru_cache(maxsize=1024)
 def find_kind(sql: str) -> str:
     """Return a statement's first word in capitals, or ROLLBACK TO; "" if there is none."""
-    match = _STATEMENT.match(remove_comments(sql))
-    return " ".join(match[1].upper().split()) if match else ""
+    words = [token for token in tokenize(sql) if not token.is_mark("(", ";")][:3]
+    if not words or words[0].kind != "word":
+        return ""
+    # ROLLBACK TO a, or ROLLBACK TRANSACTION TO a
+    is_to_savepoint = words[0].is_word("rollback") and any(w.is_word("to") for w in words[1:])
+    return "ROLLBACK TO" if is_to_savepoint else words[0].value.upper()
 
 
 def is_begin_alone(sql: str) -> bool:
@@ -106,15 +110,21 @@ def split_statements(sql: str) -> list[str]:
 
 @functools.lru_cache(maxsize=1024)
 def find_words(sql: str) -> frozenset[str]:
-    """Return the names and keywords of SQL in small letters, without those in constants."""
-    return frozenset(re.findall(r"\w+", remove_constants(sql).lower()))
+    """Return the keywords and unquoted names of SQL in small letters."""
+    return frozenset(token.value for token in tokenize(sql) if token.kind == "word")
+
+
+@functools.lru_cache(maxsize=1024)
+def find_names(sql: str) -> frozenset[str]:
+    """Return what may be a name in SQL, as the catalogue has it, with all keywords."""
+    return frozenset(token.value for token in tokenize(sql) if token.is_name())
 
 
 def has_any_name(sql: str, names: Set[str]) -> bool:
     """Whether SQL has one of these names, of which some may be operators such as `+!`."""
-    operators = [name for name in names if not name.isidentifier()]
+    operators = filter(_OPERATOR.fullmatch, names)
     unquoted = remove_quoted(sql)
-    return not names.isdisjoint(find_words(sql)) or any(name in unquoted for name in operators)
+    return not names.isdisjoint(find_names(sql)) or any(name in unquoted for name in operators)
 
 
 def has_clock_text(text: str) -> bool:
@@ -129,20 +139,31 @@ def has_clock_comparison(sql: str) -> bool:
 
 def has_transaction_clock(sql: str) -> bool:
     """Whether SQL reads the time at which its transaction began."""
-    return has_clock_text(sql) or not find_words(sql).isdisjoint(TRANSACTION_CLOCKS)
+    return has_clock_text(sql) or not find_names(sql).isdisjoint(TRANSACTION_CLOCKS)
 
 
 def may_write(sql: str) -> bool:
     """Whether SQL may write rows, judged by its keywords."""
-    return not WRITES.isdisjoint(find_words(ROW_LOCK.sub(" ", sql.lower())))
+    return not WRITES.isdisjoint(find_words(ROW_LOCK.sub(" ", sql)))
 
 
 @functools.lru_cache(maxsize=1024)
 def find_called_names(sql: str) -> frozenset[str]:
     """Return the names in front of a parenthesis that may be those of functions."""
-    names = _CALL.findall(_COLUMNS_OF_INSERT.sub(" ", remove_constants(sql).lower()))
-    called = {name.strip('"').removeprefix("pg_catalog.") for name in names}
-    return frozenset(called - KEYWORDS - {""})
+    return frozenset(_list_called_names(tokenize(sql)))
+
+
+def _list_called_names(tokens: Tokens) -> Iterator[str]:
+    """Yield names that may be called; those of other schemas than pg_catalog with their schema."""
+    for index, (token, after) in enumerate(itertools.pairwise(tokens)):
+        if not (token.is_name() and after.is_mark("(")) or token.is_word(*KEYWORDS):
+            continue
+        start = index
+        while start > 1 and tokens[start - 1].is_mark(".") and tokens[start - 2].is_name():
+            start -= 2
+        if not (start and tokens[start - 1].is_word("into")):  # INTO a table (column)
+            name = ".".join(part.value for part in tokens[start : index + 1 : 2])
+            yield name.removeprefix("pg_catalog.")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -166,22 +187,22 @@ def is_plain_select(sql: str, special_names: Set[str] = frozenset()) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _is_plain_select_of_tables(sql: str) -> bool:
     """Whether a statement is a plain SELECT if its names stand for tables."""
-    words = find_words(sql)
+    names = find_names(sql)
     return (
         find_kind(sql) == "SELECT"
-        and not _LOCKS_OR_WRITES.search(remove_constants(sql))
+        and _LOCKS_OR_WRITES.isdisjoint(find_words(sql))
         and "u&" not in sql.lower()  # U&"…" may be any name
         and has_only_pure_calls(sql)
         and not has_clock_text(sql)
-        and words.isdisjoint(SYSTEM_COLUMNS | CLOCKS)
-        and not any(word.startswith(("pg_", "information_schema")) for word in words)
+        and names.isdisjoint(SYSTEM_COLUMNS | CLOCKS)
+        and not any(name.startswith(("pg_", "information_schema")) for name in names)
     )
 
 
 @functools.lru_cache(maxsize=1024)
 def is_plain_locking_select(sql: str) -> bool:
     """Whether a SELECT is plain except that it locks rows."""
-    return _is_plain_select_of_tables(ROW_LOCK.sub(" ", sql.lower()))
+    return _is_plain_select_of_tables(ROW_LOCK.sub(" ", sql))
 
 
 def has_separate_commit(sql: str, special_names: Set[str] = frozenset()) -> bool:
@@ -195,7 +216,7 @@ def has_separate_commit(sql: str, special_names: Set[str] = frozenset()) -> bool
         return False
     if kind == "EXPLAIN" and not find_words(sql).isdisjoint(("analyze", "analyse")):
         return True  # it runs a statement, perhaps one that the text does not show (EXECUTE)
-    locks_or_writes = bool(_LOCKS_OR_WRITES.search(unquoted))
+    locks_or_writes = not _LOCKS_OR_WRITES.isdisjoint(find_words(sql))
     if kind in QUERIES:
         known_calls = find_called_names(sql) <= PURE | NOT_TRANSACTIONAL
         return locks_or_writes or not known_calls or has_any_name(sql, special_names)
@@ -218,7 +239,7 @@ def has_unseen_commit(sql: str, special_names: Set[str] = frozenset(), *, single
 
 def find_locked_tables(sql: str) -> frozenset[str]:
     """Return the names of the tables whose rows SQL may lock or write."""
-    if ROW_LOCK.search(remove_constants(sql).lower()):
+    if ROW_LOCK.search(remove_quoted(sql)):
         return find_tables(sql)
     keywords = {"update", "into", "delete from"}
     if find_kind(sql) == "COPY" and "from" in find_words(sql):
@@ -229,7 +250,7 @@ def find_locked_tables(sql: str) -> frozenset[str]:
 
 def locks_without_waiting(sql: str) -> bool:
     """Whether SQL locks rows with NOWAIT or SKIP LOCKED."""
-    row_lock = ROW_LOCK.search(remove_constants(sql).lower())
+    row_lock = ROW_LOCK.search(remove_quoted(sql))
     return bool(row_lock) and not find_words(sql).isdisjoint(("nowait", "skip"))
 
 
@@ -253,17 +274,19 @@ def find_read_tables(sql: str) -> frozenset[str]:
 @functools.lru_cache(maxsize=1024)
 def split_off_subqueries(sql: str) -> tuple[str, str]:
     """Return SQL with a NULL for each subquery, and the subqueries."""
-    outer = subqueries = ""
+    tokens = tokenize(sql)
+    outer: list[str] = []
+    subqueries: list[str] = []
     depth = 0  # of parentheses within a subquery, with its own; 0: outside
-    for part in re.split(r"(\(\s*select\b|[()])", remove_constants(sql), flags=re.IGNORECASE):
-        begins_subquery = part.startswith("(") and part != "("
+    for token, after in itertools.zip_longest(tokens, tokens[1:]):
+        begins_subquery = token.is_mark("(") and after is not None and after.is_word("select")
         if depth or begins_subquery:
-            depth += part.count("(") - part.count(")")
-            subqueries += part
-            outer += "" if depth else " NULL "
+            depth += token.is_mark("(") - token.is_mark(")")
+            subqueries.append(token.text)
+            outer += [] if depth else ["NULL"]
         else:
-            outer += part
-    return outer, subqueries
+            outer.append(token.text)
+    return " ".join(outer), " ".join(subqueries)
 
 
 def find_tables(sql: str) -> frozenset[str]:
@@ -273,4 +296,5 @@ def find_tables(sql: str) -> frozenset[str]:
 
 def find_savepoint_name(sql: str) -> str:
     """Return the name in a SAVEPOINT, RELEASE or ROLLBACK TO."""
-    return sql.rstrip("; \n").split()[-1].strip('"').lower()
+    names = [token.value for token in tokenize(sql) if token.is_name()]
+    return names[-1]

@@ -1,66 +1,87 @@
-"""The tables that a statement names, from its text."""
+"""The tables that a statement names, from its tokens."""
 
 import functools
-import re
 from typing import NamedTuple
 
-from pginterleave.sql.quoting import remove_constants
+from pginterleave.sql.reader import Token, tokenize
 
-ROW_LOCK = re.compile(r"\bfor\s+(no\s+key\s+|key\s+)?(update|share)\b")
-_NAME = r'(?:[\w$]+|"(?:[^"]|"")*")'
-_NAME_OR_MARK = re.compile(rf"{_NAME}(?:\s*\.\s*{_NAME})*|\S")  # a name with its schema
-_IN_PARENTHESES = re.compile(r"\bonly\s*\(([^()]*)\)")
-# What stands before a table, and what does so only at the beginning of a statement.
-_BEFORE_TABLES = {"update", "into", "from", "join", "using", "table", "delete from"}
-_BEFORE_TABLES |= {"lock table", "truncate table", "drop table"}
-_FIRST_BEFORE_TABLES = {"lock", "truncate", "copy"}
-_BEFORE_COLUMNS = {"into", "copy"}  # INTO a table (column); FROM a function (argument)
-_BETWEEN = {"only", "lateral", "if", "exists"}  # FROM ONLY a; DROP TABLE IF EXISTS a
-# Words that are no tables, and end a list of tables: after them, a comma is followed by no table.
-_AFTER_TABLES = {"where", "group", "having", "order", "limit", "offset", "fetch", "for", "window"}
-_AFTER_TABLES |= {"union", "intersect", "except", "returning", "set", "values", "select", "with"}
+# What stands before a table, besides UPDATE, and what does so only at the beginning of a statement.
+_BEFORE_TABLES = ("into", "from", "join", "using", "table")  # all of them reserved
+_FIRST_BEFORE_TABLES = ("lock", "truncate", "copy")
+_PAIRS = ("delete from", "lock table", "truncate table", "drop table")
+_BEFORE_COLUMNS = ("into", "copy")  # INTO a table (column); FROM a function (argument)
+# UPDATE names no table in: FOR UPDATE, FOR NO KEY UPDATE, DO UPDATE, WHEN MATCHED THEN UPDATE.
+_BEFORE_CLAUSE = ("for", "key", "do", "then")
+_BETWEEN = ("only", "lateral")  # FROM ONLY a
+# Reserved words: they are no tables, and after them, a comma is followed by no table.
+_AFTER_TABLES = ("where", "group", "having", "order", "limit", "offset", "fetch", "for", "window",
+                 "union", "intersect", "except", "returning", "select", "with")  # fmt: skip
+# Words that end the list of one keyword, and may be names elsewhere.
+_AFTER_KEYWORD = {"update": "set", "into": "values"}
+_END = Token("mark", "", "")
 
 
 class NamedTable(NamedTuple):
     """A table, view or CTE in a statement."""
 
-    name: str  # in small letters, without quotes and schema
+    name: str  # as the catalogue has it, without its schema
     keyword: str  # before it or before its list: in `DELETE FROM a USING b, c` "using" for c
 
 
 @functools.lru_cache(maxsize=1024)
 def list_named_tables(sql: str) -> tuple[NamedTable, ...]:
     """Return what SQL names as tables, and some that are none: `epoch FROM x` in a call."""
-    text = ROW_LOCK.sub(" for ", _IN_PARENTHESES.sub(r" \1 ", remove_constants(sql).lower()))
-    words = ["", *_NAME_OR_MARK.findall(text), ""]
+    tokens = [*tokenize(sql), _END, _END]
     tables = []
     lists = [""]  # the keyword of the list of tables; a further one in each open parenthesis
-    keyword = ""  # of the table that the next word may be
-    for previous, word, following in zip(words, words[1:], words[2:], strict=False):
-        pair = f"{previous} {word}"
-        if word in _BEFORE_TABLES or (word in _FIRST_BEFORE_TABLES and not previous):
-            keyword = pair if pair in _BEFORE_TABLES else word
-            if word != "join":  # after a JOIN, a comma goes on with the list of FROM
+    keyword = ""  # of the table that the next token may be
+    before = _END
+    index = 0
+    while index < len(tokens) - 2:
+        token, after = tokens[index : index + 2]
+        index += 1
+        pair = f"{before.value} {token.value}" if before.kind == "word" else ""
+        may_be_table = keyword != "" and token.is_name() and not token.is_word(*_BEFORE_TABLES)
+        if token.is_word("if") and after.is_word("exists"):  # DROP TABLE IF EXISTS a
+            index += 1
+        elif token.is_word(*_BETWEEN):
+            pass
+        elif token.is_word(*_AFTER_TABLES) or (
+            token.is_word("values")
+            and (before.is_mark("(") or after.is_mark("("))
+            and keyword not in _BEFORE_COLUMNS
+        ):
+            lists[-1] = keyword = ""
+        elif may_be_table:
+            may_be_column = keyword == "using" and before.is_mark("(")
+            while after.is_mark(".") and tokens[index + 1].is_name():  # a name with its schema
+                token, after = tokens[index + 1 : index + 3]
+                index += 2
+            is_call = after.is_mark("(") and keyword not in _BEFORE_COLUMNS
+            if not (is_call or (may_be_column and after.is_mark(",", ")"))):
+                tables.append(NamedTable(token.value, keyword))
+            keyword = ""
+        elif before.is_mark("."):
+            pass  # a column
+        elif token.is_word("update") and before.is_word(*_BEFORE_CLAUSE):
+            lists[-1] = ""
+        elif token.is_word("update", *_BEFORE_TABLES) or (
+            before is _END and token.is_word(*_FIRST_BEFORE_TABLES)
+        ):
+            keyword = pair if pair in _PAIRS else token.value
+            if keyword != "join":  # after a JOIN, a comma goes on with the list of FROM
                 lists[-1] = keyword
-        elif word == ",":
+        elif token.is_mark(","):
             keyword = lists[-1]
-        elif word == "(":
+        elif token.is_mark("("):
             lists.append("")
-        elif word == ")":
+            keyword = "" if keyword == "copy" else keyword  # COPY (SELECT …)
+        elif token.is_mark(")"):
             lists = lists[:-1] or [""]
             keyword = ""
-        elif word in _AFTER_TABLES:
-            lists[-1] = keyword = ""
-        elif word not in _BETWEEN:
-            is_call = following == "(" and keyword not in _BEFORE_COLUMNS
-            is_column = keyword == "using" and previous == "(" and following in (",", ")")
-            if keyword and re.match(r'[\w"]', word) and not (is_call or is_column):
-                tables.append(NamedTable(_find_name(word), keyword))
+        elif token.is_word(_AFTER_KEYWORD.get(lists[-1], "")):
+            lists[-1] = ""
+        elif not token.is_name():
             keyword = ""
+        before = token
     return tuple(tables)
-
-
-def _find_name(qualified: str) -> str:
-    """Return the last of the names that dots join, without its quotes."""
-    name: str = re.findall(_NAME, qualified)[-1]
-    return name[1:-1].replace('""', '"') if name.startswith('"') else name

@@ -3,7 +3,7 @@
 import functools
 import re
 
-from pginterleave.sql.quoting import remove_comments
+from pginterleave.sql.reader import remove_comments
 
 _TIMEOUTS = "lock|statement|transaction|idle_session|idle_in_transaction_session"
 _TIMEOUT = re.compile(rf"\b(?:{_TIMEOUTS})_timeout\b")
