@@ -69,10 +69,12 @@ class DjangoDatabase:
 
 
 def _query(wrapper: BaseDatabaseWrapper, sql: str, params: dict[str, Any]) -> list[Any]:
-    """Run a query past Django's cursors, which would log it."""
+    """Run SQL past Django's cursors, which would log it; return the rows of the last statement."""
     wrapper.ensure_connection()
     with wrapper.wrap_database_errors, wrapper.connection.cursor() as cursor:
         cursor.execute(sql, params or None)
+        while is_psycopg3 and cursor.nextset():
+            pass
         return cursor.fetchall() if cursor.description else []
 
 

@@ -73,7 +73,7 @@ def read_columns(step: Step) -> dict[str, Any]:
     if kind != "SELECT":
         table, after_table = find_written_table(tokens, start)
     writes = [position for word, position in statements if word in WRITES]
-    set_clause = find_between(tokens, "set", "where") if kind in ("INSERT", "UPDATE") else []
+    set_clause = find_between(tokens, "set", "where") if kind in ("INSERT", "UPDATE") else ()
     wrote = find_inserted(tokens[after_table:]) if kind == "INSERT" else find_equalities(set_clause)
     lock, lock_name = find_lock(kind, tokens)
     rows = [[None if value is None else str(value) for value in row] for row in step.rows]

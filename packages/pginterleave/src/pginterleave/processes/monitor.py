@@ -74,6 +74,7 @@ class Monitor:
         self.waited_before: dict[Process, tuple[int, ...]] = {}  # the blockers before the step
         self.durations: dict[str, float] = {}  # seconds by statement, with the Python after it
         self.have_waited: set[str] = set()  # statements
+        self.orders_with_wait: set[str] = set()  # whose last step waited
         self.stalled = False  # no process can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
         self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
@@ -146,9 +147,15 @@ class Monitor:
         """Wait until each process has stopped, or waits for others while some can go on."""
         began = monotonic()
         sql = self.runner.sent.sql if self.runner and self.runner.sent else ""
-        # A statement that has never waited gets four times the duration of its last runs.
+        # A statement that did not wait here before gets four times the duration of its last runs,
+        # and in a new schedule one that has never waited.
+        attempt = self.attempt
+        is_known = 0 < len(attempt.steps) <= attempt.known_steps
+        may_wait = sql in self.have_waited
+        if may_wait and is_known:
+            may_wait = attempt.order() in self.orders_with_wait
         interval = MIN_POLL_INTERVAL
-        if sql not in self.have_waited and self._list_in_state(RUNNING) == [self.runner]:
+        if not may_wait and self._list_in_state(RUNNING) == [self.runner]:
             interval = min(MAX_FIRST_POLL, max(interval, 4 * self.durations.get(sql, 0.0)))
         while running := self._list_in_state(RUNNING):
             if self._receive_stop(interval):
@@ -315,6 +322,8 @@ class Monitor:
             if numbers:
                 blocked[process] = process.blockers = numbers
                 self.have_waited.add(process.sent.sql if process.sent else "")
+                if process is self.runner:
+                    self.orders_with_wait.add(self.attempt.order())
                 process.blocked_since = monotonic() - (seconds or 0.0)
         return blocked
 

@@ -4,10 +4,10 @@ PostgreSQL counts the rows that are written to each table. So only tables that w
 compared, and only rows that differ are deleted or inserted. Sequences are restored, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pginterleave.explorer_errors import CannotExplore
 
@@ -25,11 +25,14 @@ MAY_IGNORE_TRIGGERS = "SELECT has_parameter_privilege('session_replication_role'
 
 # Every table that this role may write and that belongs to no extension, and every materialized view
 # that this role may refresh. The file and the counts tell whether it was written: TRUNCATE changes
-# the file, a refresh the file or the counts, and anything else the counts.
+# the file, a refresh the file or the counts, and anything else the counts. What this session has
+# not added to the counts yet is added here.
 TABLES = """
     SELECT oid::bigint, oid::regclass::text, pg_relation_filenode(oid)::bigint,
-        pg_stat_get_tuples_inserted(oid) + pg_stat_get_tuples_updated(oid)
-        + pg_stat_get_tuples_deleted(oid), relkind = 'm', pg_relation_size(oid)
+        pg_stat_get_tuples_inserted(oid) + pg_stat_get_xact_tuples_inserted(oid)
+        + pg_stat_get_tuples_updated(oid) + pg_stat_get_xact_tuples_updated(oid)
+        + pg_stat_get_tuples_deleted(oid) + pg_stat_get_xact_tuples_deleted(oid),
+        relkind = 'm', pg_relation_size(oid)
     FROM pg_class
     WHERE relkind IN ('r', 'm') AND relpersistence <> 't'
         AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
@@ -40,10 +43,12 @@ TABLES = """
             SELECT FROM pg_depend
             WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e')
 """
+# In the same form, with no oid: the statements that give all sequences their present values.
 SEQUENCES = """
-    SELECT coalesce(array_agg(format('SELECT setval(%L, %s)', seqrelid::regclass, coalesce(
-        pg_sequence_last_value(seqrelid) || ', true', seqstart || ', false'))
-        ORDER BY seqrelid), '{}') FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid
+    SELECT 0, coalesce(string_agg(format('SELECT setval(%L, %s)', seqrelid::regclass, coalesce(
+        pg_sequence_last_value(seqrelid) || ', true', seqstart || ', false')), '; '
+        ORDER BY seqrelid), ''), NULL, 0, false, 0
+    FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid
     WHERE relpersistence <> 't' AND has_sequence_privilege(seqrelid, 'UPDATE')
         AND has_sequence_privilege(seqrelid, 'USAGE')
 """
@@ -62,9 +67,10 @@ SAVE = """
     SELECT {oid}, quote_literal(array_agg(whole_row::text ORDER BY ctid)::text), count(*)
     FROM ONLY {name} whole_row
 """
-IS_IN_ORDER = """
-    SELECT coalesce(array_agg(whole_row::text ORDER BY ctid)::text = {saved}, false)
-    FROM ONLY {name} whole_row
+# In the same form, with a negative oid: a table whose rows have other places.
+OUT_OF_ORDER = """
+    SELECT -{oid}, '', NULL, 0, false, 0 FROM ONLY {name} whole_row
+    HAVING array_agg(whole_row::text ORDER BY ctid)::text IS DISTINCT FROM {saved}
 """
 REWRITE = """
     DELETE FROM ONLY {name};
@@ -112,7 +118,6 @@ class WatchedTable:
 
 def read_tables(ask: Ask) -> dict[int, WatchedTable]:
     """Return every table that this role may write, by its oid."""
-    ask("SELECT pg_stat_force_next_flush()", {})  # so that TABLES has the writes of this session
     return {oid: WatchedTable(oid, *row) for oid, *row in ask(TABLES, {})}
 
 
@@ -121,6 +126,14 @@ def require_counts(ask: Ask) -> None:
     if track_counts != "on":
         text = "The counts of track_counts, which is off, tell which tables were written."
         raise CannotExplore(text)
+
+
+class State(NamedTuple):
+    """What was written, and what has moved."""
+
+    tables: dict[int, WatchedTable]  # by oid
+    sequences: str  # the statements that give all sequences these values
+    out_of_order: list[int]  # the oids of tables
 
 
 class Rows:
@@ -132,11 +145,13 @@ class Rows:
         [(self._may_ignore_triggers,)] = ask(MAY_IGNORE_TRIGGERS, {})
         [(has_always_triggers,)] = ask(ALWAYS_TRIGGERS, {})
         self._nothing_fires = self._may_ignore_triggers and not has_always_triggers
-        self._tables = read_tables(ask)  # as they were last seen
+        state = self._run()
+        self._tables = state.tables  # as they were last seen
+        self._sequences = state.sequences
         self._too_large = {oid for oid, table in self._tables.items() if table.size > MAX_BYTES}
         self._positions = self._sort_tables()
-        [(self._sequences,)] = ask(SEQUENCES, {})
         self._row_counts: dict[int, int] = {}  # by the table's oid
+        self._sql_parts: dict[int, dict[str, str]] = {}  # by the table's oid
         self._rows: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
         to_save = [table for table in self._tables.values() if 0 < table.size <= MAX_BYTES]
         queries = [SAVE.format(oid=table.oid, name=table.name) for table in to_save]
@@ -146,7 +161,8 @@ class Rows:
 
     def has_changed(self) -> bool:
         """Whether a table was written or a sequence has moved, even if rows are as before."""
-        return bool(self._find_written(read_tables(self._ask)) or self._find_sequence_statements())
+        state = self._run()
+        return bool(self._find_written(state.tables)) or state.sequences != self._sequences
 
     def put_back(self) -> None:
         """Restore the rows of all tables, and the sequences.
@@ -154,40 +170,40 @@ class Rows:
         Raises CannotExplore if a table that was written is too large, if a materialized view was
         out of date and is not now, or if something writes again whenever rows are restored.
         """
+        state = self._run()
         for _ in range(MAX_PASSES):  # until a pass finds nothing to restore
-            tables = read_tables(self._ask)
-            written = self._find_written(tables)
-            self._tables = tables
+            written = self._find_written(state.tables)
+            self._tables = state.tables
             plain_tables = [table for table in written if not table.is_view]
-            statements = self._write_statements(plain_tables) + self._find_sequence_statements()
+            statements = self._write_statements(plain_tables)
+            if state.sequences != self._sequences:
+                statements.append(self._sequences)
             if statements:
-                self._run_in_transaction(statements)
-            if self._may_ignore_triggers:
-                self._restore_order(plain_tables)
+                state = self._restore(statements, plain_tables)
             views = [table for table in written if table.is_view]
             refreshed = [view for view in views if self._refresh_if_changed(view)]
             if not (statements or refreshed):
                 return
+            if refreshed:
+                state = self._run()
             if self._nothing_fires:  # no trigger: one pass restores all
-                self._tables = read_tables(self._ask)
+                self._tables = state.tables
                 return
         names = ", ".join(table.name for table in written)
         raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
 
-    def _restore_order(self, tables: list[WatchedTable]) -> None:
-        """Restore the order of the rows in small tables: a statement locks them in this order."""
-        for table in tables:
-            if not 1 < self._row_counts.get(table.oid, 0) <= MAX_ORDERED_ROWS:
-                continue
-            query = IS_IN_ORDER.format(name=table.name, saved=self._rows[table.oid])
-            [(is_in_order,)] = self._ask(query, {})
-            if not is_in_order:
-                self._run_in_transaction([REWRITE.format(**self._write_sql_parts(table))])
-
-    def _find_sequence_statements(self) -> list[str]:
-        """Return the statements that restore all sequences, if one has moved."""
-        [(sequences,)] = self._ask(SEQUENCES, {})
-        return [] if sequences == self._sequences else self._sequences
+    def _restore(self, statements: list[str], tables: list[WatchedTable]) -> State:
+        """Restore rows, and in small tables their order: a statement locks them in this order."""
+        ordered = {
+            table.oid: self._write_sql_parts(table)
+            for table in tables
+            if self._may_ignore_triggers
+            and 1 < self._row_counts.get(table.oid, 0) <= MAX_ORDERED_ROWS
+        }
+        queries = [OUT_OF_ORDER.format(oid=oid, **parts) for oid, parts in ordered.items()]
+        state = self._run(statements, queries)
+        rewrites = [REWRITE.format(**ordered[oid]) for oid in state.out_of_order]
+        return self._run(rewrites) if rewrites else state
 
     def _find_written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
         """Return the tables that were written since `_tables`, each after those it refers to."""
@@ -222,9 +238,12 @@ class Rows:
 
     def _write_sql_parts(self, table: WatchedTable) -> dict[str, str]:
         """Return what the SQL above says in braces of a table: its name, its rows, its columns."""
-        [(columns, values)] = self._ask(COLUMNS.format(oid=table.oid), {})
-        saved = self._rows.get(table.oid, NO_ROWS)
-        return {"name": table.name, "saved": saved, "columns": columns, "values": values}
+        if table.oid not in self._sql_parts:
+            [(columns, values)] = self._ask(COLUMNS.format(oid=table.oid), {})
+            saved = self._rows.get(table.oid, NO_ROWS)
+            parts = {"name": table.name, "saved": saved, "columns": columns, "values": values}
+            self._sql_parts[table.oid] = parts
+        return self._sql_parts[table.oid]
 
     def _refresh_if_changed(self, view: WatchedTable) -> bool:
         """Refresh a materialized view if it has changed; return whether it had."""
@@ -239,12 +258,22 @@ class Rows:
             )
         return True
 
-    def _run_in_transaction(self, statements: list[str]) -> None:
-        begin = ["BEGIN", "SET CONSTRAINTS ALL DEFERRED"]
-        if self._may_ignore_triggers:
-            begin.append("SET LOCAL session_replication_role = replica")
+    def _run(self, statements: Sequence[str] = (), queries: Sequence[str] = ()) -> State:
+        """Run statements in a transaction, if there are some, and return the state after it.
+
+        `queries` are those of tables whose rows may be out of order.
+        """
+        script = [" UNION ALL ".join([TABLES, SEQUENCES, *queries])]
+        if statements:
+            replica = ["SET LOCAL session_replication_role = replica"]
+            begin = ["BEGIN", "SET CONSTRAINTS ALL DEFERRED", *replica * self._may_ignore_triggers]
+            script = [*begin, *statements, "COMMIT", *script]
         try:
-            self._ask("; ".join([*begin, *statements, "COMMIT"]), {})
+            rows = self._ask("; ".join(script), {})
         except BaseException:
-            self._ask("ROLLBACK", {})
+            if statements:
+                self._ask("ROLLBACK", {})
             raise
+        tables = {oid: WatchedTable(oid, *row) for oid, *row in rows if oid > 0}
+        (sequences,) = [name for oid, name, *_ in rows if not oid]
+        return State(tables, sequences, [-oid for oid, *_ in rows if oid < 0])
