@@ -14,7 +14,7 @@ from django.db import IntegrityError
 from pginterleave import Outcome
 
 from .counter import sql
-from .test_reduction import some_violate
+from .test_reduction import explore_both, some_violate
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -234,3 +234,45 @@ def test_two_rows_that_are_given_a_number_of_the_sequence(kind: str) -> None:
     with make_numbered_tables(kind):
         processes = [partial(sql, update) for update in updates]
         some_violate(*processes, setup=set_up_numbers, invariant=lambda _: find_order(rows))
+
+
+COPY_NEW = """
+    CREATE FUNCTION interleave_copy() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN UPDATE interleave_parent SET title = NEW.title || '!' WHERE id = 1;
+        RETURN NEW; END $$;
+    CREATE TRIGGER copy_title BEFORE UPDATE OF title ON interleave_doc FOR EACH ROW
+        WHEN (NEW.title <> OLD.title) EXECUTE FUNCTION interleave_copy()
+"""
+
+
+def test_a_trigger_of_one_column_with_a_condition() -> None:
+    """The processes write two rows, and the trigger writes one row of another table."""
+    wrong = "SELECT title FROM interleave_parent WHERE title = 'new!'"
+    try:
+        with make_table("title text", COPY_NEW):
+            some_violate(
+                *(partial(is_done, text.format(column="title")) for text in (GIVE_UP, TAKE)),
+                setup=partial(set_up, "title", ("first", "second")),
+                invariant=lambda _: "; ".join(title for (title,) in sql(wrong)),
+            )
+    finally:
+        sql("DROP FUNCTION IF EXISTS interleave_copy")
+
+
+def test_a_policy() -> None:
+    """What a policy reads of another table is not known, so every order runs."""
+    policy = "CREATE POLICY p ON interleave_doc USING (id IN (SELECT id FROM interleave_parent))"
+    with make_table("title text", "ALTER TABLE interleave_doc ENABLE ROW LEVEL SECURITY", policy):
+        every, reduced = explore_both(
+            *(partial(is_done, text.format(column="title")) for text in (GIVE_UP, TAKE)),
+            setup=partial(set_up, "title", ("first", "second")),
+        )
+        assert every.orders == reduced.orders
+
+
+def test_a_virtual_column_names_no_row() -> None:
+    ((version,),) = sql("SELECT current_setting('server_version_num')::int")
+    if version < 180000:
+        pytest.skip("PostgreSQL has virtual columns from version 18 on")
+    upper = "title text UNIQUE, shown text GENERATED ALWAYS AS (upper(title)) VIRTUAL"
+    check(upper, give_up="UPDATE interleave_doc SET title = 'new' WHERE shown = 'OLD'")
