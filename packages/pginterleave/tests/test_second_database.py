@@ -1,11 +1,13 @@
 """Processes that use two databases: the statements of both are steps."""
 
+import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from django.db import connection, connections, transaction
 
-from pginterleave import explore
+from pginterleave import InterleaveError, explore
 from pginterleave.pytest_plugin import Interleave
 
 from .counter import sql
@@ -13,12 +15,13 @@ from .counter import sql
 
 @pytest.fixture
 def databases(interleave: Interleave) -> Iterator[None]:
-    """Make a table with one row in this database, and in that of a second alias."""
+    """Make a table in this database and in that of a second alias, which the test names."""
     settings = {**connection.settings_dict, "NAME": f"{connection.settings_dict['NAME']}_other"}
     name = connection.ops.quote_name(settings["NAME"])
     sql(f"DROP DATABASE IF EXISTS {name}")
     sql(f"CREATE DATABASE {name}")
     connections.settings["other"] = settings
+    interleave.named.aliases = ["default", "other"]
     for alias in ("default", "other"):
         run(alias, "CREATE TABLE account (id int PRIMARY KEY, amount int)")
     yield
@@ -64,3 +67,27 @@ def test_a_second_database(add: Callable[[str], None], violates: bool, is_atomic
     assert found.complete
     assert bool(found.violating) is violates
     assert "the functions, triggers and lock orders of the database 'other'" in found.limits
+
+
+def swallow(function: Callable[[], None]) -> None:
+    with contextlib.suppress(Exception):
+        function()
+
+
+@pytest.mark.usefixtures("databases")
+@pytest.mark.parametrize("is_swallowed", [False, True])
+def test_a_database_that_the_test_does_not_name_is_not_written(
+    interleave: Interleave, is_swallowed: bool
+) -> None:
+    """It may be a real one: Django makes test databases only for the aliases that tests name."""
+    run("other", "INSERT INTO account VALUES (1, 50)")
+    interleave.named.aliases = ["default"]
+    forget = partial(add_in_one_statement, "other")
+    process = partial(swallow, forget) if is_swallowed else forget
+    message = 'does not say that it uses the database \'other\', .*"default", "other"'
+    with pytest.raises(InterleaveError, match=message):
+        interleave(process, invariant=lambda _: None)
+    with pytest.raises(InterleaveError, match=message):
+        forget()
+    interleave.named.aliases = ["default", "other"]
+    assert run("other", "SELECT amount FROM account") == 50

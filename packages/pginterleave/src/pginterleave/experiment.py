@@ -31,8 +31,14 @@ class Experiment:
     def __post_init__(self) -> None:
         # A late import: pytest loads this package as a plugin in projects without Django, too.
         from pginterleave.django.database import DjangoDatabase
+        from pginterleave.django.own_objects import give_own_objects
 
         self.database = DjangoDatabase(self.using, self.isolation_level)
+        functions = (*self.processes, *self.like)
+        if all(map(callable, functions)):
+            functions, self.setup = give_own_objects(functions, self.setup)
+            number = len(self.processes)
+            self.processes, self.like = functions[:number], functions[number:]
         self.judge: Judge
         self.serial_judge: SerialJudge | None = None  # the judge, if it compares with serial orders
         if self.invariant and not self.like:

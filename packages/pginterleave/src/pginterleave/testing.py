@@ -38,22 +38,31 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         databases: Collection[str] | None = None,
         **defaults: Any,
     ) -> None:
-        self.databases = None if databases == "__all__" else databases
+        self.named: Any = None  # the NamedDatabases, unless the test may use all
+        if databases is not None and databases != "__all__":
+            # A late import: the plugin works without Django.
+            from pginterleave.django.named_databases import NamedDatabases
+
+            self.named = NamedDatabases(databases)
         self.defaults = {"count_all": False, **defaults}
         self.replay = replay
         self.shell = shell
         self.explorations: list[Exploration] = []
         self.replayed: list[Schedule] = []
         self._rows: dict[str, Rows] = {}
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "Interleave":
+        if self.named:
+            self._stack.enter_context(self.named.refuse_others())
         with contextlib.suppress(CannotExplore):  # a call raises it again
             self._save_rows("default")
         return self
 
     def __exit__(self, *error: object) -> None:
-        for rows in self._rows.values():
-            rows.put_back()
+        with self._stack:
+            for rows in self._rows.values():
+                rows.put_back()
 
     def __call__(
         self,
@@ -109,10 +118,18 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         references = (like,) * len(functions) if callable(like) else tuple(like)
         arguments = {**options, "invariant": invariant, "like": references, "setup": reset}
         try:
+            if isinstance(options.get("using", "default"), str) and all(map(callable, functions)):
+                from pginterleave.django.own_objects import give_own_objects
+
+                # The first setup is before the first run, which may put objects into a list.
+                functions, arguments["setup"] = give_own_objects(functions, reset)
             _warm_up(functions, arguments)
             if order := replay or self.replay:
                 return self._replay(order, functions, arguments)
             exploration = explore(functions, **arguments)
+            if self.named and self.named.refusal:  # the code has swallowed the error
+                mark_read(exploration)
+                raise CannotExplore(self.named.refusal)
             self.explorations.append(exploration)
             self._assert_safe(exploration)
             return exploration
@@ -130,7 +147,7 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         """Return functions that put back the present rows of the databases, and Django's caches."""
         from pginterleave.django.caches import RowCaches
 
-        others = [alias for alias in self.databases or () if alias != using]
+        others = [alias for alias in (self.named.aliases if self.named else ()) if alias != using]
         rows = [self._save_rows(alias) for alias in (using, *others)]
         return [*(saved.put_back for saved in rows), RowCaches(using).put_back]
 
@@ -139,11 +156,8 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         # A late import: the plugin works without Django.
         from pginterleave.django.database import DjangoDatabase
 
-        if self.databases is not None and using not in self.databases:
-            raise CannotExplore(
-                f"The test does not say that it uses the database {using!r}, which may be no test "
-                f'database: add @pytest.mark.django_db(transaction=True, databases=["{using}"]).'
-            )
+        if self.named:
+            self.named.check(using)
         database = DjangoDatabase(using)
         Control(database, Options()).refuse_transaction("The test runs in a transaction of")
         if using in self._rows and not self._rows[using].has_changed():

@@ -1,0 +1,290 @@
+"""Each process loads the model instances of the test anew, as a request does.
+
+`interleave(item.sell)` would otherwise share `item`, and no process would read its row.
+"""
+
+import contextlib
+import copy
+import functools
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest.mock import NonCallableMock
+
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+
+from pginterleave.explorer_errors import CannotExplore
+from pginterleave.formatting import is_user_code
+
+MAX_DEPTH = 5  # of objects in objects that are looked at
+MAX_ENTRIES = 1_000  # a larger container is not looked at
+CONTAINERS = (dict, list, tuple, set, frozenset)
+FUNCTION_OF_PARTIAL = "()"  # as the name of a part
+Path = tuple[str, ...]  # the names of the parts that lead to an object
+Parts = dict[str, Any]  # the parts of an object, by their names
+
+
+class OwnObjects:
+    """A function that loads what it holds of the test's rows anew, whenever it is called.
+
+    It holds them as the object of a method, in a closure, as a default, as an argument of a
+    partial, or as attributes of such an object; in lists, dicts, sets and tuples; and in requests.
+    Each call begins with a SELECT for each of them. A QuerySet is sent again. The test's own
+    objects stay as they are, and so does everything that holds no row, such as a list of results.
+    """
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        self.function = function
+        self._paths: set[Path] | None = None  # to the instances, and to what they are in
+
+    def look(self) -> None:
+        """Find the objects, once: after the first `setup`, which may have made some.
+
+        Raises CannotExplore for one that is not saved, or that differs from its row.
+        """
+        if self._paths is None:
+            self._paths = {
+                path[:length]
+                for path in _find_objects(self.function, (), set())
+                for length in range(len(path) + 1)
+            }
+
+    def __call__(self) -> Any:
+        self.look()
+        return _Replacement(self._paths or set()).replace(self.function, ())()
+
+
+def own_objects(function: Callable[[], object]) -> OwnObjects:
+    """Return a function that does the same with objects of its own: see `OwnObjects`."""
+    return function if isinstance(function, OwnObjects) else OwnObjects(function)
+
+
+def give_own_objects(
+    functions: Sequence[Callable[[], object]], setup: Callable[[], object]
+) -> tuple[tuple[Callable[[], object], ...], Callable[[], None]]:
+    """Return the functions with objects of their own, and a setup that looks for these at first."""
+    owning = {id(function): own_objects(function) for function in functions}
+
+    def set_up_and_look() -> None:
+        setup()
+        for function in owning.values():
+            function.look()
+
+    return tuple(owning[id(function)] for function in functions), set_up_and_look
+
+
+def load_again(instance: Any) -> Any:
+    """Return a saved instance as its row is now, with its attributes that are no fields.
+
+    What was deferred stays deferred. If the row is gone, the instance has its primary key alone,
+    and raises DoesNotExist when something else is read.
+    """
+    model = type(instance)
+    using = instance._state.db
+    rows = model._base_manager.using(using).filter(pk=instance.pk)
+    loaded = rows.defer(*instance.get_deferred_fields()).first()
+    if loaded is None:
+        loaded = model.from_db(using, [model._meta.pk.attname], [instance.pk])
+    for name, value in vars(instance).items():
+        attribute = getattr(model, name, None)  # of a field or a cached property, a descriptor
+        if attribute is None and not name.startswith("_"):
+            setattr(loaded, name, value)
+    return loaded
+
+
+def _find_objects(value: Any, path: Path, empty: set[int]) -> list[Path]:
+    """Return the paths to the instances and querysets in a value; add what has none to `empty`."""
+    if isinstance(value, QuerySet):
+        return [path]
+    if issubclass(type(value), Model):  # isinstance() would load a lazy object
+        _require_unchanged(value, _write_path(path))
+        return [path]
+    if id(value) in empty or len(path) > MAX_DEPTH:
+        return []
+    empty.add(id(value))  # until a part of it is found
+    if isinstance(value, types.FunctionType):
+        _refuse_globals(value, set())
+    parts = _list_parts(value).items()
+    found = [each for name, part in parts for each in _find_objects(part, (*path, name), empty)]
+    if found:
+        empty.discard(id(value))
+    return found
+
+
+def _list_parts(value: Any) -> Parts:
+    """Return the parts of a value that may be, or hold, a model instance."""
+    if isinstance(value, types.FunctionType):
+        return _list_defaults(value) | (value.__kwdefaults__ or {}) | _list_cells(value)
+    if isinstance(value, types.MethodType):
+        return {f"the object of {value.__func__.__qualname__}": value.__self__}
+    if isinstance(value, functools.partial):
+        arguments = {f"argument {n}": part for n, part in enumerate(value.args, start=1)}
+        return {FUNCTION_OF_PARTIAL: value.func, **arguments, **value.keywords}
+    if isinstance(value, CONTAINERS):
+        entries = value.items() if isinstance(value, dict) else enumerate(value)
+        return {f"[{key!r}]": part for key, part in entries} if len(value) < MAX_ENTRIES else {}
+    return _list_attributes(value) if _may_hold_rows(value) else {}
+
+
+def _list_defaults(function: types.FunctionType) -> Parts:
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    defaults = function.__defaults__ or ()
+    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+
+
+def _list_cells(function: types.FunctionType) -> Parts:
+    contents = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is empty
+            contents[name] = cell.cell_contents
+    return contents
+
+
+def _list_attributes(value: Any) -> Parts:
+    """Return the attributes of an object, and those of its class that are instances of models."""
+    attributes: Parts = {}
+    for kind in reversed(type(value).__mro__):
+        of_class = vars(kind).items()
+        attributes |= {name: part for name, part in of_class if issubclass(type(part), Model)}
+        slots = kind.__dict__.get("__slots__", ())
+        slots = (slots,) if isinstance(slots, str) else tuple(slots)
+        attributes |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return attributes | getattr(value, "__dict__", {})
+
+
+def _may_hold_rows(value: Any) -> bool:
+    """Whether a value is an object of the project, or a request; a mock or a class is neither."""
+    if isinstance(value, (type, types.ModuleType, NonCallableMock)):
+        return False
+    module = sys.modules.get(type(value).__module__)
+    path = getattr(module, "__file__", None) or "<frozen"
+    return isinstance(value, HttpRequest) or (is_user_code(path) and "pytest" not in path)
+
+
+class _Replacement:
+    """Copies what leads to the instances at some paths, and loads these again, each once."""
+
+    def __init__(self, paths: set[Path]) -> None:
+        self.paths = paths
+        self.replaced: dict[int, Any] = {}  # by the id of the original
+
+    def replace(self, value: Any, path: Path) -> Any:
+        """Return the replacement of the value at a path; elsewhere the value itself."""
+        new: Any
+        if path not in self.paths:
+            return value
+        if id(value) in self.replaced:
+            return self.replaced[id(value)]
+        if isinstance(value, types.FunctionType):
+            return self._copy_function(value, path)
+        if issubclass(type(value), Model):
+            new = load_again(value)
+        elif isinstance(value, QuerySet):
+            new = value.all()
+        elif isinstance(value, types.MethodType):
+            new = types.MethodType(value.__func__, *self._replace_parts(value, path).values())
+        elif isinstance(value, functools.partial):
+            parts = self._replace_parts(value, path)
+            keywords = {name: parts.pop(name) for name in value.keywords}
+            new = functools.partial(*parts.values(), **keywords)
+        elif isinstance(value, dict):
+            new = copy.copy(value)
+            new.update(zip(value, self._replace_parts(value, path).values(), strict=True))
+        elif isinstance(value, CONTAINERS):
+            entries = self._replace_parts(value, path).values()
+            make: Any = type(value)
+            new = make(*entries) if hasattr(value, "_fields") else make(entries)  # a namedtuple
+        else:
+            return self._copy_object(value, path)
+        self.replaced[id(value)] = new
+        return new
+
+    def _replace_parts(self, value: Any, path: Path) -> Parts:
+        parts = _list_parts(value).items()
+        return {name: self.replace(part, (*path, name)) for name, part in parts}
+
+    def _copy_function(self, value: types.FunctionType, path: Path) -> types.FunctionType:
+        """Copy a function with new cells for what is replaced; the other cells are the same."""
+        names = value.__code__.co_freevars
+        cells = dict(zip(names, value.__closure__ or (), strict=True))
+        cells |= {name: types.CellType() for name in names if (*path, name) in self.paths}
+        new = types.FunctionType(
+            value.__code__, value.__globals__, value.__name__, closure=tuple(cells.values())
+        )
+        self.replaced[id(value)] = new  # before its parts, which may call it
+        new.__qualname__ = value.__qualname__
+        vars(new).update(vars(value))
+        parts = self._replace_parts(value, path)
+        new.__defaults__ = tuple(parts[name] for name in _list_defaults(value)) or None
+        new.__kwdefaults__ = {name: parts[name] for name in value.__kwdefaults__ or ()} or None
+        for name in names:
+            if (*path, name) in self.paths:
+                cells[name].cell_contents = parts[name]
+        return new
+
+    def _copy_object(self, value: Any, path: Path) -> Any:
+        """Copy an object, with its attributes; the body of a request is read first."""
+        if isinstance(value, HttpRequest):
+            with contextlib.suppress(Exception):  # the test may have read it as a stream
+                value.body  # noqa: B018
+        self.replaced[id(value)] = new = object.__new__(type(value))
+        for name, part in _list_attributes(value).items():
+            object.__setattr__(new, name, self.replace(part, (*path, name)))
+        return new
+
+
+def _require_unchanged(instance: Any, name: str) -> None:
+    """Raise CannotExplore if an instance is not saved, or differs from its row."""
+    shared = f"{name} is {_describe(instance)}"
+    if instance._state.adding or instance.pk is None:
+        raise CannotExplore(
+            f"{shared} that is not saved, and the processes would share it: make it in the "
+            "function, or save it before."
+        )
+    row = type(instance)._base_manager.using(instance._state.db).filter(pk=instance.pk).first()
+    loaded = [field for field in instance._meta.concrete_fields if field.attname in vars(instance)]
+    for field in loaded if row else ():
+        with contextlib.suppress(TypeError, ValueError):  # such as an expression, which is no value
+            value = field.to_python(field.value_from_object(instance))
+            value_of_row = field.value_from_object(row)
+            if value == value_of_row:
+                continue
+            raise CannotExplore(
+                f"{shared} whose {field.name} is {value!r}, and {value_of_row!r} in the database. "
+                "Each process loads it again: call its save() or refresh_from_db() before."
+            )
+
+
+def _refuse_globals(function: types.FunctionType, seen: set[int]) -> None:
+    """Raise CannotExplore if a function uses a model instance that is a variable of its module."""
+    seen.add(id(function))
+    for name in sorted(_list_global_names(function.__code__)):
+        value: Any = function.__globals__.get(name)
+        if isinstance(value, types.FunctionType) and id(value) not in seen:
+            if value.__globals__ is function.__globals__:
+                _refuse_globals(value, seen)
+        elif issubclass(type(value), Model):
+            raise CannotExplore(
+                f"{function.__qualname__}() uses {name}, {_describe(value)} in a variable of the "
+                f"module {function.__module__}, which the processes would share: load it in the "
+                f"function, as by {type(value).__name__}.objects.get(pk={value.pk!r})."
+            )
+
+
+def _list_global_names(code: types.CodeType) -> set[str]:
+    """Return the names in a function's code, and in that of functions in it."""
+    inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
+    return set(code.co_names).union(*map(_list_global_names, inner))
+
+
+def _describe(instance: Any) -> str:
+    name = type(instance).__name__
+    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
+
+
+def _write_path(path: Path) -> str:
+    """Write the way to an object: item, self.item, items[0], the object of Item.sell."""
+    first, *others = [name for name in path if name != FUNCTION_OF_PARTIAL]
+    return first + "".join(name if name[0] == "[" else f".{name}" for name in others)
