@@ -17,7 +17,7 @@ from pginterleave import Exploration, NotProven, explore
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
-from .counter import Counter, Process, hits, sql, transact, violation_of
+from .counter import Counter, Process, hits, sql, transact, update_returning, violation_of
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -163,25 +163,61 @@ def test_a_cached_property_that_both_processes_use_may_query() -> None:
     assert explore_effects(counts, counts, setup=forget).violating
 
 
-def test_what_also_names_is_compared(interleave: Interleave) -> None:
+def test_the_calls_of_a_mock_are_compared(interleave: Interleave) -> None:
     """A charge is no row: only a comparison of the calls shows that it happens twice."""
     setup()
     charge = Mock(name="charge")
 
-    def pay() -> None:
+    def pay(amount: int = 10) -> None:
         counter = Counter.objects.get(key="a")
         if not counter.hits:
-            charge(counter.pk)
+            charge(amount)
             counter.hits = 1
             counter.save()
 
-    assert "the calls of charge: compare it with also=" in interleave(pay).limits
+    twice = "the number of calls of charge is 2. One after the other, it is 1"
+    with pytest.raises(AssertionError, match=twice):
+        interleave(pay)
     with pytest.raises(
         AssertionError, match=r"Race: what also= returns is 2\. One after the other, it is 1\."
     ):
         interleave(pay, also=lambda: charge.call_count)
     with pytest.raises(AssertionError, match="end as no serial order does"):
         interleave(pay, also=lambda: charge.call_args_list)
+    interleave(pay, also=lambda: None)
+
+
+def test_a_mock_is_called_with_what_a_serial_order_calls_it_with(interleave: Interleave) -> None:
+    """What it is called with is compared, new ids by their rows; a Mock of sleep() is not."""
+    setup()
+    notify, sleep = Mock(name="notify"), Mock(name="sleep")
+
+    def add() -> None:
+        sleep(time.time())
+        notify(insert("a"), hits())
+        update_returning()
+
+    with pytest.raises(AssertionError, match="what notify is called with is"):
+        interleave(add)
+
+    @transaction.atomic
+    def add_with_lock() -> None:
+        sql("SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE")
+        add()
+
+    interleave(add_with_lock)
+
+
+def test_a_refused_process_calls_a_mock_when_it_runs_once_more(interleave: Interleave) -> None:
+    setup()
+    charge = Mock(name="charge")
+
+    @transaction.atomic
+    def pay() -> None:
+        sql("SELECT 1 FROM interleave_counter WHERE key = 'a' FOR UPDATE NOWAIT")
+        charge(10)
+
+    interleave(pay, expected=OperationalError)
 
 
 def test_mails_are_compared_by_their_recipients(interleave: Interleave) -> None:
@@ -211,6 +247,28 @@ def test_a_socket_is_named() -> None:
 
         found = explore_effects(calls, calls)
     assert f"what a process sends to 127.0.0.1:{port}: compare it with also=" in found.limits
+
+
+def test_what_is_sent_over_an_open_connection_is_named() -> None:
+    """A pool connects before the exploration."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as pooled,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+    ):
+        port = server.getsockname()[1]
+
+        def calls() -> None:
+            hits()
+            pooled.sendall(b"charge")
+
+        def sends() -> None:
+            hits()
+            datagrams.sendto(b"charge", ("127.0.0.1", 9))
+
+        limits = explore_effects(calls, sends).limits
+    for name in (f"127.0.0.1:{port}", "127.0.0.1:9"):
+        assert f"what a process sends to {name}: compare it with also=" in limits
 
 
 def test_a_program_is_named_and_proves_nothing() -> None:

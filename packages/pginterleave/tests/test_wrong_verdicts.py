@@ -1,17 +1,66 @@
 """Programs of everyday Django, and how each is judged: what a test shares with its processes."""
 
+import asyncio
+import logging
+import threading
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
+from unittest import mock
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.contenttypes.fields import GenericForeignKey
+from django.contrib.contenttypes.models import ContentType
+from django.db import models, transaction
+from django.utils import timezone
 
-from pginterleave import CannotExplore
+from pginterleave import CannotExplore, Outcome
 from pginterleave.pytest_plugin import Interleave
 
-from .counter import Counter, hits
+from . import counter
+from .counter import Counter, explore_all, hits, sql
 
-pytestmark = pytest.mark.usefixtures("counter_table")
+pytestmark = pytest.mark.usefixtures("tables")
+
+TABLES = """
+    CREATE TABLE verdict_account (id int PRIMARY KEY, balance int, updated_at timestamptz);
+    CREATE TABLE verdict_cursor (at timestamptz);
+    CREATE TABLE verdict_subscription (id int PRIMARY KEY, until timestamptz);
+    CREATE TABLE verdict_tag (id serial PRIMARY KEY, name text UNIQUE);
+    CREATE TABLE verdict_note (
+        id serial PRIMARY KEY, kind_id int, object_key text, content_type_id int, object_id text)
+"""
+
+
+class Tag(models.Model):  # noqa: DJ008
+    name = models.TextField(unique=True)
+
+    objects: ClassVar[models.Manager["Tag"]] = models.Manager()
+
+    class Meta:
+        app_label = "recipes"
+        db_table = "verdict_tag"
+        managed = False
+
+
+class Note(models.Model):  # noqa: DJ008
+    """Refers to an object by a GenericForeignKey, and as the log of Django's admin does."""
+
+    kind = models.ForeignKey(ContentType, models.CASCADE, related_name="+")
+    object_key = models.TextField()
+    target = GenericForeignKey("kind", "object_key")
+    content_type = models.ForeignKey(ContentType, models.CASCADE, related_name="+")
+    object_id = models.TextField()
+
+    objects: ClassVar[models.Manager["Note"]] = models.Manager()
+
+    class Meta:
+        app_label = "recipes"
+        db_table = "verdict_note"
+        managed = False
 
 
 class Box:
@@ -129,3 +178,180 @@ def test_an_object_in_a_variable_of_the_module_is_refused(interleave: Interleave
             interleave(lambda: ROW.delete() if ROW else None)
     finally:
         ROW = None
+
+
+def set_up_accounts() -> None:
+    sql("TRUNCATE verdict_account, verdict_cursor")
+    sql("INSERT INTO verdict_account VALUES (1, 0, '2020-01-01')")
+    sql("INSERT INTO verdict_cursor VALUES ('2020-01-02')")
+
+
+def change_account() -> None:
+    """Save with auto_now."""
+    sql("SELECT balance FROM verdict_account WHERE id = 1")
+    change = "UPDATE verdict_account SET balance = 9, updated_at = %s WHERE id = 1"
+    sql(change, timezone.now())
+
+
+def count_changes() -> int:
+    ((last,),) = sql("SELECT at FROM verdict_cursor")
+    now = timezone.now()
+    ((number,),) = sql("SELECT count(*) FROM verdict_account WHERE updated_at > %s", last)
+    sql("UPDATE verdict_cursor SET at = %s", now)
+    return int(number)
+
+
+@pytest.mark.parametrize("reduce", [True, False])
+def test_a_change_that_is_stamped_before_a_query_and_committed_after_it(reduce: bool) -> None:
+    def counts_once(outcomes: list[Outcome]) -> str:
+        numbers = [outcomes[1].returned, count_changes()]
+        return "" if sum(map(int, numbers)) == 1 else f"counted {numbers}"
+
+    found = explore_all(
+        change_account, count_changes, setup=set_up_accounts, invariant=counts_once, reduce=reduce
+    )
+    assert found.violating
+    assert len(found.orders) < found.schedules or not reduce
+
+
+def test_times_that_nobody_compares_cost_few_orders() -> None:
+    found = explore_all(change_account, change_account, setup=set_up_accounts, reduce=True)
+    assert len(found.orders) < found.schedules / 2
+
+
+def test_a_time_that_is_read_before_the_first_statement_is_a_limit() -> None:
+    def change() -> None:
+        sql("UPDATE verdict_account SET updated_at = %s WHERE id = 1", timezone.now())
+
+    found = explore_all(change, count_changes, setup=set_up_accounts, reduce=True)
+    assert "which process reads its clock first, before its first statement" in found.limits
+
+
+MONTH = timedelta(days=30)
+
+
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_a_time_that_is_computed_from_now_is_compared(
+    interleave: Interleave, is_atomic: bool
+) -> None:
+    """Two months are paid, and one is lost."""
+    sql("INSERT INTO verdict_subscription VALUES (1, '2020-01-01')")
+    lock = " FOR UPDATE" if is_atomic else ""
+
+    @transaction.atomic
+    def renew() -> None:
+        ((until,),) = sql(f"SELECT until FROM verdict_subscription WHERE id = 1{lock}")
+        until = max(until, timezone.now()) + MONTH
+        sql("UPDATE verdict_subscription SET until = %s WHERE id = 1", until)
+
+    if is_atomic:
+        assert not [limit for limit in interleave(renew).limits if "clock" in limit]
+    else:
+        with pytest.raises(
+            AssertionError, match=r"until is now \+ 30 days; .* it is now \+ 60 days"
+        ):
+            interleave(renew)
+
+
+def test_a_clock_that_stands_still_in_the_code_is_not_the_explorers() -> None:
+    """freezegun sets variables of modules."""
+
+    def process() -> None:
+        with mock.patch("time.monotonic", return_value=time.monotonic() + 3600):
+            counter.update_returning()
+
+    explore_all(process, process).assert_safe()
+
+
+LOCK = threading.Lock()
+LOCKS = {"a": threading.RLock()}
+
+
+def with_a_lock() -> None:
+    with LOCK:
+        counter.naive()
+
+
+def with_an_acquisition() -> None:
+    LOCKS["a"].acquire()
+    try:
+        counter.naive()
+    finally:
+        LOCKS["a"].release()
+
+
+def reads_and_waits() -> None:
+    """Which process gets the lock depends on the order of two reads."""
+    counter.hits()
+    with LOCK:
+        counter.naive()
+
+
+@pytest.mark.parametrize("process", [with_a_lock, with_an_acquisition, reads_and_waits])
+def test_a_lock_of_python_is_waited_for(process: Callable[[], None]) -> None:
+    """The processes of a server do not share it, and the result says so."""
+    processes = [process, counter.naive] if process is with_an_acquisition else [process, process]
+    found = explore_all(*processes, invariant=counter.expect_hits(2), reduce=True)
+    assert bool(found.violating) is (process is with_an_acquisition)
+    limit = (
+        "a lock of Python that a process waits for, which the processes of a server do not share"
+    )
+    assert (limit in found.limits) is (process is not with_an_acquisition)
+
+
+class RowHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        sql("UPDATE interleave_counter SET hits = hits + 1 WHERE key = 'b'")
+
+
+def test_a_handler_of_logging_that_writes_a_row_takes_no_lock() -> None:
+    logger = logging.getLogger("verdicts")
+    logger.addHandler(RowHandler())
+    found = explore_all(*[partial(logger.error, "failed")] * 2, reduce=True)
+    found.assert_safe()
+    assert found.limits == ()
+
+
+async def count_async() -> int:
+    row = await Counter.objects.aget(key="a")
+    row.hits += 1
+    await row.asave()
+    await sync_to_async(counter.update_returning)()
+    first, second = await asyncio.gather(
+        Counter.objects.acount(),
+        Counter.objects.filter(key="b").acount(),
+    )
+    return first + second
+
+
+def test_a_step_of_async_code_names_the_line_that_waits_for_it() -> None:
+    (first, *others) = explore_all(
+        async_to_sync(count_async), invariant=lambda _: "shown"
+    ).violations
+    assert not others
+    lines = [(step.filename, step.lineno) for step in first.timeline if step.kind != "COMMIT"]
+    of_coroutine = [
+        line - count_async.__code__.co_firstlineno for file, line in lines if file == __file__
+    ]
+    assert of_coroutine == [1, 3, 5, 5]  # both of gather() are at its line
+    assert {file for file, _ in lines} == {__file__, counter.__file__}
+
+
+def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
+    """Make a tag that both make, whose loser uses an id up, and then one with a note on it."""
+    Tag.objects.get_or_create(name="both")
+    tag = Tag.objects.create(name=own)
+    noted = Tag.objects.order_by("-id")[0] if refers_to_first else tag
+    kind = ContentType.objects.get_for_model(Tag)
+    Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
+    return f"/tags/{tag.pk}/"
+
+
+def test_ids_are_shifted_without_a_difference(interleave: Interleave) -> None:
+    """In a GenericForeignKey, in a text log and in a returned address."""
+    ContentType.objects.get_for_model(Tag)
+    found = interleave(*[partial(make_tag_and_note, own) for own in "ab"])
+    assert not [limit for limit in found.limits if "clock or chance" in limit]
+    wrong = [partial(make_tag_and_note, own, refers_to_first=True) for own in "ab"]
+    with pytest.raises(AssertionError, match="as no serial order does"):
+        interleave(*wrong)

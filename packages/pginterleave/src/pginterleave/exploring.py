@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pginterleave.clock import monotonic
 from pginterleave.experiment import Experiment
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
 from pginterleave.judging.serial_orders import SerialJudge, TryAgain
 from pginterleave.options import Options
+from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.judgement import Function
 from pginterleave.processes.scheduler import Setup
 from pginterleave.results import AT_FIRST, Exploration, Schedule, mark_read
-from pginterleave.searching.runs import Run, shrink
+from pginterleave.searching.runs import BEGIN_AGAIN, Run, shrink
 from pginterleave.searching.search import Search
 from pginterleave.searching.state_graph import Ending
 
@@ -90,13 +90,16 @@ def explore(
         isolation_level=isolation_level,
         options=options,
     )
-    began = monotonic()
+    began = RealClock.monotonic()
     with experiment.start_scheduler() as scheduler:
         scheduler.reduce = options.reduces
         scheduler.control.catalogue.reduced = options.reduces
         while True:
-            run = Run(scheduler, Search(reduces=options.reduces))
+            run = Run(scheduler, Search(reduces=scheduler.reduce))
             truncated = run.run_all(max_schedules, max_seconds, count_all=count_all)
+            if truncated == BEGIN_AGAIN:
+                scheduler.reduce = not scheduler.monitor.locks_awaited
+                continue
             if not run.violations or not experiment.serial_judge or experiment.like:
                 break
             # What looks like a violation may be a clock that stood still in the serial orders.
@@ -122,6 +125,7 @@ def _make_result(
     catalogue = run.scheduler.control.catalogue
     memory = run.scheduler.memory.used
     in_memory = [f"{name}, which the processes of a server do not share" for name in memory]
+    clock_limits = run.scheduler.control.clock_reads.list_limits()
     serial_limits = serial_judge.list_limits() if serial_judge else []
     return Exploration(
         orders=tuple(run.orders),
@@ -135,10 +139,10 @@ def _make_result(
         truncated=truncated,
         covered=run.search.describe_covered() if has_reached_limit else "",
         left=run.estimate_left() if has_reached_limit else 0,
-        seconds=monotonic() - began,
+        seconds=RealClock.monotonic() - began,
         serial=serial_judge is not None,
         not_compared=tuple(serial_judge.list_not_compared()) if serial_judge else (),
-        limits=(*catalogue.limits, *in_memory, *serial_limits),
+        limits=(*catalogue.limits, *in_memory, *serial_limits, *clock_limits),
         unobserved=tuple(catalogue.unobserved),
         unseen_commits=tuple(catalogue.unseen_commits),
         unexplored=tuple(catalogue.unexplored),

@@ -174,7 +174,7 @@ def is_database_error(error: BaseException) -> bool:
 @functools.cache
 def _find_libraries() -> tuple[str, ...]:
     """Return the prefixes of the paths of library files, without importing the libraries."""
-    specs = map(importlib.util.find_spec, ("django", "psycopg", "psycopg2"))
+    specs = map(importlib.util.find_spec, ("django", "asgiref", "psycopg", "psycopg2"))
     folders = [str(Path(spec.origin).parent) + os.sep for spec in specs if spec and spec.origin]
     return (PACKAGE_FOLDER, "<frozen", *folders)
 

@@ -188,7 +188,8 @@ class _Replacement:
         elif isinstance(value, functools.partial):
             parts = self._replace_parts(value, path)
             keywords = {name: parts.pop(name) for name in value.keywords}
-            new = functools.partial(*parts.values(), **keywords)
+            function, *arguments = parts.values()
+            new = functools.partial(function, *arguments, **keywords)
         elif isinstance(value, dict):
             new = copy.copy(value)
             new.update(zip(value, self._replace_parts(value, path).values(), strict=True))

@@ -1,7 +1,8 @@
 """Compares the ends of schedules: ids by what they mean, and without what clock and chance set.
 
 An *id* is a value of a column that a sequence, the clock or chance sets, or that refers to such a
-column. An id that was there before the processes is compared as it is. Two ends are equal if one
+column. An id that was there before the processes is compared as it is, and a time by its distance
+from the start of the schedule. Two ends are equal if one
 becomes the other when its new ids are exchanged. For this, each row and each process's value gets a
 label: a hash of its other parts, of the labels of the rows that it refers to, and of those that
 refer to it. Ends are equal if their labels are. The label of a new row may have its place among the
@@ -11,8 +12,10 @@ new rows of the table, by the id that a sequence has set.
 import functools
 import hashlib
 import operator
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
+from datetime import datetime
 from typing import NamedTuple
 
 from pginterleave.judging.differences import (
@@ -24,10 +27,12 @@ from pginterleave.judging.differences import (
     write_row,
 )
 from pginterleave.judging.end_states import Column, EndState, EndStates, Row, Structure
+from pginterleave.judging.times import parse_time, write_distance
 from pginterleave.judging.values import Leaf, Node, Path, find_differing_paths, list_leaves
 
 HASH_ROUNDS = 4  # so many references away, a different row still changes a label
 NEW = "new"  # instead of a new id, or of a value that clock or chance sets
+_NUMBERS = re.compile(r"(?<![\w.])(\d+)(?!\w|\.\d)")
 
 
 class Item(NamedTuple):
@@ -59,25 +64,50 @@ class Comparison:
         self.states = states
         self.varying_columns: frozenset[Column] = frozenset()  # that clock or chance sets
         self.varying_parts: frozenset[tuple[str, Path]] = frozenset()  # with the name of a value
+        # Of these, what is no time with one distance from the start of each schedule.
+        self.chance_columns: frozenset[Column] = frozenset()
+        self.chance_parts: frozenset[tuple[str, Path]] = frozenset()
+        self.fixed_times: set[datetime] = set()  # which were the same in two runs
         self.sequences: set[str] = set()  # the sequences whose last value is compared
+
+    def get_varying(self) -> tuple[frozenset[object], ...]:
+        """Return what differs from run to run: the columns and parts, and those by chance."""
+        return self.varying_columns, self.varying_parts, self.chance_columns, self.chance_parts
 
     def note_varying(self, first: EndState, second: EndState) -> None:
         """Note what differs between two ends of one serial order: clock or chance sets it."""
+        self._note_fixed_times(first, second)
         differing = self._find_differing_columns(first, second)
         differing |= self._find_differing_columns(*self.states.initial_states)
-        ids = self._find_id_columns()
+        ids = self._find_id_columns() | self.states.structure.types_of_objects.keys()
         references = self.states.structure.references
         # A reference differs because the column differs that it refers to.
         referring = {c for c in differing if references.get(c) in differing | ids}
         self.varying_columns |= differing - ids - referring
+        for pair in ((first, second), self.states.initial_states):
+            by_distance = self._find_differing_columns(*pair, by_distance=True)
+            self.chance_columns |= self.varying_columns & by_distance
         self._note_varying_parts(first, second)
+
+    def _note_fixed_times(self, first: EndState, second: EndState) -> None:
+        """Note the times that are the same in two ends of one serial order: no clock set them."""
+        texts: list[set[str | None]] = []
+        for end in (first, second):
+            values = {value for rows in end.rows.values() for row in rows for value in row.values()}
+            leaves = [leaf for value in end.values.values() for _, leaf in list_leaves(value)]
+            texts.append(values.union(leaf.text for leaf in leaves if isinstance(leaf, Leaf)))
+        times = map(parse_time, texts[0] & texts[1])
+        self.fixed_times |= {time for time in times if time}
 
     def _note_varying_parts(self, first: EndState, second: EndState) -> None:
         """Note the parts of values, other than ids, that differ between two ends of one order."""
         ids = self._find_id_columns()
         new_texts = {text for end in (first, second) for _, text in self._find_new_ids(end)}
         for name, value in first.values.items():
+            if name not in second.values:  # a Mock was called in one of them
+                continue
             leaves = dict(list_leaves(value))
+            other = dict(list_leaves(second.values[name]))
             for path in find_differing_paths(value, second.values[name]):
                 leaf = leaves.get(path)
                 if isinstance(leaf, Leaf) and self._find_column(leaf) in ids:
@@ -85,14 +115,35 @@ class Comparison:
                 if isinstance(leaf, Leaf) and leaf.text.strip("'") in new_texts:
                     continue
                 self.varying_parts |= {(name, path)}
+                if self._write_part(first, leaf) != self._write_part(second, other.get(path)):
+                    self.chance_parts |= {(name, path)}
 
-    def _find_differing_columns(self, end: EndState, other: EndState) -> set[Column]:
-        """Return the columns that have other values in the one end than in the other."""
+    def _write_part(self, end: EndState, leaf: Leaf | str | None) -> str:
+        """Return a part that varies: the distance of a time, or else the text or the kind."""
+        text = leaf.text if isinstance(leaf, Leaf) else leaf or ""
+        return self._write_time(end, text) or text
+
+    def _write_time(self, end: EndState, text: str) -> str:
+        """Return a time by its distance from the start, or as it is if no clock set it; or ""."""
+        time = parse_time(text)
+        if time is None:
+            return ""
+        return text if time in self.fixed_times else write_distance(time, end.began)
+
+    def _find_differing_columns(
+        self, first: EndState, second: EndState, *, by_distance: bool = False
+    ) -> set[Column]:
+        """Return the columns that have other values, or distances of times, in one end."""
         differing = set()
-        for table in end.rows.keys() & other.rows.keys():
+        for table in first.rows.keys() & second.rows.keys():
             for column in self.states.structure.columns[table]:
-                values = Counter(row[column] for row in end.rows[table])
-                if values != Counter(row[column] for row in other.rows[table]):
+                counts = []
+                for end in (first, second):
+                    values = [row[column] for row in end.rows[table]]
+                    if by_distance:
+                        values = [self._write_time(end, value or "") or value for value in values]
+                    counts.append(Counter(values))
+                if counts[0] != counts[1]:
                     differing.add(column)
         return differing
 
@@ -118,8 +169,11 @@ class Comparison:
             edges[item] = []
             for path, leaf in list_leaves(value):
                 rows = self._find_rows(leaf, criteria, new_ids)
+                text = NEW if rows else self._write_leaf(end, name, path, leaf)
+                if isinstance(leaf, Leaf) and not rows:
+                    text, rows = _replace_ids(text, criteria.number_column, new_ids)
                 edges[item] += [(repr(path), row) for row in rows]
-                parts.append((path, NEW if rows else self._write_leaf(end, name, path, leaf)))
+                parts.append((path, text))
             contents[item] = parts
         labels = _label_items(contents, edges)
         of_rows = sorted((item.table, label) for item, label in labels.items() if item.table)
@@ -131,7 +185,7 @@ class Comparison:
         """Return the new rows that a row refers to, each with the name of the referring column."""
         references = []
         for column, value in row.items():
-            target = self.states.structure.references.get(column)
+            target = self.states.structure.find_target(column, row)
             if target and value and (target, value) in new_ids:
                 references.append((column.name, new_ids[target, value]))
         return references
@@ -195,13 +249,13 @@ class Comparison:
         processes = [name for name in end.values if name.startswith("process ")]
         ends = [[self._write_parts(state, name) for name in processes] for state in (end, other)]
         yield from compare_outcomes(*ends)
-        for name in [name for name in end.values if name not in processes]:
+        for name in [name for name in end.values | other.values if name not in processes]:
             parts = self._write_parts(end, name)
             yield from compare_values(name, parts, self._write_parts(other, name))
 
     def _write_parts(self, end: EndState, name: str) -> dict[Path, str]:
         """Return the parts of the value `name`; each path begins with "returned" or "raised"."""
-        value = end.values[name]
+        value = end.values.get(name, Node("is", (("", Leaf("nothing")),)))
         assert isinstance(value, Node)
         leaves = [(path, leaf) for path, leaf in list_leaves(value) if isinstance(leaf, Leaf)]
         parts = {(value.kind, *p): self._write_leaf(end, name, p, leaf) for p, leaf in leaves}
@@ -260,10 +314,13 @@ class Comparison:
         ids = self._find_id_columns()
         texts = []
         for column, value in row.items():
+            target = self.states.structure.find_target(column, row)
             if value is None:
                 texts.append("NULL")
+            elif column in ids:
+                texts.append(self._write_id(end, column, value))
             else:
-                texts.append(self._write_id(end, column, value) if column in ids else value)
+                texts.append(self._write_id(end, target, value) if target in ids else value)
         return tuple(texts)
 
     def _write_id(self, end: EndState, column: Column, value: str) -> str:
@@ -274,7 +331,10 @@ class Comparison:
         while structure.references.get(column) in ids and column not in structure.generated:
             column = structure.references[column]
         if column in self.varying_columns:
-            return value if value in self.states.find_constant_values(column) else NEW
+            if value in self.states.find_constant_values(column):
+                return value
+            distance = column not in self.chance_columns and self._write_time(end, value)
+            return distance or NEW
         state = end if column.table in end.rows else self.states.initial_states[0]
         number = state.old_ids.get(column, {}).get(value)
         if number is None:
@@ -284,6 +344,8 @@ class Comparison:
     def _write_leaf(self, end: EndState, name: str, path: Path, leaf: Leaf | str) -> str:
         """Return a part of the value `name` as it is compared: NEW, if clock or chance sets it."""
         path_and_parents = [path[:length] for length in range(len(path) + 1)]
+        if (name, path) in self.varying_parts - self.chance_parts:
+            return self._write_part(end, leaf)
         if any((name, varying) in self.varying_parts for varying in path_and_parents):
             return NEW
         if isinstance(leaf, str):  # the kind of a node
@@ -297,6 +359,17 @@ class Comparison:
         """Return the column of a model's field; of another value, one that does not exist."""
         table, name = leaf.column or ("", "")
         return Column(self.states.structure.tables.get(table, ""), name)
+
+
+def _replace_ids(text: str, column: Column | None, new_ids: NewIds) -> tuple[str, list[Item]]:
+    """Replace the new ids of a column in a text, such as '/tags/4/'; return their rows, too."""
+    rows = []
+    parts = _NUMBERS.split(text) if column else [text]
+    for index, part in enumerate(parts):
+        if column and (column, part) in new_ids:
+            rows.append(new_ids[column, part])
+            parts[index] = NEW
+    return "".join(parts), rows
 
 
 @functools.lru_cache(maxsize=1)

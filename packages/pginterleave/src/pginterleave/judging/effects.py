@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pginterleave.judging.end_states import EndStates
-from pginterleave.judging.values import Value, make_plain_value
+from pginterleave.judging.values import Leaf, Node, Value, make_plain_value
 
 Also = Callable[[], object]
+CLOCKS = ("sleep", "now", "time", "monotonic")  # Mocks of these have no effect
 
 
 class Effects:
-    """Compares what a test names, to whom Django has sent mails, and what other databases hold."""
+    """Compares what a test names, the calls of its Mocks, its mails, and other databases."""
 
     def __init__(self, also: Also | None, databases: Mapping[str, EndStates]) -> None:
         self.also = also
@@ -19,6 +20,7 @@ class Effects:
         self.used: dict[str, bool] = {}  # whether a database that a process has used is compared
         self.compares_new = True  # whether a database that is used for the first time is compared
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
+        self.mocks = CalledMocks()
         self.has_mails = False
         self._also_before: Any = None
         self._mails_before = 0
@@ -27,6 +29,7 @@ class Effects:
         """Note what `also` returns, and how many mails there are, before the processes run."""
         self._also_before = _copy(self.also()) if self.also else None
         self._mails_before = len(_list_mails())
+        self.mocks.begin()
 
     def note_database(self, name: str) -> None:
         """Note that a process uses a database; it is compared if a serial order uses it, too."""
@@ -44,7 +47,8 @@ class Effects:
                 values[f"the database {name}"] = read_rows(self.databases[name])
         if self.also:
             values["what also= returns"] = _subtract(_copy(self.also()), self._also_before)
-        return {name: make_plain_value(value) for name, value in values.items()}
+        calls = {} if self.also else self.mocks.collect_values()
+        return {name: make_plain_value(value) for name, value in values.items()} | calls
 
     def list_limits(self) -> list[str]:
         """Return the effects that are not compared, and how to compare them."""
@@ -53,6 +57,41 @@ class Effects:
             limits += [f"{call}: compare it with also=" for call in self.calls]
         not_compared = [name for name, is_compared in self.used.items() if not is_compared]
         return limits + [f"the rows of the database {name!r}" for name in not_compared]
+
+
+class CalledMocks:
+    """The Mocks that processes have called, and how often each had been called before."""
+
+    def __init__(self) -> None:
+        self._called: dict[int, tuple[Any, int]] = {}  # by the id of the Mock
+
+    def begin(self) -> None:
+        for key, (mock, _) in self._called.items():
+            self._called[key] = mock, len(mock.call_args_list)
+
+    def note(self, mock: Any) -> None:
+        """Note a Mock that is about to be called, unless it stands for a clock."""
+        if _name_mock(mock).rpartition(".")[2] not in CLOCKS:
+            self._called.setdefault(id(mock), (mock, len(mock.call_args_list)))
+
+    def collect_values(self) -> dict[str, Value]:
+        """Return the number and the arguments of the calls since the beginning, by name."""
+        calls: dict[str, list[Value]] = {}
+        for mock, number in self._called.values():
+            if new := [make_plain_value(tuple(call)) for call in mock.call_args_list[number:]]:
+                calls.setdefault(_name_mock(mock), []).extend(new)
+        values: dict[str, Value] = {}
+        for name in sorted(calls):
+            called = sorted(calls[name], key=repr)
+            arguments = tuple((str(place), call) for place, call in enumerate(called, start=1))
+            values[f"the number of calls of {name}"] = Node("is", (("", Leaf(str(len(called)))),))
+            values[f"what {name} is called with"] = Node("is", arguments)
+        return values
+
+
+def _name_mock(mock: Any) -> str:
+    """Return the name in a text such as `<Mock name='charge' id='1'>`."""
+    return repr(mock).partition(" name='")[2].partition("'")[0] or "a Mock"
 
 
 def read_rows(states: EndStates) -> dict[str, list[str]]:

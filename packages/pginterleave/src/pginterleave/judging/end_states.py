@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.judging.generic_keys import list_generic_keys, list_keys_of_types
 from pginterleave.judging.values import Value
+from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.rows import MAX_BYTES, Ask, WatchedTable, read_tables, require_counts
 
 
@@ -35,6 +37,7 @@ REFERENCES = """
         JOIN pg_attribute AS theirs ON theirs.attrelid = confrelid AND theirs.attnum = confkey[1]
     WHERE contype = 'f' AND cardinality(conkey) = 1
 """
+CONTENT_TYPES = "SELECT id::text, app_label, model FROM django_content_type"
 SEQUENCES = """
     SELECT seqrelid::regclass::text, pg_sequence_last_value(seqrelid)::text FROM pg_sequence
 """
@@ -49,6 +52,17 @@ class Structure:
     tables: dict[str, str] = field(default_factory=dict)  # names, by the name without its schema
     generated: set[Column] = field(default_factory=set)  # by a sequence
     references: dict[Column, Column] = field(default_factory=dict)
+    # Of the columns with the id of any object: that with its content type. And of each type, by its
+    # id, the column of the primary key.
+    types_of_objects: dict[Column, Column] = field(default_factory=dict)
+    keys_of_types: dict[str, Column] = field(default_factory=dict)
+
+    def find_target(self, column: Column, row: Row) -> Column | None:
+        """Return the column to which a value of a row refers, if it does."""
+        type_column = self.types_of_objects.get(column)
+        if type_column is None:
+            return self.references.get(column)
+        return self.keys_of_types.get(row[type_column] or "")
 
 
 @dataclass
@@ -58,6 +72,7 @@ class EndState:
     values: dict[str, Value]  # of "process 1" and so on, and of what is compared besides
     rows: dict[str, list[Row]]  # by table
     old_ids: Mapping[Column, dict[str, int]]  # the ids before the schedule, numbered from 0
+    began: float  # the time before the processes ran, in seconds since 1970
     sequences: Mapping[str, str | None] = field(default_factory=dict)  # the last value of each
 
 
@@ -71,6 +86,7 @@ class EndStates:
         self.drifting: list[Column] = []  # generated columns that setup fills differently each time
         self._tables_before: dict[int, WatchedTable] = {}
         self._old_ids: dict[Column, dict[str, int]] = {}
+        self._began = 0.0
 
     def list_sequences(self) -> list[str]:
         """Return the names of all sequences, as PostgreSQL writes them."""
@@ -81,6 +97,7 @@ class EndStates:
         if not self.structure.columns:
             require_counts(self._ask)
             self._read_structure()
+        self._began = RealClock.time()
         self._tables_before = read_tables(self._ask)
         if len(self.initial_states) < 2:
             self._read_initial_state()
@@ -95,7 +112,7 @@ class EndStates:
         rows = self._read_rows(table.name for table in small)  # others are empty or too large
         generated = sorted(self.structure.generated)
         ids = {column: _number_ids(rows, column) for column in generated}
-        self.initial_states.append(EndState(values={}, rows=rows, old_ids=ids))
+        self.initial_states.append(EndState({}, rows, ids, self._began))
         first_ids = self.initial_states[0].old_ids
         self.drifting = [column for column in generated if first_ids.get(column) != ids[column]]
 
@@ -113,7 +130,7 @@ class EndStates:
                 )
         last_values = dict(self._ask(SEQUENCES, {})) if with_sequences else {}
         rows = self._read_rows(table.name for table in written)
-        return EndState(values, rows, self._old_ids, last_values)
+        return EndState(values, rows, self._old_ids, self._began, last_values)
 
     def read_all(self) -> dict[str, list[Row]]:
         """Return the rows of all tables that are not too large, by table."""
@@ -137,6 +154,15 @@ class EndStates:
                 structure.generated.add(column)
         for table, name, target_table, target_name in self._ask(REFERENCES, {}):
             structure.references[Column(table, name)] = Column(target_table, target_name)
+        tables = structure.tables
+        for relname, id_name, type_name in list_generic_keys():
+            if table := tables.get(relname):
+                structure.types_of_objects[Column(table, id_name)] = Column(table, type_name)
+        if structure.types_of_objects:
+            types = {(app, name): type_id for type_id, app, name in self._ask(CONTENT_TYPES, {})}
+            for app, name, relname, key in list_keys_of_types():
+                if relname in tables and (app, name) in types:
+                    structure.keys_of_types[types[app, name]] = Column(tables[relname], key)
 
     def _read_rows(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         """Return the rows of tables, each value as PostgreSQL writes it."""

@@ -92,11 +92,11 @@ class SerialJudge(Judge):
         The first runs were within a moment, in which a clock of seconds may stand still.
         """
         comparison = self.comparison
-        before = comparison.varying_columns, comparison.varying_parts
+        before = comparison.get_varying()
         for order, end in self._run_orders(run_in_turn).items():
             comparison.note_varying(self.ends[order], end)
         self._serial_labels.clear()
-        return before != (comparison.varying_columns, comparison.varying_parts)
+        return before != comparison.get_varying()
 
     def _run_orders(self, run_in_turn: RunInTurn) -> dict[Order, EndState]:
         """Run every serial order, and return how each ends: judge() sets `_last_end`."""
@@ -115,6 +115,9 @@ class SerialJudge(Judge):
 
     def note_call(self, what: str) -> None:
         self.effects.calls[what] = None
+
+    def note_mock(self, mock: Any) -> None:
+        self.effects.mocks.note(mock)
 
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]
@@ -150,9 +153,9 @@ class SerialJudge(Judge):
 
     def list_not_compared(self) -> list[str]:
         """Return the columns and values that clock or chance sets."""
-        columns = sorted(self.comparison.varying_columns)
+        columns = sorted(self.comparison.chance_columns)
         names = [f"{table}.{name}" for table, name in columns if table in self._tables]
-        for name, path in sorted(self.comparison.varying_parts):
+        for name, path in sorted(self.comparison.chance_parts):
             value = f"what {name} returns" if name.startswith("process ") else name
             part = " ".join(path[1:])  # a path begins with the value itself
             names.append(f"{part} of {value}" if part else value)

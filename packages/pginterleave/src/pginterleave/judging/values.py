@@ -1,12 +1,14 @@
 """What a process returned or raised, as a tree that can be compared with that of another run."""
 
 import dataclasses
+import datetime
 import re
 import sys
 import uuid
 from collections.abc import Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
+from pginterleave.judging.times import write_time
 from pginterleave.steps import Outcome
 
 MAX_DEPTH = 12
@@ -59,6 +61,8 @@ def _make_value(value: Any, depth: int) -> Value:
         return Leaf(repr(int(value)), is_number=True)
     if value is None or isinstance(value, (bool, float, str, bytes)):
         return Leaf(repr(value))
+    if isinstance(value, datetime.datetime):
+        return Leaf(write_time(value))
     if depth > MAX_DEPTH:
         return Leaf(type(value).__qualname__)
     name = type(value).__qualname__
@@ -98,6 +102,8 @@ def _list_fields(model: Any) -> Iterator[tuple[str, Value]]:
             value = loaded[field.attname]
             is_id = isinstance(value, (int, uuid.UUID))  # which PostgreSQL writes like str()
             text = str(value) if is_id else repr(value)
+            if isinstance(value, datetime.datetime):
+                text = write_time(value)
             yield field.attname, Leaf(text, (field.model._meta.db_table, field.column))
 
 

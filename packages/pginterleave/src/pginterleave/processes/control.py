@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.options import Options
 from pginterleave.processes import queries
+from pginterleave.processes.clocks import ClockReads, RealClock
 from pginterleave.processes.session import Caller, Owner, Session
 from pginterleave.processes.watching import find_open_pids
 from pginterleave.sql.pg_catalog import Catalogue
@@ -45,6 +45,7 @@ class Control:
         self.database = database
         self.options = options
         self.catalogue = Catalogue()
+        self.clock_reads = ClockReads()
         self._settings: dict[str, str] = {}  # the values before change_settings()
         self._changed_connection: object = None  # the connection whose settings are changed
         # The sessions of other connections of this interpreter, before the first schedule.
@@ -104,8 +105,8 @@ class Control:
 
     def wait_until_closed(self, *pids: int) -> None:
         """Wait until sessions have ended, if they do: a closed session keeps locks for a moment."""
-        limit = monotonic() + self.close_timeout
-        while monotonic() < limit:
+        limit = RealClock.monotonic() + self.close_timeout
+        while RealClock.monotonic() < limit:
             self.ask(queries.CLEAR_SNAPSHOT)  # in case a transaction was left open
             if not self.ask(queries.OPEN_SESSIONS, pids=list(pids)):
                 return

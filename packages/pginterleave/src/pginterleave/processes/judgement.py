@@ -23,6 +23,9 @@ class Judge(ABC):
     def note_call(self, what: str) -> None:  # noqa: B027 - an invariant says what has to hold
         """Note a call of a process that has an effect outside of the database."""
 
+    def note_mock(self, mock: Any) -> None:  # noqa: B027
+        """Note that a process is about to call a Mock."""
+
     @abstractmethod
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]

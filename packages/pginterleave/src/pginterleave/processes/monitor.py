@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 import time
 from collections.abc import Set
 from dataclasses import dataclass, field
@@ -10,12 +11,13 @@ from queue import Empty
 from types import SimpleNamespace
 
 from pginterleave.choices import victim_of, write_order
-from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import InterleaveError, StepTimeout
 from pginterleave.formatting import format_processes
 from pginterleave.processes import queries
+from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.control import Control
-from pginterleave.processes.process import AT_STEP, FAILED, RETURNED, RUNNING, Process, Stops
+from pginterleave.processes.process import AT_STEP, DONE, FAILED, RETURNED, RUNNING, Process, Stops
+from pginterleave.processes.python_locks import waits_for_lock
 from pginterleave.sql.dependent_steps import Effect, TakenStep
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
@@ -26,6 +28,10 @@ MAX_CHECK_TIME = 0.05
 MIN_LATE_CHECK = 0.03  # seconds until a planned victim looks for the deadlock closed meanwhile
 MAX_LATE_CHECK = 1.0
 NO_CHECK_SECONDS = 3600.0
+MIN_LOCK_WAIT = 0.05  # seconds at a lock of Python; who has just got it needs a moment to go on
+LOCK_LIMIT = (
+    "a lock of Python that a process waits for, which the processes of a server do not share"
+)
 Blocked = dict[Process, tuple[int, ...]]  # waiting processes: the numbers of those they wait for
 
 DEADLOCK_DETECTED, LOCK_NOT_AVAILABLE, QUERY_CANCELED = "40P01", "55P03", "57014"  # SQLSTATEs
@@ -75,6 +81,8 @@ class Monitor:
         self.durations: dict[str, float] = {}  # seconds by statement, with the Python after it
         self.have_waited: set[str] = set()  # statements
         self.orders_with_wait: set[str] = set()  # whose last step waited
+        self.locks_awaited = False  # whether a process has waited for a lock of Python
+        self._at_lock_since: dict[Process, float] = {}  # during one step
         self.stalled = False  # no process can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
         self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
@@ -99,7 +107,7 @@ class Monitor:
             returned[0].resume()
             self._wait()
         blocked_since = [process.blocked_since for process in self.processes if process.blockers]
-        seconds = max(blocked_since, default=0.0) + self.check_time - monotonic()
+        seconds = max(blocked_since, default=0.0) + self.check_time - RealClock.monotonic()
         if seconds > 0:  # a sleep of 0 seconds takes time, too
             time.sleep(seconds)
         return bool(unblocked)
@@ -145,7 +153,8 @@ class Monitor:
 
     def _wait(self) -> None:
         """Wait until each process has stopped, or waits for others while some can go on."""
-        began = monotonic()
+        began = RealClock.monotonic()
+        self._at_lock_since.clear()
         sql = self.runner.sent.sql if self.runner and self.runner.sent else ""
         # A statement that did not wait here before gets four times the duration of its last runs,
         # and in a new schedule one that has never waited.
@@ -160,7 +169,7 @@ class Monitor:
         while running := self._list_in_state(RUNNING):
             if self._receive_stop(interval):
                 if running == [self.runner] and self.runner and not self.runner.sqlstate:
-                    seconds = monotonic() - began
+                    seconds = RealClock.monotonic() - began
                     decayed = 0.8 * self.durations.get(sql, seconds)  # old runs count less
                     self.durations[sql] = max(seconds, decayed)
                 interval = 0.0  # a process that it unblocked may already have gone on: ask at once
@@ -169,7 +178,7 @@ class Monitor:
             if len(blocked) == len(running) and self._can_others_go_on(blocked):
                 return
             step_timeout = self.control.options.step_timeout
-            if monotonic() > began + step_timeout:
+            if RealClock.monotonic() > began + step_timeout:
                 raise StepTimeout(
                     f"No step was finished within step_timeout={step_timeout} seconds after "
                     f"{self.attempt.order()!r}. "
@@ -278,7 +287,7 @@ class Monitor:
     def _end_missed_deadlock(self) -> None:
         """End a deadlock whose planned victim looked before the deadlock was closed."""
         closed_at = max(process.blocked_since for process in self.processes if process.blockers)
-        is_missed = monotonic() - closed_at > 2 * self.late_check
+        is_missed = RealClock.monotonic() - closed_at > 2 * self.late_check
         if is_missed and self.runner and self.runner.blockers:
             self.attempt.discard_reason = "The victim of a deadlock looked too early."
             self.late_check = min(2 * self.late_check, MAX_LATE_CHECK)
@@ -324,8 +333,26 @@ class Monitor:
                 self.have_waited.add(process.sent.sql if process.sent else "")
                 if process is self.runner:
                     self.orders_with_wait.add(self.attempt.order())
-                process.blocked_since = monotonic() - (seconds or 0.0)
+                process.blocked_since = RealClock.monotonic() - (seconds or 0.0)
+        for process in set(running) - blocked.keys():
+            if self._waits_for_python_lock(process):
+                others = [other for other in self.processes if other is not process]
+                numbers = tuple(other.number for other in others if other.state != DONE)
+                blocked[process] = process.blockers = numbers
         return blocked
+
+    def _waits_for_python_lock(self, process: Process) -> bool:
+        """Whether a process waits in Python for a lock, which any other process may hold."""
+        now = RealClock.monotonic()
+        frame = sys._current_frames().get(process.thread.ident or 0)
+        if process.sending or not waits_for_lock(frame):
+            self._at_lock_since.pop(process, None)
+            return False
+        if now - self._at_lock_since.setdefault(process, now) < MIN_LOCK_WAIT:
+            return False
+        self.locks_awaited = True
+        self.control.catalogue.note_unchecked(LOCK_LIMIT)
+        return True
 
 
 def _has_cycle(blocked: Blocked) -> bool:

@@ -12,10 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from pginterleave.choices import ENDED, Position
-from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
 from pginterleave.formatting import find_user_frame, format_processes
 from pginterleave.processes import queries, race_coverage
+from pginterleave.processes.calling_line import find_calling_frame
+from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.control import Control
 from pginterleave.processes.judgement import Function
 from pginterleave.processes.session import Session
@@ -39,7 +40,7 @@ class Process:
         self.sent: Any = None  # the step that has not returned
         self.ended: Any = None  # the last step that has returned
         self.blockers: tuple[int, ...] = ()  # the processes that it waits for
-        self.blocked_since = 0.0  # by monotonic()
+        self.blocked_since = 0.0  # by RealClock.monotonic()
         self.foreign_blockers: list[int] = []  # the other sessions that it waits for
         self.polls = 0  # how often PostgreSQL was asked whether the step waits
         self.sqlstate = self.detail = ""  # of the error of the last step
@@ -54,6 +55,8 @@ class Process:
         self.thread = threading.Thread(target=self._run_all, name=f"process {number}", daemon=True)
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
+        self._clock_reads = control.clock_reads
+        self._returned: list[tuple[float, str]] = []  # when each step returned, with its SQL
         self.session = control.database.new_session(self, control)
         self.step_session = self.session  # the session of the next step, or of the last one
 
@@ -126,7 +129,8 @@ class Process:
             sql = sql.replace(str(threading.get_ident()), "1")
         caller = sys._getframe(2)  # contextlib is between
         self.sent_lines.note_statement(sql, caller)
-        frame = find_user_frame(caller)
+        self._clock_reads.note_statement(self.number, sql, params, self._returned)
+        frame = find_calling_frame(caller)
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(
             process=self.number,
@@ -153,6 +157,7 @@ class Process:
             step.in_transaction = self.step_session.has_begun()
             if self.blockers and not self.cancelled:
                 self._stop(RETURNED)
+            self._returned.append((RealClock.time(), sql))
 
     def _note_error(self, step: SimpleNamespace, error: Exception) -> None:
         cause: Any = error.__cause__ or error
@@ -197,6 +202,7 @@ class Process:
                 self.session.leave()
 
     def _run_function(self) -> None:
+        self._returned = [(RealClock.time(), "")]
         try:
             returned = self.function()
             if inspect.iscoroutine(returned):
@@ -220,7 +226,7 @@ class Process:
 
 def shut_down(processes: list[Process], control: Control, error: BaseException | None) -> None:
     """End the threads and sessions of the processes; note on `error` which could not be ended."""
-    time_limit = monotonic() + control.close_timeout
+    time_limit = RealClock.monotonic() + control.close_timeout
     running = [process for process in processes if process.state == RUNNING]
     in_python = [process for process in running if not process.sending]
     for process in processes:
@@ -230,7 +236,7 @@ def shut_down(processes: list[Process], control: Control, error: BaseException |
         process.interrupt()
     for process in processes:
         if process.thread.ident:
-            process.thread.join(max(0.01, time_limit - monotonic()))  # a moment at least
+            process.thread.join(max(0.01, time_limit - RealClock.monotonic()))  # a moment at least
     still_alive = [process for process in processes if process.thread.is_alive()]
     control.terminate(_list_all_pids(still_alive))
     control.restore_settings()

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from pginterleave import formatting
 from pginterleave.choices import (
@@ -43,7 +44,6 @@ MAX_FAIR_ATTEMPTS = 30  # the first attempts, in which no process may overtake a
 CALLS = {
     "program": "what the program {!r} does",
     "socket": "what a process sends to {}",
-    "mock": "the calls of {}",
 }
 Setup = Callable[[], object]
 
@@ -227,8 +227,11 @@ class Scheduler:
         self.memory.note_caches()
         return unblocked
 
-    def _note_outside_use(self, kind: Kind, name: str) -> None:
-        """Note what another thread than the caller's uses outside of the sessions."""
+    def _note_outside_use(self, kind: Kind, name: Any) -> None:
+        """Note what another thread than the caller's uses outside of the sessions.
+
+        `name` is that of a program, a file or an address; of a Mock, it is the Mock.
+        """
         thread = threading.current_thread()
         catalogue = self.control.catalogue
         if thread is self.thread:
@@ -243,6 +246,8 @@ class Scheduler:
             catalogue.note_unobserved(f"a program, {name!r}{formatting.format_calling_place()}")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
             catalogue.note_unchecked(f"the file {name}, which a process writes")
+        elif kind == "mock":
+            self.judge.note_mock(name)
         if kind in CALLS:
             self.judge.note_call(CALLS[kind].format(name))
 
@@ -291,6 +296,11 @@ class Scheduler:
         claims = [Claim()] * len(self.processes)  # a process that waits or has ended claims nothing
         for process in ready:
             effect = self._find_effect(process)
+            is_known = effect.kind != "global"
+            if is_known and self.control.clock_reads.is_read_after(
+                process.number, process.step.sql
+            ):
+                effect = effect._replace(precedes_clock=True)
             earlier = self.attempt.list_steps_of(process.number)
             effects[process.number] = effect
             claims[process.number - 1] = find_claim(process.step, effect, earlier, tables)

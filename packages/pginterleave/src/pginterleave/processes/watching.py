@@ -1,24 +1,29 @@
 """Notices what processes do outside of their sessions: programs, files, sockets, mocks.
 
-It also lets processes use `functools.cached_property` as those of a server do. Up to Python 3.11 a
-lock of the class would make one thread wait for the other.
+It also lets processes use `functools.cached_property` and handlers of `logging` as those of a
+server do: without the locks that would make one thread wait for the other.
 """
 
 import contextlib
 import functools
 import gc
+import logging
 import os
+import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 from unittest.mock import patch
 
 Kind = Literal["connection", "program", "file", "socket", "mock"]
-Note = Callable[[Kind, str], object]
+Note = Callable[[Kind, Any], object]  # with a name; of a mock, the Mock itself
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
 # Python's audit events for the start of a program, and which of the arguments is its name, if any.
+SENDING = ("send", "sendall", "sendto", "sendmsg")  # methods of sockets
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
 _notes: list[Note] = []  # the audit hook, which cannot be removed, calls the last one
 
@@ -51,8 +56,14 @@ def watch(note: Note) -> Iterator[None]:
                 stack.enter_context(patch.object(module, function, connect))
         if mock := sys.modules.get("unittest.mock"):
             call = mock.Mock.__call__
-            call = _call_before(call, lambda called, *_: note("mock", _name_mock(called)))
+            call = _call_before(call, lambda called, *_: note("mock", called))
             stack.enter_context(patch.object(mock.Mock, "__call__", call))
+        for kind in (socket.socket, ssl.SSLSocket):
+            for name in SENDING:
+                send = _call_before(getattr(kind, name), partial(_note_sending, note))
+                stack.enter_context(patch.object(kind, name, send))
+        # Python runs in one process at a time, and a server has a handler in each process.
+        stack.enter_context(patch.object(logging.Handler, "handle", _handle_without_lock))
         if sys.version_info < (3, 12):
             stack.enter_context(patch.object(functools.cached_property, "__get__", _get_property))
         yield
@@ -68,9 +79,28 @@ def _call_before(function: Callable[..., Any], note: Callable[..., object]) -> C
     return note_and_call
 
 
-def _name_mock(mock: Any) -> str:
-    """Return the name in a text such as `<Mock name='charge' id='1'>`."""
-    return repr(mock).partition(" name='")[2].partition("'")[0] or "a Mock"
+def _note_sending(note: Note, sender: socket.socket, *args: Any) -> None:
+    """Note what is sent over an open connection, or as a datagram, and to which address."""
+    try:
+        address = sender.getpeername()
+    except OSError:  # it is not connected
+        address = args[-1]
+    if address:  # which the ends of a socketpair() have not
+        note("socket", _write_address(address))
+
+
+def _write_address(address: Any) -> str:
+    """Write a host and a port, or the path of a socket."""
+    parts = address[:2] if isinstance(address, tuple) else [address]
+    return ":".join(map(str, parts))
+
+
+def _handle_without_lock(self: logging.Handler, record: Any) -> Any:
+    """Replace Handler.handle(), which holds a lock while emit() sends a statement."""
+    passed = self.filter(record)
+    if passed:
+        self.emit(passed if isinstance(passed, logging.LogRecord) else record)
+    return passed
 
 
 def _get_property(self: Any, instance: Any, owner: type | None = None) -> Any:
@@ -92,9 +122,7 @@ def _add_audit_hook() -> None:
             if isinstance(path, str) and flags & (os.O_WRONLY | os.O_RDWR):
                 _notes[-1]("file", path)
         elif event == "socket.connect":
-            address = arguments[1]  # a host and a port, or the path of a socket
-            parts = address[:2] if isinstance(address, tuple) else [address]
-            _notes[-1]("socket", ":".join(map(str, parts)))
+            _notes[-1]("socket", _write_address(arguments[1]))
         elif event in PROGRAMS:
             index = PROGRAMS[event]
             program = "a fork" if index is None else arguments[index]

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable, Iterator
 
 from pginterleave.choices import process_of
-from pginterleave.clock import monotonic
 from pginterleave.explorer_errors import NoOtherVictim, NotDeterministic
+from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.scheduler import Scheduler
 from pginterleave.results import AT_FIRST, Schedule
 from pginterleave.searching.search import Search
@@ -14,6 +14,7 @@ from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import Effect
 
 MAX_RUNS_AFTER_ERROR = 100  # schedules to run after one that raises, to find a broken invariant
+BEGIN_AGAIN = "more steps depend on each other than was known"
 MAX_RUNS_TO_SHRINK = 200  # schedules to run to find a simpler one
 RunSimilar = Callable[[str], Schedule]  # runs the schedule most similar to an order of processes
 
@@ -26,18 +27,24 @@ class Run:
         self.search = search
         self.orders: list[str] = []
         self.violations: list[Schedule] = []
-        self.began = monotonic()
+        self.began = RealClock.monotonic()
 
     def run_all(self, max_schedules: int, max_seconds: float | None, *, count_all: bool) -> str:
         """Run all schedules, or up to a limit; return what ended the search early, or "".
 
         Without `count_all` the search ends at the first schedule in which the invariant does not
-        hold, and MAX_RUNS_AFTER_ERROR schedules after the first one in which a process raises.
+        hold, and MAX_RUNS_AFTER_ERROR schedules after the first one in which a process raises. It
+        ends with BEGIN_AGAIN if a process has read its clock after a step as never before.
         """
+        reads = self.scheduler.control.clock_reads
+        known_reads = reads.count()
         max_runs = math.inf  # how many schedules run in all, once there is a violation
         while True:
             schedule = self._run_next()
-            seconds = monotonic() - self.began
+            seconds = RealClock.monotonic() - self.began
+            knows_too_little = reads.count() > known_reads or self.scheduler.monitor.locks_awaited
+            if self.search.graph.reduces and knows_too_little:
+                return BEGIN_AGAIN
             if not self.search.advance():
                 return ""
             if schedule and schedule.violation and not count_all:

@@ -31,6 +31,7 @@ class Effect(NamedTuple):
     kind: Literal["local", "read", "write", "end", "global"]
     reads: RowSets = ()
     writes: RowSets = ()  # for an end: the writes of its transaction
+    precedes_clock: bool = False  # whether Python then reads its clock: see ClockReads
 
 
 LOCAL: Final = Effect("local")
@@ -42,6 +43,8 @@ TakenStep = tuple[Any, Effect]  # a step with its effect
 def are_dependent(effect: Effect, other: Effect) -> bool:
     """Return whether it can make a difference which of two steps of two processes goes first."""
     kinds = {effect.kind, other.kind}
+    if effect.precedes_clock and other.precedes_clock:
+        return True
     if "local" in kinds:
         return False
     if "global" in kinds:
