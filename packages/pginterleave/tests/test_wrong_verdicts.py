@@ -1,12 +1,14 @@
 """Programs of everyday Django, and how each is judged: what a test shares with its processes."""
 
 import asyncio
+import functools
 import logging
 import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -17,7 +19,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models, transaction
 from django.utils import timezone
 
-from pginterleave import CannotExplore, Outcome
+from pginterleave import CannotExplore, InterleaveError, Outcome
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
@@ -112,6 +114,7 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
     "a method": lambda row: Box(row).count,
     "an attribute": lambda row: (lambda box: lambda: box.count())(Box(row)),
     "a list": lambda row: (lambda rows: lambda: count(rows[0]))([row]),
+    "a namespace": lambda row: (lambda all_: lambda: count(all_.row))(SimpleNamespace(row=row)),
     "a dict": lambda row: (lambda rows: lambda: count(rows["a"]["b"]))({"a": {"b": row}}),
     "a queryset": lambda row: (lambda rows: lambda: count(rows[0]))(Counter.objects.all()),
 }
@@ -135,6 +138,25 @@ def test_an_object_that_setup_makes_is_loaded_by_each_process(interleave: Interl
 
     with pytest.raises(AssertionError, match=r"interleave_counter.hits is 1; one .* it is 2"):
         interleave(lambda: count(rows["a"]), setup=setup)
+
+
+def in_a_mock(row: Counter) -> Any:
+    repository = mock.Mock()
+    repository.get.return_value = row
+    return lambda: count(repository.get())
+
+
+def in_a_cache(row: Counter) -> Any:
+    get = functools.lru_cache(lambda: row)
+    return lambda: count(get())
+
+
+@pytest.mark.parametrize("keep", [in_a_mock, in_a_cache])
+def test_an_object_that_cannot_be_replaced_is_refused(
+    interleave: Interleave, keep: Callable[[Counter], Any]
+) -> None:
+    with pytest.raises(InterleaveError, match=r"Counter with the primary key 1 is saved .* load"):
+        interleave(keep(make()))
 
 
 def test_a_list_that_processes_fill_is_the_tests_own(interleave: Interleave) -> None:
@@ -297,6 +319,10 @@ def test_a_lock_of_python_is_waited_for(process: Callable[[], None]) -> None:
         "a lock of Python that a process waits for, which the processes of a server do not share"
     )
     assert (limit in found.limits) is (process is not with_an_acquisition)
+
+
+def test_three_processes_wait_for_a_lock_of_python() -> None:
+    explore_all(*[with_a_lock] * 3, invariant=counter.expect_hits(3)).assert_safe()
 
 
 class RowHandler(logging.Handler):

@@ -15,6 +15,7 @@ from unittest.mock import NonCallableMock
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
+from pginterleave.django import shared_objects
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.formatting import is_user_code
 
@@ -53,7 +54,8 @@ class OwnObjects:
 
     def __call__(self) -> Any:
         self.look()
-        return _Replacement(self._paths or set()).replace(self.function, ())()
+        with shared_objects.savers.run_process():
+            return _Replacement(self._paths or set()).replace(self.function, ())()
 
 
 def own_objects(function: Callable[[], object]) -> OwnObjects:
@@ -99,13 +101,13 @@ def _find_objects(value: Any, path: Path, empty: set[int]) -> list[Path]:
     if isinstance(value, QuerySet):
         return [path]
     if issubclass(type(value), Model):  # isinstance() would load a lazy object
-        _require_unchanged(value, _write_path(path))
+        shared_objects.require_unchanged(value, _write_path(path))
         return [path]
     if id(value) in empty or len(path) > MAX_DEPTH:
         return []
     empty.add(id(value))  # until a part of it is found
     if isinstance(value, types.FunctionType):
-        _refuse_globals(value, set())
+        shared_objects.refuse_globals(value, set())
     parts = _list_parts(value).items()
     found = [each for name, part in parts for each in _find_objects(part, (*path, name), empty)]
     if found:
@@ -158,6 +160,8 @@ def _may_hold_rows(value: Any) -> bool:
     """Whether a value is an object of the project, or a request; a mock or a class is neither."""
     if isinstance(value, (type, types.ModuleType, NonCallableMock)):
         return False
+    if isinstance(value, types.SimpleNamespace):
+        return True
     module = sys.modules.get(type(value).__module__)
     path = getattr(module, "__file__", None) or "<frozen"
     return isinstance(value, HttpRequest) or (is_user_code(path) and "pytest" not in path)
@@ -190,6 +194,8 @@ class _Replacement:
             keywords = {name: parts.pop(name) for name in value.keywords}
             function, *arguments = parts.values()
             new = functools.partial(function, *arguments, **keywords)
+        elif isinstance(value, types.SimpleNamespace):
+            new = types.SimpleNamespace(**self._replace_parts(value, path))
         elif isinstance(value, dict):
             new = copy.copy(value)
             new.update(zip(value, self._replace_parts(value, path).values(), strict=True))
@@ -230,59 +236,16 @@ class _Replacement:
         if isinstance(value, HttpRequest):
             with contextlib.suppress(Exception):  # the test may have read it as a stream
                 value.body  # noqa: B018
-        self.replaced[id(value)] = new = object.__new__(type(value))
+        try:
+            self.replaced[id(value)] = new = object.__new__(type(value))
+        except TypeError:  # it is of a class in C
+            name = _write_path(path)
+            raise CannotExplore(
+                f"{name} holds rows and cannot be copied: load them in the function."
+            ) from None
         for name, part in _list_attributes(value).items():
             object.__setattr__(new, name, self.replace(part, (*path, name)))
         return new
-
-
-def _require_unchanged(instance: Any, name: str) -> None:
-    """Raise CannotExplore if an instance is not saved, or differs from its row."""
-    shared = f"{name} is {_describe(instance)}"
-    if instance._state.adding or instance.pk is None:
-        raise CannotExplore(
-            f"{shared} that is not saved, and the processes would share it: make it in the "
-            "function, or save it before."
-        )
-    row = type(instance)._base_manager.using(instance._state.db).filter(pk=instance.pk).first()
-    loaded = [field for field in instance._meta.concrete_fields if field.attname in vars(instance)]
-    for field in loaded if row else ():
-        with contextlib.suppress(TypeError, ValueError):  # such as an expression, which is no value
-            value = field.to_python(field.value_from_object(instance))
-            value_of_row = field.value_from_object(row)
-            if value == value_of_row:
-                continue
-            raise CannotExplore(
-                f"{shared} whose {field.name} is {value!r}, and {value_of_row!r} in the database. "
-                "Each process loads it again: call its save() or refresh_from_db() before."
-            )
-
-
-def _refuse_globals(function: types.FunctionType, seen: set[int]) -> None:
-    """Raise CannotExplore if a function uses a model instance that is a variable of its module."""
-    seen.add(id(function))
-    for name in sorted(_list_global_names(function.__code__)):
-        value: Any = function.__globals__.get(name)
-        if isinstance(value, types.FunctionType) and id(value) not in seen:
-            if value.__globals__ is function.__globals__:
-                _refuse_globals(value, seen)
-        elif issubclass(type(value), Model):
-            raise CannotExplore(
-                f"{function.__qualname__}() uses {name}, {_describe(value)} in a variable of the "
-                f"module {function.__module__}, which the processes would share: load it in the "
-                f"function, as by {type(value).__name__}.objects.get(pk={value.pk!r})."
-            )
-
-
-def _list_global_names(code: types.CodeType) -> set[str]:
-    """Return the names in a function's code, and in that of functions in it."""
-    inner = [part for part in code.co_consts if isinstance(part, types.CodeType)]
-    return set(code.co_names).union(*map(_list_global_names, inner))
-
-
-def _describe(instance: Any) -> str:
-    name = type(instance).__name__
-    return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
 def _write_path(path: Path) -> str:

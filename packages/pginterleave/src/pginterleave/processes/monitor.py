@@ -95,14 +95,16 @@ class Monitor:
         self.runner = runner
         waited = {process: process.blockers for process in self.processes if process.blockers}
         self.waited_before = waited
+        in_python = [process for process in waited if not process.sending]
         self._wait()
         unblocked = [
             process
             for process, blockers in waited.items()
             if process.state == RETURNED or process.blockers != blockers
         ]
-        if len(unblocked) > 1:
-            self._check_overtaking(unblocked)
+        by_postgres = [process for process in unblocked if process not in in_python]
+        if len(by_postgres) > 1:
+            self._check_overtaking(by_postgres)
         while returned := self._list_in_state(RETURNED):  # Python runs in one process at a time
             returned[0].resume()
             self._wait()
@@ -334,11 +336,13 @@ class Monitor:
                 if process is self.runner:
                     self.orders_with_wait.add(self.attempt.order())
                 process.blocked_since = RealClock.monotonic() - (seconds or 0.0)
-        for process in set(running) - blocked.keys():
-            if self._waits_for_python_lock(process):
-                others = [other for other in self.processes if other is not process]
-                numbers = tuple(other.number for other in others if other.state != DONE)
-                blocked[process] = process.blockers = numbers
+        in_python = [process for process in running if process not in blocked]
+        waiting = [process for process in in_python if self._waits_for_python_lock(process)]
+        others = [process for process in self.processes if process not in waiting]
+        numbers = tuple(other.number for other in others if other.state != DONE)
+        self.attempt.undetermined |= len(waiting) > 1  # the system chooses who gets the lock
+        for process in waiting if numbers else ():
+            blocked[process] = process.blockers = numbers
         return blocked
 
     def _waits_for_python_lock(self, process: Process) -> bool:
