@@ -50,6 +50,18 @@ def test_a_truncated_search_is_not_a_proof() -> None:
     assert (found.schedules, found.truncated) == (1, "max_seconds=1e-09 passed after 1 schedules")
 
 
+def test_a_bounded_search_is_safe_within_its_bound_and_says_so() -> None:
+    """One preemption shows the lost update; without any, the processes run one after the other."""
+    found = run(invariant=expect_hits(2), max_preemptions=0)
+    found.assert_safe()
+    assert (found.schedules, found.complete, found.counted_preemptions) == (2, False, 0)
+    assert found.limits == ("schedules with more than 0 preemptions",)
+    found = run(invariant=expect_hits(2), max_preemptions=1)
+    assert (found.violating, found.counted_preemptions) == (4, 1)
+    with pytest.raises(CannotExplore, match="max_preemptions=-1 is less than zero"):
+        run(max_preemptions=-1)
+
+
 def test_processes_that_send_nothing_have_one_schedule_and_prove_nothing() -> None:
     found = explore_all(*[lambda: Counter.objects.filter(key="a")] * 2, reduce=True)
     assert found.orders == ("",)

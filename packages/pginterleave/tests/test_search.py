@@ -115,3 +115,20 @@ def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions
     everyone = [each for each in list_orders([[GLOBAL] * 4] * 2) if count_preemptions(each) <= 3]
     search = Search()
     assert {*everyone} == {*run(search, [[GLOBAL] * 4] * 2, lambda _: False, len(everyone))}
+
+
+@pytest.mark.parametrize("bound", [0, 1, 2])
+def test_a_bound_leaves_out_exactly_the_schedules_with_more_preemptions(bound: int) -> None:
+    programs: Programs = [[GLOBAL] * 4] * 2
+    search = Search(max_preemptions=bound)
+    within = [order for order in list_orders(programs) if count_preemptions(order) <= bound]
+    assert sorted(run(search, programs, lambda _: False)) == within
+    assert search.counted_preemptions == bound
+    [limit] = search.list_limits()
+    assert limit.startswith(f"schedules with more than {bound} preemption")
+
+
+def test_a_bound_that_no_schedule_exceeds_is_no_limit() -> None:
+    search = Search(max_preemptions=5)
+    assert len(run(search, [[GLOBAL] * 2] * 2, lambda _: False)) == comb(4, 2)
+    assert search.list_limits() == []

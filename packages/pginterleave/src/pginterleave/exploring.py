@@ -1,5 +1,6 @@
 """The public functions: explore all schedules, or run one of them."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ def explore(
     count_all: bool = True,
     max_schedules: int = 10_000,
     max_seconds: float | None = None,
+    max_preemptions: int | None = None,
     options: Options = Options(),  # noqa: B008 - it is frozen
 ) -> Exploration:
     """Run every schedule of the processes and return which of them are wrong.
@@ -66,6 +68,9 @@ def explore(
             preemptions run first.
         max_seconds: the search is truncated after the first schedule that ends later than this. By
             default there is no time limit, because a slow machine would prove less.
+        max_preemptions: run only the schedules with at most so many preemptions. A preemption is a
+            step of another process while the process of the last step could go on. Most races
+            need one. The result names the schedules that are left out as a limit.
         options: what few explorations change; see `Options`.
 
     Raises:
@@ -78,6 +83,8 @@ def explore(
     """
     if max_schedules < 1 or (max_seconds is not None and max_seconds <= 0):
         raise CannotExplore("max_schedules and max_seconds must be greater than zero.")
+    if max_preemptions is not None and max_preemptions < 0:
+        raise CannotExplore(f"max_preemptions={max_preemptions} is less than zero.")
     experiment = Experiment(
         processes,
         invariant=invariant,
@@ -95,7 +102,8 @@ def explore(
         scheduler.reduce = options.reduces
         scheduler.control.catalogue.reduced = options.reduces
         while True:
-            run = Run(scheduler, Search(reduces=scheduler.reduce))
+            bound = math.inf if max_preemptions is None else max_preemptions
+            run = Run(scheduler, Search(reduces=scheduler.reduce, max_preemptions=bound))
             truncated = run.run_all(max_schedules, max_seconds, count_all=count_all)
             if truncated == BEGIN_AGAIN:
                 scheduler.reduce = not scheduler.monitor.locks_awaited
@@ -120,8 +128,10 @@ def _make_result(
     if counterexample and truncated == AT_FIRST:
         counterexample = shrink(counterexample, run.run_similar)
     serial_failure = run.find_serial_failure()
-    endings = run.search.count_endings()
+    search = run.search
+    endings = search.count_endings()
     has_reached_limit = truncated not in ("", AT_FIRST)
+    is_whole = not (truncated or search.has_reached_bound)
     catalogue = run.scheduler.control.catalogue
     memory = run.scheduler.memory.used
     in_memory = [f"{name}, which the processes of a server do not share" for name in memory]
@@ -137,12 +147,19 @@ def _make_result(
         violating=endings[Ending.VIOLATED] + endings[Ending.RAISED],
         raising=endings[Ending.RAISED],
         truncated=truncated,
-        covered=run.search.describe_covered() if has_reached_limit else "",
+        covered=search.describe_covered() if has_reached_limit else "",
+        counted_preemptions=None if is_whole else search.counted_preemptions,
         left=run.estimate_left() if has_reached_limit else 0,
         seconds=RealClock.monotonic() - began,
         serial=serial_judge is not None,
         not_compared=tuple(serial_judge.list_not_compared()) if serial_judge else (),
-        limits=(*catalogue.limits, *in_memory, *serial_limits, *clock_limits),
+        limits=(
+            *search.list_limits(),
+            *catalogue.limits,
+            *in_memory,
+            *serial_limits,
+            *clock_limits,
+        ),
         unobserved=tuple(catalogue.unobserved),
         unseen_commits=tuple(catalogue.unseen_commits),
         unexplored=tuple(catalogue.unexplored),
@@ -156,7 +173,7 @@ def run_schedule(order: str, processes: Sequence[Function], **arguments: Any) ->
         order: the process of each step, as in `1212`, for all steps of all processes. If a step
             closes a deadlock, a letter behind the step names the victim, as in `1212a21`.
         processes: as for `explore`.
-        arguments: those of `explore`, but `count_all`, `max_schedules` and `max_seconds`.
+        arguments: those of `explore`, but `count_all` and the limits of the search, `max_…`.
 
     Raises:
         ImpossibleSchedule: the order is not that of a schedule of the processes.

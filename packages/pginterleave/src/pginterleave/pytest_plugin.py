@@ -22,6 +22,7 @@ OPTIONS: dict[str, tuple[type, str]] = {
     "isolation_level": (str, "of the processes' transactions: 'repeatable read'"),
     "max_schedules": (int, "truncate each search after so many schedules"),
     "max_seconds": (float, "truncate each search after so many seconds"),
+    "max_preemptions": (int, "run only the schedules with at most so many preemptions"),
 }
 NOT_PROVEN = "not proven"
 DATABASE_FIXTURES = frozenset(("db", "transactional_db", "live_server"))  # pytest-django's

@@ -101,6 +101,8 @@ class Exploration:
         raising: in how many of the violating ones a process raises.
         truncated: what ended the search early; empty if the search is complete.
         covered: a sentence on the schedules that a truncated search has certainly counted.
+        counted_preemptions: every schedule with at most so many preemptions was counted (-1: not
+            even those with none); None: every schedule was counted.
         left: about how many schedules were left to run (0: unknown).
         seconds: the time that the exploration took.
         serial: whether each schedule was compared with the serial orders.
@@ -122,6 +124,7 @@ class Exploration:
     raising: int = 0
     truncated: str
     covered: str = ""
+    counted_preemptions: int | None = None
     left: int = 0
     seconds: float = 0.0
     serial: bool = False
@@ -143,19 +146,25 @@ class Exploration:
     @property
     def complete(self) -> bool:
         """Whether every schedule was counted. Only then is a search without violations a proof."""
+        return self.counted_preemptions is None and self.decided
+
+    @property
+    def decided(self) -> bool:
+        """Whether every schedule was counted that `max_preemptions` allows."""
         return not (self.truncated or self.unobserved or self.unseen_commits or self.unexplored)
 
     def assert_safe(self) -> None:
         """Raise AssertionError with the counterexample drawn, or NotProven, its subclass.
 
-        Nothing is proven if the exploration is not `complete`, or if no process has sent anything.
+        Nothing is proven if the exploration is not `decided`, or if no process has sent anything.
+        With `max_preemptions` the proof has a limit, which the result names.
         """
         __tracebackhide__ = True  # for pytest: the counterexample is enough
         if self.counterexample:
             raise AssertionError(self._describe_failure(self.counterexample))
         if self.orders == ("",) and not self.unobserved:
             raise NotProven("Not proven: no process has sent anything to the database.")
-        if not self.complete:
+        if not self.decided:
             reasons = self._list_reasons()
             reasons[0] = reasons[0][0].lower() + reasons[0][1:]
             text = f"Not proven: {_join([*reasons, self._describe_counts(), *self._list_runs()])}"

@@ -19,7 +19,8 @@ from pginterleave.results import Exploration, Schedule, mark_read
 
 DEFAULT_PROCESSES = 2  # if a test gives one function
 ARGUMENTS = inspect.signature(explore).parameters
-SEARCH_LIMITS = ("count_all", "max_schedules", "max_seconds")  # arguments of `explore` alone
+# Arguments of `explore` alone.
+SEARCH_LIMITS = ("count_all", "max_schedules", "max_seconds", "max_preemptions")
 
 
 class Interleave(contextlib.AbstractContextManager["Interleave"]):

@@ -6,6 +6,7 @@ reduction, the steps after a state are explored once, in whatever order independ
 """
 
 import heapq
+import math
 from collections import Counter
 
 from pginterleave.choices import ENDED, Order, Position, Positions, make_choice, write_order
@@ -20,11 +21,13 @@ from pginterleave.sql.dependent_steps import GLOBAL, Claims
 class Search:
     """Chooses which process takes the next step; schedules with few preemptions come first."""
 
-    def __init__(self, *, reduces: bool = False) -> None:
+    def __init__(self, *, reduces: bool = False, max_preemptions: float = math.inf) -> None:
         self.graph = KnownStates(reduces=reduces)
+        self.max_preemptions = max_preemptions
         self.first_state: State | None = None
         self.prefix: Order = ()  # the choices that the schedule begins with
         self.counted_preemptions = -1  # every schedule with at most so many is counted; -1: none
+        self.has_reached_bound = False  # whether there are schedules with more than max_preemptions
         self.rewind()
 
     def rewind(self) -> None:
@@ -66,13 +69,16 @@ class Search:
         return last is not None
 
     def advance(self) -> bool:
-        """Set the prefix of the next schedule; return False if no schedule is left."""
+        """Set the prefix of the next schedule; return False if none is left within the bound."""
         while self.graph.pending:
             preemptions, order, state = heapq.heappop(self.graph.pending)
             choice = order[-1]
             if state.steps.get(choice) != preemptions:
                 continue  # the step was taken since, or needs fewer preemptions
             self.counted_preemptions = preemptions - 1  # all steps with fewer have been taken
+            if preemptions > self.max_preemptions:
+                self.has_reached_bound = True
+                return False
             self.graph.tried.clear()  # more may be derived since the last schedule
             try:
                 known = self.graph.find_known_after(state, choice)
@@ -94,11 +100,16 @@ class Search:
 
     def describe_covered(self) -> str:
         """Return a sentence on which schedules are certainly counted, or ""."""
-        number = self.counted_preemptions
-        if number < 0:
+        if self.counted_preemptions < 0:
             return ""
-        preemptions = "1 preemption" if number == 1 else f"{number} preemptions"
+        preemptions = format_preemptions(self.counted_preemptions)
         return f"Every schedule with at most {preemptions} was counted"
+
+    def list_limits(self) -> list[str]:
+        """Return which schedules the bound leaves out, if any."""
+        if not self.has_reached_bound:
+            return []
+        return [f"schedules with more than {format_preemptions(self.counted_preemptions)}"]
 
     def count_endings(self) -> Counter[Ending]:
         """Count the schedules, by how they end."""
@@ -195,6 +206,10 @@ class Search:
         if self.first_state is None:
             self.first_state = states[0]
             self.graph.spread_preemptions(self.first_state, last=0, preemptions=0)
+
+
+def format_preemptions(number: int) -> str:
+    return "1 preemption" if number == 1 else f"{number} preemptions"
 
 
 def _describe_position(position: Position) -> str:
