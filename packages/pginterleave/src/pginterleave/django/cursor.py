@@ -15,16 +15,26 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from django.db.backends.postgresql.psycopg_any import Jsonb, is_psycopg3
+from django.db.backends.postgresql.psycopg_any import Inet, Jsonb, is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
 from pginterleave.processes.session import Session, keep_rows
 from pginterleave.sql import statements
 
 # The types of parameters that psycopg2 writes as constants.
-CONSTANT_TYPES = {type(None), bool, int, float, str, bytes, bytearray, memoryview, decimal.Decimal}
+CONSTANT_TYPES: set[Any] = {
+    type(None),
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    bytearray,
+    memoryview,
+    decimal.Decimal,
+}
 CONSTANT_TYPES |= {datetime.date, datetime.time, datetime.datetime, datetime.timedelta, uuid.UUID}
-CONSTANT_TYPES |= {Jsonb}  # of a JSONField
+CONSTANT_TYPES |= {Inet, Jsonb}  # of a GenericIPAddressField and a JSONField
 
 
 def _is_constant(value: Any) -> bool:
