@@ -19,6 +19,7 @@ see. The README has an example.
     sql/            reads SQL: statements.py and single_row.py its text, pg_catalog.py and
                     rows_touched.py what the names stand for; dependent_steps.py says whether the
                     order of two steps matters, lock_orders.py what one statement decides
+    discovery/      explores the requests that the tests of a project send: its docstring has a map
     picture/        draws a schedule; steps.py and formatting.py write it as text, and choices.py
                     as a number
     testing.py      the part that pytest_plugin.py and django_test.py share; coverage_plugin.py

@@ -37,11 +37,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "go on after a violation, and count all violations"
     group.addoption("--interleave-count-all", action="store_true", default=None, help=text)
     coverage_plugin.add_options(group)
+    _add_options_of_discovery(parser, group)
+
+
+def _add_options_of_discovery(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    text = "explore the requests that the tests send, beside themselves and each other"
+    group.addoption("--interleave-requests", action="store_true", help=text)
+    text = "explore each call of this function that the tests make: shop.services.redeem"
+    group.addoption("--interleave-calls", metavar="NAME", action="append", default=[], help=text)
+    text = "of requests or calls: end each exploration after so many seconds (20)"
+    group.addoption("--interleave-seconds", type=float, default=20.0, help=text)
+    text = "end all of them after so many minutes (10; 0: no limit), and list what is left"
+    group.addoption("--interleave-minutes", type=float, default=10.0, help=text)
+    text = "races that are accepted: `POST shop:redeem twice: a second click is harmless`"
+    parser.addini("interleave_accepted", text, type="linelist")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--interleave-coverage"):
         config.pluginmanager.register(coverage_plugin.CoveragePlugin(config), "interleave_coverage")
+    if config.getoption("--interleave-requests") or config.getoption("--interleave-calls"):
+        if not config.pluginmanager.hasplugin("django"):
+            raise pytest.UsageError("--interleave-requests needs pytest-django.")
+        from pginterleave.discovery.plugin import DiscoveryPlugin
+
+        config.pluginmanager.register(DiscoveryPlugin(config), "interleave_requests")
     config.addinivalue_line(
         "markers",
         "interleave(**options): options of the fixture `interleave` for this test, such as "

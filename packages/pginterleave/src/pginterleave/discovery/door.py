@@ -1,0 +1,136 @@
+"""The door of requests: Django's handler, through which every test client sends them.
+
+`BaseHandler.get_response` and `get_response_async` have no underscore, and no page of Django's. The
+clients of Django, of the REST framework, of Ninja and of WebTest come through one of them. This is
+the one file that changes Django's classes and uses what its documentation does not name.
+"""
+
+import contextlib
+import io
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+from asgiref.sync import async_to_sync, sync_to_async
+from django.core.handlers.asgi import ASGIRequest
+from django.core.handlers.base import BaseHandler
+from django.core.handlers.wsgi import WSGIRequest
+from django.core.signals import got_request_exception
+from django.db import models
+from django.test import override_settings
+from django.urls import Resolver404, resolve
+
+from pginterleave.discovery.candidates import Candidate, Listener, write_answer
+
+# What a request keeps when its body is read: no attributes of the test.
+OF_THE_BODY = frozenset(("_body", "_post", "_files", "_read_started", "_stream"))
+errors_of_views: dict[int, BaseException] = {}  # of an exploration, by the id of the request
+
+
+@contextlib.contextmanager
+def open_door(listener: Callable[[], Listener]) -> Iterator[None]:
+    """Enter to tell the present listener of every request that Django's handler gets."""
+    handle = BaseHandler.get_response
+    handle_async = BaseHandler.get_response_async
+
+    def get_response(handler: BaseHandler, request: Any) -> Any:
+        candidate = make_candidate(handler, handle, request)
+        listener().explore(candidate)
+        with listener().note(candidate) as answers:
+            response = handle(handler, request)
+            answers.append(write_answer(response))
+        return response
+
+    async def get_response_async(handler: BaseHandler, request: Any) -> Any:
+        candidate = make_candidate(handler, async_to_sync(handle_async), request)
+        await sync_to_async(listener().explore)(candidate)
+        with listener().note(candidate) as answers:
+            response = await handle_async(handler, request)
+            answers.append(write_answer(response))
+        return response
+
+    with (
+        patch.object(BaseHandler, "get_response", get_response),
+        patch.object(BaseHandler, "get_response_async", get_response_async),
+    ):
+        yield
+
+
+def make_candidate(handler: BaseHandler, handle: Callable[..., Any], request: Any) -> Candidate:
+    """Return a request as a candidate; nothing is read of the request before the first run."""
+    copies: list[Callable[[], Any]] = []
+
+    def run() -> str:
+        if not copies:
+            copies.append(_prepare_copies(request))
+        copy = copies[0]()
+        response = handle(handler, copy)
+        if error := errors_of_views.pop(id(copy), None):
+            raise error
+        return write_answer(response)
+
+    return Candidate(f"{request.method} {_find_view(request)}", run)
+
+
+def _find_view(request: Any) -> str:
+    """Return the name of a request's view, such as shop:redeem, or the path of its function."""
+    try:
+        match = resolve(request.path_info)
+    except Resolver404:
+        return str(request.path_info)
+    return str(match.view_name)  # of a view without a name it is the function's path
+
+
+def _prepare_copies(request: Any) -> Callable[[], Any]:
+    """Read the body of a request, and return what makes a fresh copy of the request."""
+    with override_settings(DATA_UPLOAD_MAX_MEMORY_SIZE=None):  # a file may be larger
+        body = request.body  # the test's own request keeps it, too
+
+    def make_plain_copy() -> Any:
+        if isinstance(request, ASGIRequest):
+            return ASGIRequest(dict(request.scope), io.BytesIO(body))
+        return WSGIRequest({**request.environ, "wsgi.input": io.BytesIO(body)})
+
+    plain = vars(make_plain_copy())
+    added = {
+        name: value
+        for name, value in vars(request).items()
+        if name not in plain and name not in OF_THE_BODY
+    }
+
+    def make_copy() -> Any:
+        copy = make_plain_copy()
+        for name, value in added.items():  # such as the user that force_authenticate() is given
+            setattr(copy, name, load_again(value))
+        return copy
+
+    return make_copy
+
+
+def load_again(value: Any) -> Any:
+    """Return a saved row of a model, loaded again; any other value, and a row that is gone, as is.
+
+    Two processes do not share objects.
+    """
+    if not isinstance(value, models.Model) or value.pk is None:
+        return value
+    rows = type(value)._base_manager.filter(pk=value.pk)
+    return rows.first() or value
+
+
+@contextlib.contextmanager
+def keep_exceptions_from_clients() -> Iterator[None]:
+    """Enter to explore: Django tells an exception of a view to every client with a request."""
+    errors_of_views.clear()
+
+    def note(request: Any = None, **_: Any) -> None:
+        if error := sys.exc_info()[1]:
+            errors_of_views[id(request)] = error
+
+    signal = got_request_exception
+    with patch.object(signal, "receivers", []):
+        signal.sender_receivers_cache.clear()
+        signal.connect(note)
+        yield
+    signal.sender_receivers_cache.clear()

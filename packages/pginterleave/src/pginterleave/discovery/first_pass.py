@@ -1,0 +1,116 @@
+"""The first pass: every test runs as always, and what it sends is noted."""
+
+import contextlib
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from django.db.backends.signals import connection_created
+
+from pginterleave.discovery.candidates import Candidate, Listener, Traffic, make_traffic
+from pginterleave.processes.race_coverage import find_written_tables
+from pginterleave.sql.statements import DEFINITIONS, find_kind
+
+DATABASE = "default"  # the alias of the database that is explored
+# Those of the requests and calls that run, each within the one before.
+_statements: ContextVar[tuple[list[str], ...]] = ContextVar("statements", default=())
+
+
+@dataclass
+class SentByTest:
+    """What a test has sent, and why it cannot run without a transaction, if it cannot."""
+
+    traffics: list[Traffic] = field(default_factory=list)
+    obstacle: str = ""
+
+
+class FirstPass(Listener):
+    """Notes what each test sends: `tests` has it by the test's id."""
+
+    def __init__(self) -> None:
+        self.tests: dict[str, SentByTest] = defaultdict(SentByTest)
+        self.test = ""  # the test that runs, or its class; "": nothing is noted
+        self._thread = threading.current_thread()
+
+    @contextlib.contextmanager
+    def note(self, candidate: Candidate) -> Iterator[list[object]]:
+        """Enter while a request runs; its statements are noted, and then its answer."""
+        answers: list[object] = []
+        statements: list[str] = []
+        token = _statements.set((*_statements.get(), statements))
+        try:
+            yield answers
+        finally:
+            _statements.reset(token)
+        if self.test and answers:
+            traffic = make_traffic(candidate.name, answers[0], statements)
+            self.tests[self.test].traffics.append(traffic)
+
+    def note_statement(self, sql: str, alias: str) -> None:
+        """Note a statement of the test, and whether it keeps the test from running once more."""
+        for statements in _statements.get():
+            statements.append(sql)
+        if self.test and not self.tests[self.test].obstacle:
+            self.tests[self.test].obstacle = self._find_obstacle(sql, alias)
+
+    def _find_obstacle(self, sql: str, alias: str) -> str:
+        if threading.current_thread() is not self._thread:
+            return "threads of its own send statements, such as those of a live server"
+        if find_kind(sql) in DEFINITIONS:
+            return "it changes the schema"
+        if alias != DATABASE and find_written_tables(sql):
+            return f"it writes to the database {alias!r}"
+        return ""
+
+
+@contextlib.contextmanager
+def watch_statements(note: Callable[[str, str], None]) -> Iterator[None]:
+    """Enter to have `note` called with each statement of Django's connections, and their alias."""
+
+    def wrap(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        text = sql.as_string(context["cursor"].cursor) if hasattr(sql, "as_string") else sql
+        note(str(text), context["connection"].alias)
+        return execute(sql, params, many, context)
+
+    def add_wrapper(connection: Any, **_: Any) -> None:
+        # The first, because connection.execute_wrapper() removes the last when it ends.
+        if wrap not in connection.execute_wrappers:
+            connection.execute_wrappers.insert(0, wrap)
+
+    connection_created.connect(add_wrapper)
+    yield
+    connection_created.disconnect(add_wrapper)
+
+
+class Choice(NamedTuple):
+    """The tests to run once more, what writes most first, each with the names of what it writes.
+
+    `requests` is how many different ones there are. `left` has the test, the name and the reason of
+    each request whose test cannot run without a transaction.
+    """
+
+    names: dict[str, frozenset[str]]
+    requests: int
+    left: list[tuple[str, str, str]]
+
+
+def choose_tests(tests: dict[str, SentByTest], groups: dict[str, str]) -> Choice:
+    """Choose the tests that have sent something new that writes; `groups` are their classes."""
+    seen: set[Traffic] = set()
+    writes: dict[str, int] = {}  # how many tables a request of each chosen test writes at most
+    names: dict[str, frozenset[str]] = {}
+    left: list[tuple[str, str, str]] = []
+    for test, group in groups.items():
+        writing = [traffic for traffic in tests[test].traffics if traffic.writes]
+        new = {traffic for traffic in writing if traffic not in seen}
+        if obstacle := tests[test].obstacle or tests[group].obstacle:
+            left += [(test, traffic.name, obstacle) for traffic in new]
+        elif new:
+            seen |= new
+            writes[test] = max(len(traffic.writes) for traffic in new)
+            names[test] = frozenset(traffic.name for traffic in writing)
+    order = sorted(names, key=lambda test: -writes[test])
+    return Choice({test: names[test] for test in order}, len(seen), left)

@@ -1,0 +1,218 @@
+"""`pytest --interleave-requests`: the two passes as a plugin of pytest, and their results."""
+
+import contextlib
+import itertools
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from pginterleave.discovery import report
+from pginterleave.discovery.accepted import Accepted
+from pginterleave.discovery.calls import watch_calls
+from pginterleave.discovery.candidates import Listener
+from pginterleave.discovery.door import open_door
+from pginterleave.discovery.findings import FAILING_KINDS, Discovery
+from pginterleave.discovery.first_pass import DATABASE, FirstPass, choose_tests, watch_statements
+from pginterleave.discovery.rerun import (
+    AfterTheTests,
+    run_again,
+    tear_down_session,
+    without_transactions,
+)
+from pginterleave.discovery.second_pass import ROUNDS, SecondPass
+from pginterleave.discovery.surroundings import Entropy, prepare_python
+from pginterleave.discovery.undoing import find_undoing
+from pginterleave.django.database import DjangoDatabase
+from pginterleave.explorer_errors import CannotExplore
+from pginterleave.processes.rows import Rows
+
+PROGRESS_SECONDS = 30.0  # between two lines of progress, if the output is no terminal
+SHARED_SCOPES = ("session", "package", "module")
+
+
+class DiscoveryPlugin:
+    """Notes what the tests send, and explores it after the last test.
+
+    A worker of pytest-xdist explores what its tests have sent, and sends its results.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.results = Discovery()
+        self.accepted = Accepted(config.getini("interleave_accepted"))
+        self.first_pass = FirstPass()
+        self.listener: Listener = self.first_pass
+        self.rows: Rows | None = None  # of the new test database
+        self.obstacle = "no test has used the database"
+        self._replayed: list[str] = []
+        self._has_ended = False
+        self._progress_at = 0.0
+        self._stack = contextlib.ExitStack()
+        self._stack.enter_context(watch_statements(self.first_pass.note_statement))
+        if config.getoption("--interleave-requests"):
+            self._stack.enter_context(open_door(lambda: self.listener))
+
+    def pytest_collection_finish(self) -> None:
+        for name in self.config.getoption("--interleave-calls"):
+            self._stack.enter_context(watch_calls(name, lambda: self.listener))
+
+    def pytest_unconfigure(self) -> None:
+        self._stack.close()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, Any, Any]:
+        """Note what a fixture sends under the test, the class, or not at all if more share it."""
+        before = self.first_pass.test
+        if fixturedef.scope in SHARED_SCOPES:
+            self.first_pass.test = ""
+        elif fixturedef.scope == "class" and before:
+            self.first_pass.test = find_group(request.node)
+        try:
+            value = yield
+        finally:
+            self.first_pass.test = before
+        if fixturedef.argname == "django_db_setup":
+            self._save_rows()
+        return value
+
+    def _save_rows(self) -> None:
+        """Save the rows of a new test database, which the second pass begins with."""
+        with self._unblock():
+            try:
+                self.rows = Rows(DjangoDatabase(DATABASE).ask)
+                self.obstacle = ""
+            except CannotExplore as error:
+                self.obstacle = str(error)
+
+    def _unblock(self) -> contextlib.AbstractContextManager[None]:
+        from pytest_django.plugin import blocking_manager_key
+
+        return self.config.stash[blocking_manager_key].unblock()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Any:
+        """Explore after the last test, before the fixtures of the session end."""
+        if nextitem is not None or self._has_ended:
+            return None
+        self._has_ended = True
+        rest = AfterTheTests.from_parent(item.session, name="explore")
+        item.ihook.pytest_runtest_protocol(item=item, nextitem=rest)
+        try:
+            if not (item.session.shouldfail or item.session.shouldstop):
+                self._explore({item.nodeid: item for item in item.session.items})
+        finally:
+            tear_down_session(item)
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        if self.listener is self.first_pass:
+            self.first_pass.test = item.nodeid
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self) -> None:
+        self.first_pass.test = ""
+
+    def _explore(self, items: dict[str, pytest.Item]) -> None:
+        """Run the tests that have sent something new once more, in rounds."""
+        sent = [traffic for entry in self.first_pass.tests.values() for traffic in entry.traffics]
+        self.results.requests = len(sent)
+        self.results.writing = sum(bool(traffic.writes) for traffic in sent)
+        groups = {test: find_group(item) for test, item in items.items() if not explores(item)}
+        choice = choose_tests(self.first_pass.tests, groups)
+        for entry in choice.left:
+            self.results.leave(*entry)
+        if self.rows is None:
+            self.results.leave("all tests", "every request", self.obstacle)
+            return
+        option = self.config.getoption
+        minutes = option("--interleave-minutes")
+        second_pass = SecondPass(
+            self.results,
+            Entropy(),
+            seconds=option("--interleave-seconds"),
+            ends_at=time.monotonic() + (60 * minutes or float("inf")),
+            replay=option("--interleave-replay"),
+            report_progress=lambda: self._report_progress(
+                second_pass.describe_progress(choice.requests)
+            ),
+        )
+        self.listener = second_pass
+        rounds = ROUNDS[:2] if second_pass.replay else ROUNDS
+        with self._unblock(), without_transactions(), prepare_python(second_pass.entropy):
+            self.rows.put_back()
+            for round_, test in itertools.product(rounds, choice.names):
+                second_pass.begin(round_, test, groups[test], choice.names[test])
+                if not second_pass.has_work():
+                    continue
+                if second_pass.has_time():
+                    self._run_again(items[test], second_pass.entropy)
+                elif round_.preemptions == 1:
+                    names = ", ".join(sorted(choice.names[test]))
+                    beside = " beside others" if round_.pairs else ""
+                    self.results.leave(test, names + beside, f"{minutes:g} minutes passed")
+        self.listener = Listener()
+        self.results.may_undo = find_undoing(second_pass.known, self.results.races)
+        self._replayed = [report.draw(wrong) for wrong in second_pass.replayed]
+
+    def _run_again(self, item: pytest.Item, entropy: Entropy) -> None:
+        """Run a test, and put back the rows as they were before all tests."""
+        assert self.rows
+        with entropy.kept_as("test"):
+            run_again(item)
+        connections.close_all()
+        self.rows.put_back()
+
+    def _report_progress(self, text: str) -> None:
+        """Write how far the exploration is: at a terminal in one line, else each half a minute."""
+        find_plugin: Any = self.config.pluginmanager.get_plugin
+        reporter, capture = find_plugin("terminalreporter"), find_plugin("capturemanager")
+        if reporter is None or capture is None or hasattr(self.config, "workerinput"):
+            return
+        if reporter.isatty or time.monotonic() >= self._progress_at:
+            self._progress_at = time.monotonic() + PROGRESS_SECONDS
+            with capture.global_and_fixture_disabled():
+                reporter.write(f"\r{text}" if reporter.isatty else f"\n{text}", flush=True)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        if text := getattr(node, "workeroutput", {}).get("interleave_requests"):
+            self.results.add_json(text)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(self.config, "workerinput"):
+            output = self.config.workeroutput  # type: ignore[attr-defined]
+            output["interleave_requests"] = self.results.to_json()
+            return
+        self.accepted.accept(self.results.races)
+        wrong = [race for race in self.results.races if race.kind in FAILING_KINDS]
+        if session.exitstatus == 0 and (self._replayed or any(not r.accepted for r in wrong)):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Write the report, or draw the schedules that were replayed."""
+        terminalreporter.section("races of requests")
+        for line in report.write_report(self.results, self.accepted, self.config.get_verbosity()):
+            terminalreporter.line(line)
+        for drawing in self._replayed:
+            terminalreporter.line(drawing)
+        if (order := self.config.getoption("--interleave-replay")) and not self._replayed:
+            terminalreporter.line(f"No request has a wrong schedule {order}.")
+
+
+def explores(item: pytest.Item) -> bool:
+    """Whether a test explores by itself."""
+    has_assertion = hasattr(getattr(item, "cls", None), "assertNoRace")
+    return has_assertion or "interleave" in getattr(item, "fixturenames", ())
+
+
+def find_group(node: Any) -> str:
+    """Return the id of a test's class, or of its module."""
+    parent = node.getparent(pytest.Class) or node.getparent(pytest.Module)
+    return parent.nodeid if parent else ""

@@ -1,0 +1,99 @@
+"""Writes what a discovery has found as text, for the end of a run of pytest."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pginterleave.discovery.accepted import Accepted
+from pginterleave.discovery.findings import FAILING_KINDS, KINDS, Discovery, Explored, Race
+from pginterleave.discovery.kinds import WrongSchedule
+from pginterleave.searching.search import format_preemptions
+
+MAX_LINES = 10  # of a list; all of them with -v
+MAX_LENGTH = 300  # of a sentence or a statement
+MAX_RESULT_LENGTH = 80  # of the first row that a statement returns
+
+
+def write_report(results: Discovery, accepted: Accepted, verbosity: int) -> Iterator[str]:
+    """Yield the lines of the report."""
+    is_verbose = verbosity > 0
+    yield from _write_counts(results)
+    races = sorted(results.races, key=lambda race: [*KINDS].index(race.kind))
+    failing = [race for race in races if race.kind in FAILING_KINDS and not race.accepted]
+    by_view = {race.names[0]: None for race in failing}  # the views, that of the worst race first
+    for view in by_view:
+        for race in [race for race in failing if race.names[0] == view]:
+            yield ""
+            yield from write_race(race)
+    answers = [race for race in races if race.kind == "answers" and not race.accepted]
+    if answers:
+        yield ""
+        listed = ":" if is_verbose else "; -v lists them."
+        yield f"{len(answers)} of kind answers, {KINDS['answers']}{listed}"
+        for race in answers if is_verbose else ():
+            yield from write_race(race)
+    for race in races:
+        if race.accepted:
+            yield f"Accepted: {race.name} {race.kind}: {race.accepted}"
+    for text in accepted.list_unused(races):
+        yield f"Accepted, but did not occur: {text}"
+    yield from _write_left(results, is_verbose)
+    yield from _cut([f"May undo: {line}" for line in results.may_undo], is_verbose)
+
+
+def _write_counts(results: Discovery) -> Iterator[str]:
+    decided = [entry for entry in results.explored if not entry.reason]
+    yield (
+        f"{results.requests} requests, of which {results.writing} write. {len(results.explored)} "
+        f"explorations of what is new: {len(decided)} decided, "
+        f"{sum(bool(entry.races) for entry in decided)} with a race."
+    )
+    bounds = Counter(_describe_bound(entry) for entry in decided if not entry.races)
+    for bound, number in sorted(bounds.items()):
+        yield f"{number} safe {bound}."
+
+
+def _describe_bound(entry: Explored) -> str:
+    if entry.preemptions is None:
+        return "in every schedule"
+    return f"in every schedule with at most {format_preemptions(entry.preemptions)}"
+
+
+def write_race(race: Race) -> Iterator[str]:
+    """Yield the lines on one race."""
+    first, second = race.names
+    beside = "itself" if first == second else second
+    yield f"{race.kind.upper()}: {first} beside {beside}"
+    yield f"  {_shorten(race.sentence)}"
+    for statement in race.statements:
+        at = f"  ({statement['where']})" if statement["where"] else ""
+        result = _shorten(statement["result"], MAX_RESULT_LENGTH)
+        yield f"    {statement['process']}  {_shorten(statement['sql'])} {result}{at}"
+    tests = ", ".join(race.tests)
+    yield f"  in {tests}" + (f" and {len(race.also)} more" if race.also else "")
+    yield f"  {race.command}"
+
+
+def _write_left(results: Discovery, is_verbose: bool) -> Iterator[str]:
+    """Yield what was not explored or not decided, each with the reason."""
+    undecided = [entry for entry in results.explored if entry.reason]
+    lines = [f"Not decided: {' beside '.join(e.names)}: {_shorten(e.reason)}" for e in undecided]
+    lines += [f"Not explored: {e.names[0]} in {e.tests[0]}: {e.reason}" for e in results.left]
+    yield from _cut(lines, is_verbose)
+
+
+def _shorten(text: str, length: int = MAX_LENGTH) -> str:
+    """Return a text in one line, without its end if it is longer."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[:length]}…"
+
+
+def _cut(lines: list[str], is_verbose: bool) -> Iterator[str]:
+    """Yield some lines, and without -v only the first."""
+    yield from lines if is_verbose else lines[:MAX_LINES]
+    if len(lines) > MAX_LINES and not is_verbose:
+        yield f"… and {len(lines) - MAX_LINES} more such lines; -v lists them."
+
+
+def draw(wrong: WrongSchedule) -> str:
+    """Return the drawing of a schedule that was replayed."""
+    return f"{wrong.kind}: {wrong.sentence}\n\n{wrong.schedule.explain()}"

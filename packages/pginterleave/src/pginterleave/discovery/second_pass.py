@@ -1,0 +1,188 @@
+"""The second pass: what is new is explored at its place in its test, which runs once more.
+
+First each request beside itself, then pairs of a class, both with one preemption; then with two.
+"""
+
+import contextlib
+import shlex
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pginterleave.discovery.candidates import Candidate, Listener, Traffic
+from pginterleave.discovery.door import keep_exceptions_from_clients
+from pginterleave.discovery.findings import Discovery, Explored, Race
+from pginterleave.discovery.first_pass import DATABASE
+from pginterleave.discovery.kinds import WrongSchedule, find_wrong_schedules, judge, list_statements
+from pginterleave.discovery.surroundings import Entropy
+from pginterleave.discovery.visits import Known, Pair, Visit
+from pginterleave.django.caches import RowCaches
+from pginterleave.explorer_errors import ImpossibleSchedule, InterleaveError
+from pginterleave.picture.recorded import record_steps
+
+
+class Round(NamedTuple):
+    """What is explored while the tests run once: pairs, or each request beside itself."""
+
+    pairs: bool
+    preemptions: int
+
+
+ROUNDS = (Round(False, 1), Round(True, 1), Round(False, 2), Round(True, 2))
+
+
+@dataclass
+class SecondPass(Listener):
+    """Explores the candidates of the test that runs; `results` has what was found.
+
+    Attributes:
+        seconds: the limit of each exploration.
+        ends_at: when to begin no further one, by time.monotonic().
+        replay: a schedule; if it is given, only this one runs, and `replayed` has what is wrong.
+        report_progress: called after each exploration.
+        test, group, wanted: the test that runs, its class or module, and the names to explore.
+        known: what was found in the tests of each group.
+    """
+
+    results: Discovery
+    entropy: Entropy
+    seconds: float
+    ends_at: float
+    replay: str
+    report_progress: Callable[[], object]
+    round: Round = ROUNDS[0]
+    test: str = ""
+    group: str = ""
+    wanted: frozenset[str] = frozenset()
+    known: dict[str, list[Known]] = field(default_factory=lambda: defaultdict(list))
+    replayed: list[WrongSchedule] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._explored: dict[frozenset[Traffic], Explored] = {}
+        self._is_busy = False
+        self._row_caches = RowCaches(DATABASE)
+
+    def begin(self, round_: Round, test: str, group: str, wanted: frozenset[str]) -> None:
+        """Begin to explore a test of a group: what it sends with one of the names `wanted`."""
+        self.round, self.test, self.group, self.wanted = round_, test, group, wanted
+
+    def describe_progress(self, total: int) -> str:
+        """Return a line such as `[12 of 340 requests, 5 pairs, 3 races]`."""
+        requests = sum(len(pair) == 1 for pair in self._explored)
+        pairs = len(self._explored) - requests
+        return f"[{requests} of {total} requests, {pairs} pairs, {len(self.results.races)} races]"
+
+    def has_time(self) -> bool:
+        return time.monotonic() < self.ends_at
+
+    def has_work(self) -> bool:
+        """Whether something of the test is left to explore in this round."""
+        own = [known for known in self.known[self.group] if known.test == self.test]
+        return self.round == ROUNDS[0] or any(self._list_partners(this) for this in own)
+
+    def _list_partners(self, this: Known) -> list[Known]:
+        """Return what a candidate is to be explored beside in this round."""
+        partners = [this]
+        if self.round.pairs:
+            others = [other for other in self.known[self.group] if other.traffic != this.traffic]
+            partners = [other for other in others if other.traffic.meets(this.traffic)]
+        return [other for other in partners if self._is_open(this, other)]
+
+    def _is_open(self, this: Known, other: Known) -> bool:
+        """Whether a pair is new, or was safe with the preemptions of the round before."""
+        before = self._explored.get(frozenset((this.traffic, other.traffic)))
+        if before is None:
+            return True
+        return not before.races and before.preemptions == self.round.preemptions - 1
+
+    def explore(self, candidate: Candidate) -> None:
+        """Explore a request at its place in the test, unless an equal one was explored."""
+        if self._is_busy or candidate.name not in self.wanted or not self.has_time():
+            return
+        self._is_busy = True
+        try:
+            with self.entropy.kept_as("alone"), keep_exceptions_from_clients():
+                visit = Visit(self.entropy, self._row_caches)
+                try:
+                    self._explore_at(visit, candidate)
+                finally:
+                    visit.put_back()
+        except Exception as error:  # the outcome of the test is not looked at
+            self.results.leave(self.test, candidate.name, _get_first_line(error))
+        finally:
+            self._is_busy = False
+
+    def _explore_at(self, visit: Visit, candidate: Candidate) -> None:
+        this = visit.run_alone(candidate, self.test)
+        if not this.traffic.writes:
+            return
+        if this.fails:
+            reason = f"alone it answers {this.traffic.answer}"
+            self.results.leave(self.test, candidate.name, reason)
+            return
+        if this.traffic not in [known.traffic for known in self.known[self.group]]:
+            self.known[self.group].append(this)
+        for other in self._list_partners(this):
+            if self.has_time() and (other is this or self._fits(visit, other)):
+                (self._replay if self.replay else self._explore_pair)(visit, (this, other))
+
+    def _fits(self, visit: Visit, other: Known) -> bool:
+        """Whether a request of another test does here what it does in its own test."""
+        with contextlib.suppress(InterleaveError):
+            here, own = visit.run_alone(other.candidate, other.test).traffic, other.traffic
+            return (here.answer, here.writes) == (own.answer, own.writes)
+        return False
+
+    def _explore_pair(self, visit: Visit, pair: Pair) -> None:
+        """Explore a pair, and add to the results what was found, or why nothing was decided."""
+        names, tests = [known.candidate.name for known in pair], [known.test for known in pair]
+        entry = Explored(names=names, tests=list(dict.fromkeys(tests)))
+        began = time.monotonic()
+        limits = {"max_preemptions": self.round.preemptions, "max_seconds": self.seconds}
+        try:
+            exploration = visit.explore(pair, **limits)
+            entry.preemptions = exploration.counted_preemptions
+            entry.limits = [*exploration.limits]
+            if exploration.serial_failure:
+                entry.reason = f"one after the other, too: {exploration.serial_failure.violation}"
+            elif exploration.violations:
+                wrong_schedules = find_wrong_schedules(visit, pair, exploration)
+                entry.races = len(wrong_schedules)
+                for wrong in wrong_schedules:
+                    self.results.add_race(make_race(names, entry.tests, wrong))
+            elif entry.preemptions in (-1, 0) or not (exploration.decided or exploration.truncated):
+                entry.reason = str(exploration)
+        except InterleaveError as error:
+            entry.reason = _get_first_line(error)
+        entry.seconds = round(time.monotonic() - began, 2)
+        self._explored[frozenset(known.traffic for known in pair)] = entry
+        self.results.explored = [*self._explored.values()]
+        self.report_progress()
+
+    def _replay(self, visit: Visit, pair: Pair) -> None:
+        """Run the one schedule, if it is one of this pair, and keep it if it is wrong."""
+        with contextlib.suppress(ImpossibleSchedule):
+            schedule = visit.replay(pair, self.replay)
+            if schedule.violation:
+                self.replayed.append(judge(visit, pair, schedule))
+
+
+def _get_first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def make_race(names: list[str], tests: list[str], wrong: WrongSchedule) -> Race:
+    """Return a race as plain data, with the command that replays it."""
+    order = wrong.schedule.order
+    return Race(
+        names=names,
+        tests=tests,
+        kind=wrong.kind,
+        sentence=wrong.sentence,
+        order=order,
+        command=f"pytest {shlex.join(tests)} --interleave-requests --interleave-replay {order}",
+        statements=list_statements(wrong.schedule),
+        steps=record_steps(wrong.schedule.timeline),
+    )

@@ -1,0 +1,113 @@
+"""What a request changes besides rows, and is put back: mails, caches, files, chance."""
+
+import contextlib
+import copy
+import hashlib
+import logging
+import os
+import random
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, MutableMapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from django.conf import settings
+from django.core import mail
+from django.core.cache import caches
+from django.core.cache.backends.locmem import LocMemCache
+from django.core.files.storage import InMemoryStorage, storages
+from django.test import override_settings
+
+
+class Surroundings:
+    """Mails, and what Django's caches and storages hold in memory or below MEDIA_ROOT, as now."""
+
+    def __init__(self) -> None:
+        self._mails = [*getattr(mail, "outbox", ())]
+        self._memories = [(memory, copy.deepcopy(memory)) for memory in _list_memories()]
+        self._files = {path: path.read_bytes() for path in _list_media()}
+
+    def put_back(self) -> None:
+        if hasattr(mail, "outbox"):
+            mail.outbox[:] = self._mails
+        for memory, content in self._memories:
+            memory.clear()
+            memory.update(copy.deepcopy(content))
+        for path in _list_media():
+            if path not in self._files:
+                path.unlink()
+        for path, data in self._files.items():
+            if not path.exists() or path.read_bytes() != data:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+        random.seed(0)  # each schedule draws the same
+
+
+def _list_memories() -> list[MutableMapping[str, Any]]:
+    """Return the dictionaries that caches and storages in memory consist of."""
+    memories: list[MutableMapping[str, Any]] = []
+    for cache in [caches[alias] for alias in settings.CACHES]:
+        if isinstance(cache, LocMemCache):
+            memories += [cache._cache, cache._expire_info]  # type: ignore[attr-defined]
+    for storage in [storages[alias] for alias in settings.STORAGES if alias != "staticfiles"]:
+        if isinstance(storage, InMemoryStorage):
+            memories.append(storage._root._children)  # type: ignore[attr-defined]
+    return memories
+
+
+def _list_media() -> list[Path]:
+    """Return the files below MEDIA_ROOT; none if a test has set it to a folder of the project."""
+    folder = Path(settings.MEDIA_ROOT)
+    is_temporary = folder.is_relative_to(tempfile.gettempdir())
+    return [path for path in folder.rglob("*") if path.is_file()] if is_temporary else []
+
+
+class Entropy(threading.local):
+    """The same random bytes in each test, and in each run of a process.
+
+    So the same set-up makes the same ids and tokens in each test of a class, and a request of one
+    test works in another.
+    """
+
+    stream = "test"
+    number = 0  # how often the stream was drawn from
+
+    @contextlib.contextmanager
+    def kept_as(self, stream: str) -> Iterator[None]:
+        """Enter to begin a stream, and go on with the present one afterwards."""
+        before = self.stream, self.number
+        self.stream, self.number = stream, 0
+        try:
+            yield
+        finally:
+            self.stream, self.number = before
+
+    def __call__(self, size: int) -> bytes:
+        self.number += 1
+        return hashlib.shake_128(f"{self.stream} {self.number}".encode()).digest(size)
+
+
+@contextlib.contextmanager
+def prepare_python(entropy: Entropy) -> Iterator[None]:
+    """Enter to run tests only to explore.
+
+    Entropy repeats itself, files go to a folder that is removed, and no handler of the log makes
+    one process wait in Python for another: in production each has handlers of its own.
+    """
+    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
+    handlers = {handler for logger in loggers for handler in logger.handlers}
+    state = random.getstate()
+    with contextlib.ExitStack() as stack:
+        media = tempfile.mkdtemp()
+        stack.callback(shutil.rmtree, media)
+        stack.enter_context(override_settings(MEDIA_ROOT=media))
+        stack.enter_context(patch.object(os, "urandom", entropy))
+        stack.enter_context(patch.object(random, "_urandom", entropy))  # of SystemRandom, `secrets`
+        for handler in handlers:
+            lock = threading.Semaphore(1_000)  # more than there are processes
+            stack.enter_context(patch.object(handler, "lock", lock))
+        yield
+    random.setstate(state)
