@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pginterleave.processes.race_coverage import find_written_tables
-from pginterleave.sql.quoting import remove_constants
+from pginterleave.sql.reader import remove_constants
 from pginterleave.sql.statements import find_kind, find_read_tables
 
 NO_STATEMENTS = frozenset(

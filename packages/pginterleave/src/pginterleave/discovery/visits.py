@@ -17,8 +17,8 @@ from pginterleave.django.database import DjangoDatabase
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.options import Options
+from pginterleave.processes.judgement import Function
 from pginterleave.processes.rows import Rows
-from pginterleave.processes.verdict import Function
 from pginterleave.results import Exploration, Schedule
 
 # A request may send many statements, and one that waits for another one in Python hangs.

@@ -1,0 +1,18 @@
+"""What views call."""
+
+from shop.models import Redemption, Voucher
+
+
+def redeem(voucher: Voucher, note: str = "") -> bool:
+    """Check, then act."""
+    if voucher.redemption_set.exists():
+        return False
+    Redemption.objects.create(voucher=voucher)
+    return True
+
+
+class Desk:
+    @staticmethod
+    def give(voucher: Voucher) -> int:
+        """Write what does not depend on the row."""
+        return Voucher.objects.filter(pk=voucher.pk).update(used=True)

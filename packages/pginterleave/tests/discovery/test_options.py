@@ -1,0 +1,122 @@
+"""The options of a discovery, its clients, and other databases."""
+
+import importlib.util
+import re
+
+import pytest
+
+from .conftest import RunSuite
+
+CLIENTS = """
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from shop.models import Voucher
+
+@pytest.fixture(autouse=True)
+def voucher(db):
+    return Voucher.objects.create(code="A")
+
+def test_in_a_transaction(client):
+    with transaction.atomic():
+        assert client.post("/redeem/A/").status_code == 302
+
+def test_forced_user(client):
+    test = pytest.importorskip("rest_framework.test")
+    user = User.objects.create(username="ann")
+    api = test.APIClient()
+    api.force_authenticate(user)
+    assert api.post("/api/join/A/", {"note": "me"}, format="json").status_code == 201
+
+def test_ninja(client):
+    pytest.importorskip("ninja")
+    assert client.post("/ninja/use/A", content_type="application/json").status_code == 200
+"""
+
+CALLS = """
+import pytest
+from shop import services
+from shop.models import Redemption, Voucher
+from shop.services import redeem as redeem_of_services
+
+@pytest.mark.django_db
+def test_call():
+    voucher = Voucher.objects.create(code="A")
+    assert redeem_of_services(voucher, note="x")
+    assert not redeem_of_services(voucher=voucher)
+    assert services.Desk.give(voucher) == 1
+"""
+
+
+def test_requests_of_all_clients_come_through_the_door(run_suite: RunSuite) -> None:
+    ran = run_suite("--interleave-requests", "--interleave-minutes=0", tests=CLIENTS)
+    assert ("test_in_a_transaction", "POST redeem") in {entry[:2] for entry in ran.left}
+    if importlib.util.find_spec("rest_framework"):
+        assert ran.races["join", "twice"]
+    if importlib.util.find_spec("ninja"):
+        assert ran.races["api-1.0.0:use", "twice"]
+
+
+def test_calls_of_a_function_and_a_method_are_explored(run_suite: RunSuite) -> None:
+    """Rows among the arguments are loaded again in each process."""
+    options = ["--interleave-calls=shop.services.redeem"]
+    ran = run_suite(*options, "--interleave-calls=shop.services.Desk.give", tests=CALLS)
+    assert ran.races["shop.services.redeem()", "rows"]["kind"] == "rows"
+    assert ran.explored["shop.services.Desk.give()"]["races"] == 0
+    assert ran.outcomes == {"shop/tests.py::test_call": "PASSED"}
+
+
+def test_an_unknown_function_is_named(run_suite: RunSuite) -> None:
+    ran = run_suite("--interleave-calls=shop.services.redem", tests=CALLS)
+    assert ran.status == pytest.ExitCode.USAGE_ERROR
+    assert "--interleave-calls shop.services.redem: " in ran.text
+
+
+ACCEPTED = """
+interleave_accepted =
+    POST use twice: a second click is harmless
+    POST use rows: it never occurs
+"""
+
+
+def test_an_accepted_race_does_not_fail(run_suite: RunSuite) -> None:
+    ran = run_suite("--interleave-requests", "-k", "test_use", ini=ACCEPTED)
+    assert ran.status == 0, ran.text
+    assert "Accepted: POST use twice: a second click is harmless\n" in ran.text
+    assert "Accepted, but did not occur: POST use rows\n" in ran.text
+
+
+def test_accepted_without_a_reason_is_refused(run_suite: RunSuite) -> None:
+    ran = run_suite("--interleave-requests", ini="interleave_accepted = POST use twice")
+    assert ran.status == pytest.ExitCode.USAGE_ERROR
+    assert "'POST use twice', and needs the name, the kind and a reason" in ran.text
+
+
+def test_what_is_left_after_the_minutes_is_listed(run_suite: RunSuite) -> None:
+    options = ["--interleave-requests", "--interleave-minutes=0.0001", "-k", "test_use"]
+    ran = run_suite(*options)
+    assert ran.left == {("test_use", "POST use", "0.0001 minutes passed")}
+
+
+def test_workers_of_xdist_send_what_they_find(run_suite: RunSuite) -> None:
+    pytest.importorskip("xdist")
+    options = [
+        "--interleave-requests",
+        "-n2",
+        "--dist=loadscope",
+        "-k",
+        "test_use or test_register",
+    ]
+    ran = run_suite(*options)
+    assert ran.status == 1
+    assert ran.races.keys() == {("use", "twice"), ("register", "errors")}
+    assert re.search(r"^TWICE: POST use beside itself$", ran.text, re.MULTILINE)
+
+
+def test_sqlite_is_not_explored(run_suite: RunSuite) -> None:
+    sqlite = '{"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}'
+    ran = run_suite("--interleave-requests", "-k", "test_use", databases=sqlite)
+    assert ran.status == 0
+    [(_, name, reason)] = ran.left
+    assert name == "every request"
+    assert "is sqlite; only PostgreSQL can be explored" in reason
