@@ -31,6 +31,12 @@ def check_citus() -> Iterator[CheckMessage]:
                 hint="Set DATABASE_CITUS=off, or name a coordinator of Citus in DATABASE_URL.",
                 id="project.E010",
             )
+        elif settings.DATABASE_CITUS:  # no error, because `migrate` runs before `distribute`
+            yield CheckWarning(
+                "DATABASE_CITUS is on, and no table is distributed: every redirect is a 503.",
+                hint="Run: manage.py distribute. Or set DATABASE_CITUS=off.",
+                id="project.W015",
+            )
         return
     if fetch_rows(IS_COORDINATOR) != [(True,)]:
         yield Error(

@@ -73,6 +73,9 @@ def test_the_checks_find_what_does_not_fit_the_cluster(
     assert list_messages() == {}
     settings.DATABASE_CITUS = True
     assert "the database has no Citus" in list_messages()["project.E010"]
+    with monkeypatch.context() as patch:
+        patch.setattr(checks, "fetch_rows", lambda _: [()])  # Citus is installed
+        assert "Run: manage.py distribute." in list_messages()["project.W015"]
     monkeypatch.setattr(checks, "is_distributed", lambda: True)
     monkeypatch.setattr(checks, "IS_COORDINATOR", "SELECT true")
     monkeypatch.setattr(checks, "WAL_LEVEL", "SELECT 'logical'")
