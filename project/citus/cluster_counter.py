@@ -1,6 +1,7 @@
 """Redirects on a Citus cluster: each goes to the node of its key, and waits for no other node."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -8,12 +9,14 @@ from django.conf import settings
 
 from project.citus.node_sessions import NodeSessions
 from project.citus.shard_map import Node, ShardMap
-from project.serving.hit_counter import HitCounter, Row
+from project.serving.hit_counter import FAILURE_SECONDS, HitCounter, Row
 from shorturl.models import Visit
 
 MAX_MAP_AGE = 60.0  # seconds; a rebalance moves shards
 MAP_INTERVAL = 1.0  # seconds between two readings, however many errors and unknown keys there are
 COORDINATOR_TIMEOUT = 0.1  # seconds, after which the map is also read from the workers
+
+logger = logging.getLogger(__name__)
 
 
 class ClusterHitCounter:
@@ -29,6 +32,7 @@ class ClusterHitCounter:
         self.loop = asyncio.get_running_loop()
         self.map = ShardMap([])
         self.read_at = float("-inf")  # by the clock of the event loop
+        self.answered_at = float("-inf")  # when a node last answered a hit
         self.is_stale = True
         self.reading: asyncio.Task[None] | None = None
         self.counters: dict[tuple[Node, int], HitCounter] = {}  # by node and shard
@@ -53,16 +57,23 @@ class ClusterHitCounter:
         """Count a hit on the node that the map names; an error makes the map stale."""
         try:
             shard = self.map.find_shard(key)
-            return await self.get_counter(self.map.find_node(shard), shard).count(key, visit)
+            row = await self.get_counter(self.map.find_node(shard), shard).count(key, visit)
         except Exception:
             self.is_stale = True
             raise
+        self.answered_at = self.loop.time()
+        return row
 
     def is_failing(self) -> bool:
-        """Return whether the redirects of all shards fail, on the nodes that have them now."""
-        places = [(node, shard) for shard, node in self.map.nodes.items()]
-        counters = [self.counters[place] for place in places if place in self.counters]
-        return bool(counters) and all(counter.is_failing() for counter in counters)
+        """Return whether the last redirects failed, and no node has answered one meanwhile.
+
+        Without a map every redirect fails.
+        """
+        if self.needs_database:
+            return True
+        has_answered = self.loop.time() < self.answered_at + FAILURE_SECONDS
+        counters = list(self.counters.values())  # at once: the event loop adds others meanwhile
+        return not has_answered and any(counter.is_failing() for counter in counters)
 
     @property
     def needs_database(self) -> bool:
@@ -71,8 +82,10 @@ class ClusterHitCounter:
         /readyz reads this in a thread, which waits until the event loop has tried to read a map.
         """
         if not self.map.shards:
-            with suppress(Exception):
+            try:
                 asyncio.run_coroutine_threadsafe(self.read_map(), self.loop).result()
+            except Exception as error:
+                logger.error("The map of shards was not read: %s", error)
         return not self.map.shards
 
     def get_counter(self, node: Node, shard: int) -> HitCounter:

@@ -14,13 +14,14 @@ from project.citus.cluster_counter import ClusterHitCounter
 from project.citus.node_sessions import NodeSessions
 from project.citus.shard_map import Node, ShardMap
 from project.citus.tests.lost_sessions import end_sessions_after_each_statement
-from project.serving.hit_counter import MAX_KEY_STATEMENTS
+from project.serving.hit_counter import FAILURE_SECONDS, MAX_FAILURES, MAX_KEY_STATEMENTS
 from shorturl.models import RecentVisits, ShortUrl, Visit
 from shorturl.tests.callers import TARGET, create_link
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PERSON = Visit(browser="Firefox", is_bot=False)
+SHARDS = ShardMap([(-(2**31), 1, 0, "", 0), (0, 2, 0, "", 0)])  # both of this database
 LONG = 30.0  # seconds, many times the longest test
 Count = Callable[[NodeSessions], Awaitable[object]]
 
@@ -28,6 +29,12 @@ Count = Callable[[NodeSessions], Awaitable[object]]
 def close_sessions(sessions: NodeSessions) -> None:
     while not sessions.free.empty():
         sessions.free.get_nowait().close()
+
+
+def close_counter(counter: ClusterHitCounter) -> None:
+    counter.map_task.cancel()
+    for sessions in counter.sessions.values():
+        close_sessions(sessions)
 
 
 async def count_by_key(sessions: NodeSessions) -> object:
@@ -62,13 +69,56 @@ def test_a_hit_is_not_acknowledged_if_its_session_is_lost_between_the_two_statem
     assert RecentVisits.objects.count() == keep_visits
 
 
+def fail(*_: object) -> None:
+    raise psycopg2.OperationalError("The node is away")
+
+
+def test_redirects_are_failing_if_those_of_one_shard_fail_and_no_other_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The other shard is idle: it neither fails nor answers."""
+    keys = {SHARDS.find_shard(key): key for key in "abcd"}
+    create_link(keys[1])
+    create_link(keys[2])
+
+    async def follow() -> None:
+        cluster = ClusterHitCounter([])
+        cluster.map = SHARDS
+        assert await cluster.count(keys[2], PERSON)
+        with monkeypatch.context() as patch:
+            patch.setattr(NodeSessions, "count", fail)
+            for _ in range(MAX_FAILURES):
+                assert not cluster.is_failing()
+                with pytest.raises(psycopg2.OperationalError):
+                    await cluster.count(keys[1], PERSON)
+        assert not cluster.is_failing()  # the other shard has just answered
+        cluster.answered_at -= FAILURE_SECONDS
+        assert cluster.is_failing()
+        assert await cluster.count(keys[2], PERSON)
+        assert not cluster.is_failing()
+        close_counter(cluster)
+
+    asyncio.run(asyncio.wait_for(follow(), LONG))
+
+
+def test_redirects_are_failing_in_a_database_that_is_not_distributed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def ask() -> None:
+        cluster = ClusterHitCounter([])
+        assert await asyncio.to_thread(cluster.is_failing)  # as /readyz does
+        close_counter(cluster)
+
+    asyncio.run(asyncio.wait_for(ask(), LONG))
+    assert "pg_dist_shard" in caplog.text  # the table that does not exist
+
+
 def test_locked_keys_of_two_shards_leave_a_session_for_other_keys(settings: Settings) -> None:
     """Each of two shards has as many locked links as a node may have statements for one key."""
     settings.QUEUE_TIMEOUT = 5.0  # shorter than the lock timeout of tests
-    shards = ShardMap([(-(2**31), 1, 0, "", 0), (0, 2, 0, "", 0)])  # both of this database
     keys = [f"key-{number}" for number in range(100)]
-    first = [key for key in keys if shards.find_shard(key) == 1][:MAX_KEY_STATEMENTS]
-    *second, free = [key for key in keys if shards.find_shard(key) == 2][: MAX_KEY_STATEMENTS + 1]
+    first = [key for key in keys if SHARDS.find_shard(key) == 1][:MAX_KEY_STATEMENTS]
+    *second, free = [key for key in keys if SHARDS.find_shard(key) == 2][: MAX_KEY_STATEMENTS + 1]
     locked = [*first, *second]
     ShortUrl.objects.bulk_create(ShortUrl(key=key, target_url=TARGET) for key in (*locked, free))
 
@@ -76,7 +126,7 @@ def test_locked_keys_of_two_shards_leave_a_session_for_other_keys(settings: Sett
         other.execute("BEGIN")
         other.execute("SELECT FROM shorturl_shorturl WHERE key = ANY(%s) FOR UPDATE", [locked])
         cluster = ClusterHitCounter([])
-        cluster.map = shards
+        cluster.map = SHARDS
         async with asyncio.TaskGroup() as hits:
             for key in locked:
                 hits.create_task(cluster.count(key, PERSON))
@@ -88,9 +138,7 @@ def test_locked_keys_of_two_shards_leave_a_session_for_other_keys(settings: Sett
             assert row is not None
             assert row.key == free
             other.execute("ROLLBACK")
-        cluster.map_task.cancel()
-        for sessions in cluster.sessions.values():
-            close_sessions(sessions)
+        close_counter(cluster)
 
     with closing(connection.copy()) as other_session, other_session.cursor() as cursor:
         asyncio.run(asyncio.wait_for(follow(cursor), LONG))

@@ -24,16 +24,6 @@ def test_a_probe_is_answered_for_any_host_by_http_and_not_stored(
     assert response["Cache-Control"] == "no-store"
 
 
-@pytest.mark.django_db
-def test_readyz_names_a_setting_for_citus_in_a_database_without_it(
-    client: Client, settings: Any
-) -> None:
-    settings.DATABASE_CITUS = True
-    response = client.get("/readyz")
-    assert response.status_code == 503
-    assert response.json()["reason"] == "DATABASE_CITUS is on, and no table is distributed"
-
-
 def test_healthz_does_not_ask_the_database(client: Client) -> None:
     """Without the mark django_db, pytest-django fails a test that uses the database."""
     assert client.get("/healthz").json() == {"status": "up"}
