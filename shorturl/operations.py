@@ -9,10 +9,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.conf import settings
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
-from shorturl import bans, bulk
+from shorturl import bans, bulk, cluster
 from shorturl.exceptions import (
     KeyReused,
     KeySpaceExhausted,
@@ -94,7 +93,7 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
 
 def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
     """Call `create` with random keys; on a cluster with others again, while a node is away."""
-    for _ in range(MAX_NODES_TRIED - 1 if settings.DATABASE_CITUS else 0):
+    for _ in range(MAX_NODES_TRIED - 1 if cluster.is_distributed() else 0):
         try:
             with transaction.atomic():  # an error leaves the caller's transaction usable
                 return create(keys=keys.candidates())

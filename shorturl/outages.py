@@ -2,7 +2,9 @@
 
 import re
 
-from django.db import DatabaseError, InterfaceError, InternalError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
+
+from shorturl import cluster
 
 # https://www.postgresql.org/docs/18/errcodes-appendix.html
 MISSING_TABLE_OR_COLUMN = "42P01", "42703"
@@ -14,11 +16,6 @@ TOO_MANY_CONNECTIONS = re.compile(
     "too many (clients|connections)|connection slots|no more connections allowed"
 )
 READ_ONLY = "25006"  # on a stand-by, or by default_transaction_read_only
-# Citus's messages when a node is lost within a statement; their code is that of internal errors.
-NODE_LOST = re.compile(
-    "failure on connection marked as essential|postmaster was shut down"
-    "|could not commit transaction for shard"
-)
 
 
 def is_outage(error: object) -> bool:
@@ -27,7 +24,7 @@ def is_outage(error: object) -> bool:
         return True
     if isinstance(error, DatabaseError) and driver_error(error, READ_ONLY):
         return True
-    if isinstance(error, InternalError) and NODE_LOST.search(str(error)):
+    if cluster.is_node_lost(error):
         return True
     # When the connection breaks within a statement, psycopg2 sometimes raises the base class of its
     # errors. Django's own errors of that class have no cause.

@@ -1,4 +1,4 @@
-"""The Django app of Citus, whose commands replace those of the product on a cluster."""
+"""The Django app of Citus, which connects the product with the cluster."""
 
 from typing import Any
 
@@ -6,13 +6,17 @@ from django.apps import AppConfig, apps
 from django.core.management.base import CommandError
 from django.db.models.signals import pre_migrate
 
+from shorturl import cluster
+
 
 class CitusConfig(AppConfig):
     name = "project.citus"
 
     def ready(self) -> None:
         from project.citus import checks  # noqa: F401 - registers the checks
+        from project.citus.roll_up import roll_up_shards
 
+        cluster.roll_up_shards = roll_up_shards
         # Django sends no signal for an app without models, as this one is.
         pre_migrate.connect(refuse_distributed_tables, sender=apps.get_app_config("shorturl"))
 

@@ -24,7 +24,7 @@ from project.serving.bridge import Bridge, Message, Receive, Refused, Response, 
 from project.serving.connection import Session
 from project.serving.hit_counter import MAX_KEY_STATEMENTS, HitCounter, Row
 from project.serving.request_target import use_origin_form
-from shorturl import following
+from shorturl import cluster, following
 from shorturl.exceptions import RowLocked
 from shorturl.links.keys import key_of
 from shorturl.models import Visit
@@ -163,8 +163,8 @@ def is_secure(scope: Message, environ: Mapping[str, str]) -> bool:
 
 
 def make_hit_counter() -> Any:
-    """Return the counter of this process: a HitCounter, or a ClusterHitCounter on Citus."""
-    if settings.DATABASE_CITUS:
+    """Return the counter of this process: a HitCounter, or a ClusterHitCounter on a cluster."""
+    if cluster.is_distributed():
         from project.citus.cluster_counter import ClusterHitCounter
 
         return ClusterHitCounter(settings.DATABASE_CITUS_NODES)

@@ -16,7 +16,7 @@ from django.db import connection
 from django.db.models import F, QuerySet
 from django.http import HttpRequest
 
-from shorturl import operations
+from shorturl import cluster, operations
 from shorturl.client_address import client_address, hashed_network
 from shorturl.exceptions import MoreThanQuota, QuotaExceeded, TooManyCreates, counted
 from shorturl.limits.owners import Caller
@@ -64,7 +64,7 @@ def spend(spender: str, create: Callable[[], T], *, links: int = 1, limit: int |
     if links > limit:
         raise MoreThanQuota(links, quota)
     try:
-        if settings.DATABASE_CITUS:
+        if cluster.is_distributed():
             return spend_before(spender, create, links=links, limit=limit)
         return reservation.spend(spender, create, limit=limit, period=DAY, amount=links)
     except QuotaExceeded as error:

@@ -12,6 +12,7 @@ from django.db import IntegrityError
 from django.http import HttpRequest
 from django.urls import get_script_prefix
 
+from shorturl import cluster
 from shorturl.links.validators import shortened
 
 ALPHABET = string.ascii_letters + string.digits
@@ -93,11 +94,10 @@ def is_collision(error: IntegrityError) -> bool:
 def violates(error: IntegrityError, constraint: str) -> bool:
     """Return whether `error` is a violation of the constraint of this name.
 
-    Both drivers name it in the diagnostics of their error, which is the cause of Django's error. An
-    error from another node of Citus names it only in its message, often with a shard's number.
+    Both drivers name it in the diagnostics of their error, which is the cause of Django's error.
     """
     diagnostics = getattr(error.__cause__, "diag", None)
     if named := getattr(diagnostics, "constraint_name", None):
         return bool(named == constraint)
     message = getattr(diagnostics, "message_primary", None) or ""
-    return re.search(rf"(?<!\w){re.escape(constraint)}(_[0-9]+)?(?!\w)", message) is not None
+    return cluster.names_constraint(message, constraint)

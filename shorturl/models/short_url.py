@@ -12,6 +12,7 @@ from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Case, F, Q, Value, When
 from django.db.models.functions import Now
 
+from shorturl import cluster
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
 from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH
@@ -21,8 +22,8 @@ from shorturl.models.visits import DailyVisits, HourlyVisits, RecentVisits
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
 # Django's name for the foreign key. COMMIT checks it, so the owner can be removed until then.
 OWNER_CONSTRAINT = "shorturl_shorturl_owner_id_9c798b6c_fk_auth_user_id"
-# When the database received the statement. now() would be the begin of the transaction, and Citus
-# refuses clock_timestamp() in an UPDATE, because it is not STABLE.
+# When the database received the statement. now() would be the begin of the transaction, and a
+# cluster refuses clock_timestamp() in an UPDATE, because it is not STABLE.
 CLOCK = models.Func(function="statement_timestamp", output_field=models.DateTimeField())
 
 # Links without an event of their expiry, whether it has passed or not.
@@ -52,9 +53,9 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         """Lock the rows until the COMMIT, in the order of their keys.
 
         Whatever writes several links in one transaction does so, and therefore cannot deadlock.
-        Citus refuses to lock links of many keys.
+        A cluster refuses to lock links of many keys.
         """
-        if not settings.DATABASE_CITUS:
+        if not cluster.is_distributed():
             list(self.order_by("key").select_for_update(no_key=True).values_list("pk"))
 
     def live(self) -> "ShortUrlQuerySet":

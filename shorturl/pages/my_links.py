@@ -113,7 +113,7 @@ def delete(request: HttpRequest, key: str = "") -> HttpResponse:
         return see_other("my_links")
     if request.method == "POST":
         # In the order of the keys, so that two such requests do not deadlock. One statement could
-        # lock the rows in any order, and on Citus needs several nodes.
+        # lock the rows in any order, and on a cluster needs several nodes.
         with transaction.atomic():
             deleted = [key for key in selected if own_links(request).filter(key=key).delete()[0]]
         if not deleted:

@@ -1,4 +1,4 @@
-"""`manage.py roll_up`; on a Citus cluster shard by shard, each on its node.
+"""The roll-up of visits on a Citus cluster: shard by shard, each on its node.
 
 Citus takes a WITH that inserts apart. So the statement of `batches` runs on the tables of the shard
 themselves.
@@ -7,16 +7,12 @@ themselves.
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
 
-from django.conf import settings
-from django.core.management.base import CommandError
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.postgresql.psycopg_any import sql
 
 from project.citus.shard_map import Node
-from shorturl.management.commands import roll_up
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits
 from shorturl.strategies.rolling_up import batches
 
@@ -36,32 +32,29 @@ HOLD_SHARD = sql.SQL("DELETE FROM {} WHERE key = %s AND id IS NULL").format(sql.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(hashtextextended('roll up visits', %s))"
 
 
-class Command(roll_up.Command):
-    """Rolls up the shards of all nodes that answer."""
+def roll_up_shards() -> int:
+    """Roll up the visits of all shards; return how many rows were taken.
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        """Roll up shard by shard; raise CommandError at the end if a node did not answer."""
-        if not settings.DATABASE_CITUS:
-            super().handle(*args, **options)
-            return
-        shards_of_nodes = defaultdict(list)
-        with connection.cursor() as cursor:
-            cursor.execute(LIST_SHARDS, [[RECENT, HOURS, DAYS]])
-            for host, port, is_coordinator, shard_ids in cursor:
-                node = Node() if is_coordinator else Node(host, port)
-                shards_of_nodes[node].append(shard_ids)
-        failures: list[str] = []
-        total = 0
-        for node, shards in shards_of_nodes.items():
-            try:
-                with closing(node.open_database()) as database:
-                    for shard_ids in shards:
-                        total += roll_up_shard(database, shard_ids)
-            except DatabaseError as error:
-                failures.append(f"{node}: {str(error).splitlines()[0]}")
-        self.stdout.write(f"{total:,} rows of visits rolled up.")
-        if failures:
-            raise CommandError(f"The next run does the rest: {'; '.join(failures)}.")
+    Raises OperationalError at the end if a node did not answer. The others are rolled up then.
+    """
+    shards_of_nodes = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(LIST_SHARDS, [[RECENT, HOURS, DAYS]])
+        for host, port, is_coordinator, shard_ids in cursor:
+            node = Node() if is_coordinator else Node(host, port)
+            shards_of_nodes[node].append(shard_ids)
+    failures: list[str] = []
+    total = 0
+    for node, shards in shards_of_nodes.items():
+        try:
+            with closing(node.open_database()) as database:
+                for shard_ids in shards:
+                    total += roll_up_shard(database, shard_ids)
+        except DatabaseError as error:
+            failures.append(f"{node}: {str(error).splitlines()[0]}")
+    if failures:
+        raise OperationalError(f"not all nodes answer: {'; '.join(failures)}")
+    return total
 
 
 def roll_up_shard(database: BaseDatabaseWrapper, shard_ids: Mapping[str, int]) -> int:
