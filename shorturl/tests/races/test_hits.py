@@ -96,9 +96,14 @@ def test_hits_in_opposite_orders_do_not_deadlock_behind_a_locked_link(
 ) -> None:
     """Process 3 holds a. Processes 1 and 2 skip a, and commit b before they wait for a.
 
-    In a deadlock each process would hold a link while it waits for the other link.
+    In a deadlock each process would hold a link while it waits for the other link. Process 3 has
+    two steps, as each further step multiplies the schedules.
     """
-    interleave(follow_a_and_b, follow_b_and_a, edit)
+
+    def hold_a() -> None:
+        ShortUrl.objects.filter(key="a").update(target_url=OTHER)
+
+    interleave(follow_a_and_b, follow_b_and_a, hold_a)
 
 
 def test_of_four_hits_the_last_three_uses_are_counted(interleave: Interleave) -> None:
