@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from pginterleave.discovery.candidates import Candidate, Listener
-from pginterleave.discovery.door import load_again
+from pginterleave.django.own_objects import own_objects
 
 
 @contextlib.contextmanager
@@ -51,10 +51,7 @@ def _tell(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        def run() -> Any:
-            loaded = {key: load_again(value) for key, value in kwargs.items()}
-            return function(*map(load_again, args), **loaded)
-
+        run = own_objects(functools.partial(function, *args, **kwargs))
         candidate = Candidate(f"{name}()", run)
         listener().explore(candidate)
         with listener().note(candidate) as answers:

@@ -22,6 +22,7 @@ from django.test import override_settings
 from django.urls import Resolver404, resolve
 
 from pginterleave.discovery.candidates import Candidate, Listener, write_answer
+from pginterleave.django.own_objects import load_again
 
 # What a request keeps when its body is read: no attributes of the test.
 OF_THE_BODY = frozenset(("_body", "_post", "_files", "_read_started", "_stream"))
@@ -102,21 +103,16 @@ def _prepare_copies(request: Any) -> Callable[[], Any]:
     def make_copy() -> Any:
         copy = make_plain_copy()
         for name, value in added.items():  # such as the user that force_authenticate() is given
-            setattr(copy, name, load_again(value))
+            setattr(copy, name, _load_again(value))
         return copy
 
     return make_copy
 
 
-def load_again(value: Any) -> Any:
-    """Return a saved row of a model, loaded again; any other value, and a row that is gone, as is.
-
-    Two processes do not share objects.
-    """
-    if not isinstance(value, models.Model) or value.pk is None:
-        return value
-    rows = type(value)._base_manager.filter(pk=value.pk)
-    return rows.first() or value
+def _load_again(value: Any) -> Any:
+    """Return a saved row of a model, loaded again; any other value as it is."""
+    is_row = issubclass(type(value), models.Model)  # isinstance() would load a lazy object
+    return load_again(value) if is_row and value.pk is not None else value
 
 
 @contextlib.contextmanager
