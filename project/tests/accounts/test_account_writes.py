@@ -156,7 +156,7 @@ def test_no_write_brings_back_what_an_operator_has_taken_away(
     taken = dict.fromkeys(TAKEN, False)
 
     def deactivate_and_demote() -> None:
-        User.objects.filter(pk=ann.pk).update(**taken)
+        User.objects.filter(username="ann").update(**taken)
 
     def stays_taken(outcomes: list[Outcome]) -> None:
         assert User.objects.filter(pk=ann.pk, **taken).exists()
@@ -177,7 +177,7 @@ def test_no_write_brings_back_a_removed_account(
     """Process 1 reads the account. Process 2 removes it. Process 1 writes nothing, and says so."""
 
     def remove() -> None:
-        owners.remove(User.objects.get(pk=ann.pk))
+        owners.remove(User.objects.get(username="ann"))
 
     def stays_removed(outcomes: list[Outcome]) -> None:
         assert not User.objects.filter(username="ann").exists()
