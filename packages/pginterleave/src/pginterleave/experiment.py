@@ -54,6 +54,7 @@ class Experiment:
             try_again=self.try_again,
             invariant=self.invariant,
             also=self.also,
+            left_out=self.options.left_out,
         )
         self.judge = self.serial_judge
 

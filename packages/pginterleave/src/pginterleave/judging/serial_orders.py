@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
@@ -43,12 +43,13 @@ class SerialJudge(Judge):
         try_again: TryAgain | None,
         invariant: Invariant | None,
         also: Also | None,
+        left_out: Collection[str] = (),
     ) -> None:
         require_exception_classes(expected)
         self.expected = expected
         self.try_again = try_again
         self.invariant = invariant
-        self.states = EndStates(database.ask)
+        self.states = EndStates(database.ask, left_out)
         self.comparison = Comparison(self.states)
         others = {alias: EndStates(ask) for alias, ask in database.other_databases().items()}
         self.effects = Effects(also, others)
