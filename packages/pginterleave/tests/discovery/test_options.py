@@ -2,8 +2,12 @@
 
 import importlib.util
 import re
+from typing import Any
 
 import pytest
+
+from pginterleave.discovery.accepted import Accepted
+from pginterleave.discovery.findings import Race
 
 from .conftest import RunSuite
 
@@ -86,6 +90,17 @@ def test_an_accepted_race_does_not_fail(run_suite: RunSuite) -> None:
     assert "Accepted, but did not occur: POST use rows\n" in ran.text
 
 
+def test_a_pair_is_accepted_in_either_order() -> None:
+    accepted = Accepted(["POST rename beside POST reprice rows: no two people do both"])
+    names = ["POST reprice", "POST rename"]
+    empty: dict[str, Any] = {"tests": [], "statements": [], "steps": []}
+    race = Race(names=names, kind="rows", sentence="", order="", command="", **empty)
+    accepted.accept([race])
+    assert race.accepted == "no two people do both"
+    assert accepted.list_unused([race]) == []
+    assert accepted.list_unused([]) == ["POST rename beside POST reprice rows"]
+
+
 def test_accepted_without_a_reason_is_refused(run_suite: RunSuite) -> None:
     ran = run_suite("--interleave-requests", ini="interleave_accepted = POST use twice")
     assert ran.status == pytest.ExitCode.USAGE_ERROR
@@ -111,6 +126,10 @@ def test_workers_of_xdist_send_what_they_find(run_suite: RunSuite) -> None:
     assert ran.status == 1
     assert ran.races.keys() == {("use", "twice"), ("register", "errors")}
     assert re.search(r"^TWICE: POST use beside itself$", ran.text, re.MULTILINE)
+    _, *replay = ran.races["use", "twice"]["command"].split(" ")
+    replayed = run_suite(*replay, "-n2")
+    assert replayed.status == 1
+    assert "twice: process " in replayed.text
 
 
 def test_sqlite_is_not_explored(run_suite: RunSuite) -> None:

@@ -63,7 +63,7 @@ def write_race(race: Race) -> Iterator[str]:
     first, second = race.names
     beside = "itself" if first == second else second
     yield f"{race.kind.upper()}: {first} beside {beside}"
-    yield f"  {_shorten(race.sentence)}"
+    yield f"  {_shorten(race.sentence.splitlines()[0])}"  # the replay shows each difference
     for statement in race.statements:
         at = f"  ({statement['where']})" if statement["where"] else ""
         result = _shorten(statement["result"], MAX_RESULT_LENGTH)
