@@ -4,8 +4,9 @@ import re
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
-from lab.pages.schedules import ChosenSchedule, begins_with, draw_pictures, make_picture
+from lab.pages.schedules import ChosenSchedule, begins_with, make_picture
 from lab.recordings.recording import RecordedSchedule
+from pginterleave.picture.context import draw_pictures
 from pginterleave.picture.history import Wait, cut_steps, find_waits
 
 

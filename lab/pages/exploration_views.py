@@ -11,7 +11,6 @@ from lab.pages.requested import lab_page, read_number
 from lab.pages.schedules import (
     choose_beginning,
     choose_schedule,
-    draw_pictures,
     group_by_outcome,
     list_moments,
     make_neighbour_context,
@@ -21,6 +20,7 @@ from lab.pages.schedules import (
 from lab.recordings.cells import READ_COMMITTED, Cell, find_cell
 from lab.recordings.recording import Recording, read_recording
 from lab.recordings.source import hash_source, read_source, split_source
+from pginterleave.picture.context import draw_pictures
 
 
 @lab_page

@@ -6,9 +6,8 @@ from lab.exceptions import NotFound
 from lab.recordings.cells import READ_COMMITTED
 from lab.recordings.recording import RecordedSchedule, Recording, ScheduleEnd
 from pginterleave.picture.cells import HOLDS, SIGNS, HowItEnds, Picture, judge_end
-from pginterleave.picture.conflicts import find_marks
-from pginterleave.picture.history import NEW_ROW, cut_steps, find_locks, find_waits
-from pginterleave.picture.layout import draw_for_screens
+from pginterleave.picture.context import draw_pictures, make_table
+from pginterleave.picture.history import cut_steps, find_locks, find_waits
 from pginterleave.picture.wording import RecordedStep, word_steps
 
 MAX_LINES = 3  # in the list of schedules on a laptop
@@ -122,7 +121,7 @@ def make_schedule_context(chosen: ChosenSchedule, hidden_after: int | None) -> d
     description = f"Schedule {schedule.order}, step by step; the table below says the same"
     return {
         **draw_pictures(picture, description),
-        "rows": make_rows(picture),
+        **make_table(picture),
         "verdict": picture.verdict,
         "predict": hidden_after,
         "held": picture.last_value,
@@ -159,17 +158,6 @@ def make_picture(
     )
 
 
-def draw_pictures(picture: Picture, description: str) -> dict[str, Any]:
-    """Return the drawings of a picture, wide and narrow, and which signs their legend explains."""
-    return {
-        "drawings": draw_for_screens(picture),
-        "description": description,
-        "has_transaction": bool(picture.transactions),
-        "has_lock": bool(picture.locks),
-        "has_mode": any(lock.mode != NEW_ROW for lock in picture.locks),
-    }
-
-
 def list_moments(steps: list[RecordedStep]) -> list[dict[str, Any]]:
     """Return the locks that are held and waited for after each step of a schedule.
 
@@ -190,24 +178,3 @@ def list_moments(steps: list[RecordedStep]) -> list[dict[str, Any]]:
             }
         )
     return moments
-
-
-def make_rows(picture: Picture) -> list[dict[str, Any]]:
-    """Return the rows of the table of steps, each with a field for each process."""
-    rows = []
-    marks_by_step = find_marks(picture.conflicts)
-    sentences = dict(enumerate(picture.sentences, start=1))  # of the steps that are not hidden
-    for number, step in enumerate(picture.all_steps, start=1):
-        fields: list[dict[str, Any]] = [{} for _ in range(picture.processes)]
-        for earlier_number, earlier in enumerate(picture.all_steps[: number - 1], start=1):
-            field = fields[earlier["process"] - 1]
-            if earlier["until"] == number:  # the wait of the earlier step ends with this one
-                field["back"] = {"step": earlier, "number": earlier_number}
-            elif earlier["until"] > number:
-                field["waiting"] = True
-        field = fields[step["process"] - 1]
-        field["step"] = step
-        field["marks"] = marks_by_step.get(number, [])
-        sentence = sentences.get(number, "")
-        rows.append({"number": number, "step": step, "fields": fields, "sentence": sentence})
-    return rows

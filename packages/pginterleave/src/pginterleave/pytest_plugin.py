@@ -7,6 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +50,8 @@ def _add_options_of_discovery(parser: pytest.Parser, group: pytest.OptionGroup) 
     group.addoption("--interleave-seconds", type=float, default=20.0, help=text)
     text = "end all of them after so many minutes (10; 0: no limit), and list what is left"
     group.addoption("--interleave-minutes", type=float, default=10.0, help=text)
+    text = "write the races, and what was explored, to this HTML file: races.html"
+    group.addoption("--interleave-html", metavar="FILE", default="", help=text)
     text = "races that are accepted: `POST shop:redeem twice: a second click is harmless`"
     parser.addini("interleave_accepted", text, type="linelist")
 
@@ -56,7 +59,16 @@ def _add_options_of_discovery(parser: pytest.Parser, group: pytest.OptionGroup) 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--interleave-coverage"):
         config.pluginmanager.register(coverage_plugin.CoveragePlugin(config), "interleave_coverage")
-    if config.getoption("--interleave-requests") or config.getoption("--interleave-calls"):
+    discovers = config.getoption("--interleave-requests") or config.getoption("--interleave-calls")
+    if path := config.getoption("--interleave-html"):
+        if not discovers or config.getoption("--interleave-replay"):
+            text = "needs --interleave-requests or --interleave-calls, without --interleave-replay"
+            raise pytest.UsageError(f"--interleave-html {text}.")
+        try:
+            Path(path).open("a").close()  # an error now is better than one after the exploration
+        except OSError as error:
+            raise pytest.UsageError(f"--interleave-html {path}: {error.strerror}.") from error
+    if discovers:
         if not config.pluginmanager.hasplugin("django"):
             raise pytest.UsageError("--interleave-requests needs pytest-django.")
         from pginterleave.discovery.plugin import DiscoveryPlugin

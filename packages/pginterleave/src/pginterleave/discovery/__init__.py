@@ -14,6 +14,6 @@ sent something new run once more, without a transaction and only to be explored:
     surroundings.py   what is put back besides rows: mails, caches, files; entropy
     kinds.py          which kind of race a wrong schedule shows
     undoing.py        whole-row saves that may undo what another request writes
-    findings.py       the results, as plain data; report.py writes them as text
+    findings.py       the results, as plain data; report.py and page.py write them
     accepted.py       the races that a project accepts
 """

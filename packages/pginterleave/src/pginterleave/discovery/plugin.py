@@ -4,12 +4,13 @@ import contextlib
 import itertools
 import time
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import connections
 
-from pginterleave.discovery import report
+from pginterleave.discovery import page, report
 from pginterleave.discovery.accepted import Accepted
 from pginterleave.discovery.calls import watch_calls
 from pginterleave.discovery.candidates import Listener
@@ -46,6 +47,8 @@ class DiscoveryPlugin:
         self.first_pass = FirstPass()
         self.listener: Listener = self.first_pass
         self.rows: Rows | None = None  # of the new test database
+        html = config.getoption("--interleave-html")
+        self.html = Path(html).resolve() if html else None
         self.obstacle = "no test has used the database"
         self._replayed: list[str] = []
         self._has_ended = False
@@ -194,6 +197,8 @@ class DiscoveryPlugin:
             output["interleave_replayed"] = self._replayed
             return
         self.accepted.accept(self.results.races)
+        if self.html:
+            page.write_page(self.html, self.results, self.config.rootpath.name)
         wrong = [race for race in self.results.races if race.kind in FAILING_KINDS]
         if session.exitstatus == 0 and (self._replayed or any(not r.accepted for r in wrong)):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -203,6 +208,8 @@ class DiscoveryPlugin:
         terminalreporter.section("races of requests")
         for line in report.write_report(self.results, self.accepted, self.config.get_verbosity()):
             terminalreporter.line(line)
+        if self.html:
+            terminalreporter.line(f"As a page: {self.html}")
         for drawing in self._replayed:
             terminalreporter.line(drawing)
         if (order := self.config.getoption("--interleave-replay")) and not self._replayed:

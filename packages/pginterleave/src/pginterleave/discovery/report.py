@@ -47,12 +47,12 @@ def _write_counts(results: Discovery) -> Iterator[str]:
         f"explorations of what is new: {len(decided)} decided, "
         f"{sum(bool(entry.races) for entry in decided)} with a race."
     )
-    bounds = Counter(_describe_bound(entry) for entry in decided if not entry.races)
+    bounds = Counter(describe_bound(entry) for entry in decided if not entry.races)
     for bound, number in sorted(bounds.items()):
         yield f"{number} safe {bound}."
 
 
-def _describe_bound(entry: Explored) -> str:
+def describe_bound(entry: Explored) -> str:
     if entry.preemptions is None:
         return "in every schedule"
     return f"in every schedule with at most {format_preemptions(entry.preemptions)}"

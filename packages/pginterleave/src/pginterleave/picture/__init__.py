@@ -2,7 +2,8 @@
 
 `recorded` turns a schedule into plain data. `wording`, `history`, `conflicts` and `sentences`
 derive facts from the data and draw nothing. `cells` puts the facts into rows, `grid` measures the
-rows and lanes, and `layout` draws them; the styles are in `static/`.
+rows and lanes, and `layout` draws them. `context` gives the drawings and the table of the steps to
+the templates; the styles and the script for stepping are in `static/`.
 
-As a Django app, this package has the template, the styles and the script for stepping.
+As a Django app, this package has the templates, the styles and the script.
 """

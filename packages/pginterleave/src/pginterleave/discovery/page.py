@@ -1,0 +1,136 @@
+"""Writes what a discovery has found as one HTML file, which needs no network and no script."""
+
+import hashlib
+from base64 import b64encode
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from django.template import Context, Engine
+from django.utils.safestring import mark_safe
+
+import pginterleave.picture
+from pginterleave.discovery.candidates import IGNORED_TABLES
+from pginterleave.discovery.findings import KINDS, Discovery, Race
+from pginterleave.discovery.report import describe_bound
+from pginterleave.picture.cells import Picture, judge_end
+from pginterleave.picture.context import draw_pictures, make_table
+from pginterleave.picture.wording import RecordedStep
+
+FOLDER = Path(pginterleave.picture.__file__).parent
+
+
+def write_page(path: Path, results: Discovery, project: str) -> None:
+    """Write the page, with the name of the project, to a file."""
+    text = make_page(results, project)
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def make_page(results: Discovery, project: str) -> str:
+    """Return the page; its security policy allows nothing but its own style and script."""
+    style = _read("races.css") + _read("picture.css")
+    script = _read("steps.js")
+    decided = [entry for entry in results.explored if not entry.reason]
+    races = sort_races(results.races)
+    counts = Counter(race.kind for race in races)
+    context = {
+        "project": project,
+        "style": mark_safe(style),  # noqa: S308 - both are files of this package
+        "script": mark_safe(script),  # noqa: S308
+        "policy": f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
+        "results": results,
+        "kinds": [(kind, meaning, counts[kind]) for kind, meaning in KINDS.items()],
+        "races": [make_race_context(number, race) for number, race in enumerate(races, start=1)],
+        "decided": decided,
+        "bounds": Counter(describe_bound(entry) for entry in decided if not entry.races).items(),
+        "explored": [(entry, describe_bound(entry)) for entry in results.explored],
+    }
+    engine = Engine(dirs=[str(FOLDER / "templates")])
+    return engine.get_template("pginterleave/races.html").render(Context(context, use_l10n=False))
+
+
+def _read(name: str) -> str:
+    return (FOLDER / "static" / "pginterleave" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def sort_races(races: list[Race]) -> list[Race]:
+    """Return the races by view, the view of the worst race first; accepted ones are last."""
+    kinds = [*KINDS]
+    by_kind = sorted(races, key=lambda race: (bool(race.accepted), kinds.index(race.kind)))
+    views = [*dict.fromkeys(race.names[0] for race in by_kind)]
+    return sorted(
+        by_kind,
+        key=lambda race: (
+            bool(race.accepted),
+            race.kind == "answers",
+            views.index(race.names[0]),
+        ),
+    )
+
+
+def make_race_context(number: int, race: Race) -> dict[str, Any]:
+    """Return what the page shows of a race, with a `prefix` for the ids of its elements."""
+    steps = choose_steps(race.steps)
+    sentence, _, differences = race.sentence.partition("\n\n")
+    picture = Picture(
+        all_steps=steps,
+        steps=steps,
+        processes=len(race.names),
+        initial="",
+        verdict=judge_end(sentence, raises=race.kind == "errors"),
+        outcomes=[""] * len(race.names),
+    )
+    return {
+        "race": race,
+        "number": number,
+        "meaning": KINDS[race.kind],
+        "prefix": f"race-{number}-",
+        "verdict": picture.verdict,
+        "differences": differences if differences.count("\n") > 1 else "",  # one is the sentence
+        "places": dict.fromkeys(statement["where"] for statement in race.statements),
+        "left_out": len(race.steps) - len(steps),
+        **draw_pictures(picture, "The steps from top to bottom; the table below says the same"),
+        **make_table(picture),
+    }
+
+
+def choose_steps(steps: list[RecordedStep]) -> list[RecordedStep]:
+    """Return the steps that take part, with new numbers in `until`, and their transactions.
+
+    A step takes part if it locks, waits or fails, or if its table is written and another process
+    reads or writes it.
+    """
+    processes_by_table: dict[str, set[int]] = defaultdict(set)
+    for step in steps:
+        for table in list_tables(step):
+            processes_by_table[table].add(step["process"])
+    written = set[str]().union(*(step["writes"] for step in steps)) - IGNORED_TABLES
+    shared = {table for table in written if len(processes_by_table[table]) > 1}
+    released = {step["until"] for step in steps if step["waited_for"]}
+    transactions = Counter[int]()  # that have ended, by process
+    kept: dict[tuple[int, int], list[int]] = defaultdict(list)  # the numbers, by transaction
+    taking_part = set()
+    for number, step in enumerate(steps, start=1):
+        process, tables = step["process"], list_tables(step)
+        transaction = process, transactions[process]
+        stops = step["lock_name"] or step["waited_for"] or step["error"] or number in released
+        takes_part = bool(stops or tables & shared)
+        if takes_part:
+            taking_part.add(transaction)
+        if takes_part or not tables:
+            kept[transaction].append(number)
+        if process not in step["in_transaction"]:
+            transactions[process] += 1
+    numbers = sorted(number for transaction in taking_part for number in kept[transaction])
+    new_numbers = {number: new for new, number in enumerate(numbers, start=1)}
+    chosen = [steps[number - 1] for number in numbers]
+    return [step | {"until": new_numbers[step["until"]]} for step in chosen]
+
+
+def list_tables(step: RecordedStep) -> set[str]:
+    return {*step["writes"], *step["tables"]}
