@@ -202,14 +202,16 @@ def test_an_interrupted_import_can_be_repeated(
         patch.setattr(bulk, "insert_keys", insert_or_fail)
         code, _, errors = transfer("import_links", path)
     assert code == 2
-    assert errors.startswith(
+    stopped = (  # after lines on how far it was, on a busy machine
         "The database: server closed the connection. Stopped at: Line 3,002, k03000. "
         "2,000 links imported, 0 existed already"
     )
+    assert stopped in errors
     following.follow("k00000", Visit(is_bot=False))
     assert ShortUrl.objects.count() == 2 * MAX_LINKS
+    code, output, _ = transfer("import_links", path)
     again = "1,500 links imported, 2,000 existed already, 0 not imported.\n"
-    assert transfer("import_links", path) == (0, again, "")
+    assert (code, output) == (0, again)
     links = ShortUrl.objects.order_by("key")
     assert list(links.values_list("key", "target_url", "hits")) == [
         (f"k{number:05}", f"https://example.com/{number}", number or 1)  # the first was followed
