@@ -62,7 +62,7 @@ def isolation(request: HttpRequest) -> HttpResponse:
 
 @lab_page
 def museum(request: HttpRequest) -> HttpResponse:
-    """Show the museum: races of real URL shorteners."""
+    """Show the museum: races of real projects."""
     exhibits = [(exhibit, tables.make_race_table(exhibit)) for exhibit in MUSEUM.values()]
     return render(request, "lab/museum.html", {"exhibits": exhibits})
 

@@ -1,4 +1,4 @@
-"""The race museum: bugs of real shorteners, each reduced to the minimum on PostgreSQL.
+"""The race museum: bugs of real projects, each reduced to the minimum on PostgreSQL.
 
 Each file has one bug: the strategies as found and as corrected, their tables, which the set-up
 creates again before each schedule, and the story of the bug.
@@ -6,6 +6,7 @@ creates again before each schedule, and the story of the bug.
 
 from lab.races.museum import (
     bare_save,
+    deactivated_account,
     limited_use,
     next_id_written_back,
     no_unique_constraint,
@@ -23,6 +24,7 @@ MUSEUM: dict[str, Exhibit] = {
         retry_without_a_savepoint,
         next_id_written_back,
         bare_save,
+        deactivated_account,
         row_lock_on_no_row,
         limited_use,
     )

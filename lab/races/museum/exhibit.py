@@ -13,7 +13,7 @@ from shorturl.strategies.table import Strategy, Verdict
 
 @dataclass(frozen=True, kw_only=True)
 class Exhibit(Race):
-    """A race that was found in a real shortener.
+    """A race that was found in a real project.
 
     `source` names the project and the place, `lesson` is one sentence to remember, and `story`
     says what the code does, why it looked right and what happens.

@@ -87,6 +87,7 @@ def test_the_museum_violates_silently_where_its_story_says_so() -> None:
         "no_unique_constraint/as_found": "2 links are called sale",
         "null_in_a_unique_key/as_found": "2 links are called sale",
         "bare_save/mended_by_half": "the edit of the target is undone",
+        "deactivated_account/as_found": "the account is active again",
         "row_lock_on_no_row/as_found": "2 rows for one hour",
         "limited_use/as_found": "redeemed 2 times, not 1",
     }.items():
