@@ -10,6 +10,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.exceptions import BadRequest
 from django.core.management.base import CommandError
+from django.db.models import UniqueConstraint
+from django.db.models.functions import Lower
+
+from project.accounts import NAME_INDEX
 
 COLUMNS = frozenset(field.attname for field in User._meta.concrete_fields)
 
@@ -71,7 +75,9 @@ def note_columns(account: User, names: Collection[str] = COLUMNS) -> None:
 
 
 def replace_save() -> None:
-    """Replace User.save(), and note what is read.
+    """Replace User.save(), note what is read, and refuse names that differ in case alone.
+
+    Forms and full_clean() ask for a name by the constraint, whose index project/migrations makes.
 
     A class of our own would need another AUTH_USER_MODEL, which Django cannot change once there are
     accounts.
@@ -82,3 +88,8 @@ def replace_save() -> None:
         "refresh_from_db": refresh_from_db,
     }.items():
         setattr(User, name, function)
+    message = User._meta.get_field("username").error_messages["unique"]
+    constraint = UniqueConstraint(
+        Lower("username"), name=NAME_INDEX, violation_error_message=message
+    )
+    User._meta.constraints = [constraint]

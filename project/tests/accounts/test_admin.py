@@ -57,3 +57,16 @@ def test_a_name_that_is_taken_while_an_account_is_added_is_refused(admin_client:
     with before_statement("INSERT INTO", '"auth_user"', "RETURNING", call=take_name):
         page = admin_client.post(f"{ACCOUNTS}add/", sent)
     assertContains(page, "Nothing is changed: the name was just taken", status_code=400)
+
+
+def test_the_admin_refuses_a_name_that_differs_from_another_in_case_alone(
+    admin_client: Client,
+) -> None:
+    User.objects.create_user("Bob")
+    ann = User.objects.create_user("ann")
+    pages = (f"/admin/auth/user/{ann.pk}/change/", "/admin/auth/user/add/")
+    for page in pages:
+        answer = admin_client.post(page, {"username": "bOB", "usable_password": "false"})
+        assertContains(answer, "A user with that username already exists.")
+    admin_client.post(pages[0], {"username": "Ann"})  # its own
+    assert {*User.objects.values_list("username", flat=True)} == {"admin", "Bob", "Ann"}

@@ -120,6 +120,9 @@ def test_only_an_account_without_a_password_is_invited_again() -> None:
 def test_only_a_valid_username_is_invited() -> None:
     with pytest.raises(CommandError, match="'a b' cannot be invited: Enter a valid username"):
         run("invite", "a b")
+    User.objects.create_user("Ann")
+    with pytest.raises(CommandError, match="'ann' cannot be invited: A user with that username"):
+        run("invite", "ann")
 
 
 def request_reset(email: str, **headers: str) -> str:
