@@ -47,13 +47,16 @@ docs: .venv/installed
 	$(BIN)/python -m project.docs
 
 # pip checks the hashes of the locks, and installs only wheels. Python compiles a module at its import.
-PIP_INSTALL := $(PYTHON) -m pip --python .venv install --quiet --disable-pip-version-check --no-deps --no-compile
+# The packages belong into .venv, whatever pip's settings user, target and prefix say.
+unexport PIP_PREFIX
+PIP_INSTALL := $(PYTHON) -m pip --python .venv install --quiet --disable-pip-version-check --no-deps --no-compile --no-user --target=
 LOCKED := --require-hashes --only-binary=:all: -r
 .venv/installed-to-run: requirements/local.txt requirements/parser.txt $(wildcard packages/*/pyproject.toml)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	@echo "Installing $$(grep -c == $<) packages into .venv, about 150 MB; this happens once."
 	@$(PYTHON) -m venv --without-pip .venv
 	@$(PIP_INSTALL) $(LOCKED) $<
+	@test -x $(BIN)/gunicorn || { echo "pip installed elsewhere: unset prefix in pip.conf, see: pip config list"; exit 1; }
 	@$(PIP_INSTALL) --no-index --no-build-isolation $(patsubst %/pyproject.toml,--editable ./%,$(filter packages/%,$^))
 	@$(PIP_INSTALL) --require-hashes --no-build-isolation -r requirements/parser.txt >.venv/parser.log 2>&1 || \
 	    echo "gunicorn parses requests in Python, because its parser in C could not be built."

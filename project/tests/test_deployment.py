@@ -1,16 +1,20 @@
 """The parts of a production: packages, static files, image, Compose files."""
 
+import hashlib
 import json
 import os
 import re
 import secrets
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from subprocess import PIPE, CompletedProcess
 from urllib.request import urlopen
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
@@ -110,10 +114,38 @@ def test_migrate_says_in_a_line_that_another_role_owns_the_tables(production_cop
     with database(f"shorturl_{secrets.token_hex(8)}") as url:
         assert migrate(url).returncode == 0
         ended = migrate(url, PGOPTIONS="-c role=pg_monitor")  # any role that owns no table
-    assert ended.stderr == (
-        "manage.py: the database: permission denied for table django_migrations. "
-        "The role of DATABASE_URL has to own all tables\n"
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        without_schema = migrate(url, PGOPTIONS="-c role=pg_monitor")
+    what_now = "The role of DATABASE_URL has to own the database and all tables\n"
+    refusal = "manage.py: the database: permission denied for table django_migrations. "
+    assert ended.stderr == refusal + what_now
+    assert re.fullmatch(
+        rf"manage.py: .* permission denied for schema public\. {what_now}", without_schema.stderr
     )
+
+
+@pytest.mark.django_db(transaction=True)
+def test_accounts_that_differ_in_case_alone_are_a_line_of_migrate_and_createsuperuser(
+    production_copy: Path,
+) -> None:
+    def manage(*command: str) -> CompletedProcess[str]:
+        password = {"DJANGO_SUPERUSER_PASSWORD": secrets.token_hex()}
+        return run_in(production_copy, "manage.py", *command, DATABASE_URL=url, **password)
+
+    def create(name: str) -> CompletedProcess[str]:
+        return manage("createsuperuser", "--noinput", f"--username={name}", "--email=a@example.com")
+
+    line = "manage.py: the database: .* Two accounts may not differ in case alone: choose .*\n"
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
+        assert manage("migrate").returncode == 0
+        assert create("ann").returncode == 0
+        assert re.fullmatch(line, create("Ann").stderr)
+        # As a database was before there was the index.
+        assert manage("migrate", "project", "zero").returncode == 0
+        assert create("Ann").returncode == 0
+        ended = manage("migrate")
+        assert re.fullmatch(line, ended.stderr)
+        assert "(ann) is duplicated" in ended.stderr
 
 
 def test_the_image_has_only_the_service(production_copy: Path) -> None:
@@ -131,6 +163,75 @@ def test_python_can_run_the_health_check() -> None:
     assert ended.stderr.rstrip().endswith("Connection refused")
 
 
+def test_nginx_reuses_no_connection_that_gunicorn_may_just_close() -> None:
+    """A request on such a connection would be a 502, or be sent and counted again."""
+    document = (ROOT / "docs" / "deploying.md").read_text()
+    (of_nginx,) = re.findall(r"keepalive_timeout (\d+)s;", document)
+    (of_gunicorn,) = re.findall(
+        r"^keepalive = (\d+)", (ROOT / "project" / "gunicorn.py").read_text(), re.MULTILINE
+    )
+    assert int(of_nginx) < int(of_gunicorn)
+
+
+@pytest.fixture
+def run_make(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
+    """Return a function that runs make beside a wheel with one module, with settings of pip."""
+    if subprocess.run(["python3", "-m", "pip", "--version"], check=False).returncode:
+        pytest.skip("python3 has no pip")
+    wheel = tmp_path / "own-1-py3-none-any.whl"
+    with ZipFile(wheel, "w") as file:
+        file.writestr("own.py", "")
+        file.writestr("own-1.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        file.writestr("own-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: own\nVersion: 1\n")
+        file.writestr("own-1.dist-info/RECORD", "own.py,,\n")
+    (tmp_path / "requirements").mkdir()
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (tmp_path / "requirements" / "local.txt").write_text(f"own==1 --hash=sha256:{digest}\n")
+    (tmp_path / "requirements" / "parser.txt").touch()
+    shutil.copy(ROOT / "Makefile", tmp_path)
+
+    def run_make(*arguments: str, **settings: str) -> CompletedProcess[str]:
+        for setting, value in settings.items():  # in the file, or in the environment
+            (tmp_path / "pip.conf").write_text(f"[install]\n{setting} = {value}\n")
+        local = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ".", "PIP_CONFIG_FILE": "pip.conf"}
+        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **local, **settings}
+        return subprocess.run(
+            ["make", *arguments], check=False, cwd=tmp_path, env=environment,
+            capture_output=True, text=True,
+        )  # fmt: skip
+
+    return run_make
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"PIP_USER": "1"},
+        {"PIP_TARGET": "x"},
+        {"PIP_PREFIX": "x"},
+        {"user": "true"},
+        {"target": "x"},
+    ],
+    ids=str,
+)
+def test_make_installs_into_venv_whatever_pip_is_set_to(
+    tmp_path: Path, run_make: Callable[..., CompletedProcess[str]], settings: dict[str, str]
+) -> None:
+    """Otherwise user is an error of pip, and with the others the service finds no package."""
+    rule = "own: ; @$(PYTHON) -m venv --without-pip .venv && $(PIP_INSTALL) own"
+    ended = run_make("--eval", rule, "own", **settings)
+    assert ended.returncode == 0, ended.stderr
+    assert [*tmp_path.glob(".venv/lib/python3*/site-packages/own.py")]
+
+
+def test_make_says_what_to_unset_if_pip_installs_elsewhere(
+    run_make: Callable[..., CompletedProcess[str]],
+) -> None:
+    ended = run_make(".venv/installed-to-run", prefix="elsewhere")
+    assert ended.returncode
+    assert "unset prefix in pip.conf" in ended.stdout
+
+
 COMPOSE_FILES = [ROOT / "docker-compose.yml", ROOT / "deploy" / "scale.yml"]
 
 
@@ -143,3 +244,14 @@ def test_compose_publishes_only_the_proxy_and_has_no_default_for_a_secret(path: 
     defaults = re.findall(r"\$\{(?:SECRET_KEY|\w*PASSWORD)([^}]*)\}", text)
     assert defaults
     assert all(default.startswith(":?") for default in defaults)
+
+
+def test_compose_shows_the_service_the_operators_files_and_the_restore_makes_its_database() -> None:
+    """A container sees nothing else of the machine, and pg_restore needs an empty database."""
+    document = (ROOT / "docs" / "deploying.md").read_text()
+    of_service = COMPOSE_FILES[0].read_text().split("\nservices:")[0]
+    assert "    - ./files:/files:ro\n" in of_service
+    assert "SHORTURL_LOGO=/files/" in document
+    restore = document.split("## Backups and restore")[1].split("\n## ")[0]
+    programs = re.findall(r"dropdb|createdb|pg_restore|pg_dump", restore)
+    assert programs == ["pg_dump", "dropdb", "createdb", "pg_restore"] * 2

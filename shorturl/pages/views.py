@@ -128,10 +128,12 @@ def qr_code(request: HttpRequest, key: str) -> HttpResponse:
 @require_safe
 def logo(request: HttpRequest) -> HttpResponse:
     """Return the operator's logo, a file that is in no folder of static files."""
-    if not settings.SHORTURL_LOGO:
-        raise Http404
+    try:
+        content = Path(settings.SHORTURL_LOGO).read_bytes()
+    except OSError as error:  # without the setting, the path is that of a directory
+        raise Http404 from error
     return HttpResponse(
-        Path(settings.SHORTURL_LOGO).read_bytes(),
+        content,
         content_type=mimetypes.guess_type(settings.SHORTURL_LOGO)[0],
         headers={"Cache-Control": "public, max-age=86400"},
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.http import Http404
 from django.test import Client, RequestFactory
@@ -14,6 +15,7 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from shorturl.checks import check_files
+from shorturl.models import ShortUrl
 from shorturl.pages.views import bad_request
 from shorturl.tests.callers import TARGET, create_link, user
 
@@ -51,6 +53,8 @@ def test_the_logo_is_served_as_an_image(client: Client, settings: Settings, tmp_
     assert (logo.content, logo["Content-Type"]) == (LOGO, "image/svg+xml")
     assert logo["Cache-Control"] == "public, max-age=86400"
     assert "default-src 'none'" in logo["Content-Security-Policy"]  # an SVG can hold a script
+    (tmp_path / "logo.svg").unlink()
+    assert client.get("/static/logo").status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -156,3 +160,15 @@ def test_security_headers_keep_a_browser_from_running_loading_and_framing_foreig
         assert policy.pop("default-src") == "'none'"
         assert set(policy.values()) <= {"'self'", "'none'"}
         assert {"base-uri", "form-action", "frame-ancestors"} <= set(policy)
+
+
+@pytest.mark.parametrize("target", ["", "x", "http://[", "http://a:99999/", "http://%00/", "//a/"])
+def test_a_target_that_only_sql_could_store_is_no_500(admin_client: Client, target: str) -> None:
+    link = create_link("known")
+    ShortUrl.objects.update(target_url=target, owner=User.objects.get())
+    for path in ("/known", "/known+", "/known/stats", "/links", "/links/known", "/api/links/known"):
+        expected = 400 if path in ("/known", "/known+") else 200
+        assert admin_client.get(path).status_code == expected
+    for path in ("/links/known", f"/admin/shorturl/shorturl/{link.pk}/change/"):
+        page = admin_client.post(path, {"target_url": target, "title": "new"}, follow=True)
+        assert page.status_code < 500
