@@ -30,6 +30,7 @@ class ProjectConfig(AppConfig):
         checks.register(check_static_files)
         checks.register(check_variable_names)
         checks.register(check_proxy)
+        checks.register(check_mail, deploy=True)
 
 
 def check_static_files(**kwargs: Any) -> Iterator[checks.CheckMessage]:
@@ -50,6 +51,17 @@ def check_proxy(**kwargs: Any) -> Iterator[checks.CheckMessage]:
             "HTTPS is on and BEHIND_PROXY is off: behind a proxy each page redirects to itself.",
             hint="Set BEHIND_PROXY=on if a proxy sets X-Forwarded-Proto, or else HTTPS=off.",
             id="project.W004",
+        )
+
+
+def check_mail(**kwargs: Any) -> Iterator[checks.CheckMessage]:
+    """Warn of e-mail in the clear to another machine: whoever reads it chooses the password."""
+    is_plain = settings.EMAIL_HOST and not (settings.EMAIL_USE_TLS or settings.EMAIL_USE_SSL)
+    if is_plain and settings.EMAIL_HOST not in ("localhost", "127.0.0.1", "::1"):
+        yield checks.Warning(
+            "EMAIL_URL sends links to a new password, and its own password, in the clear.",
+            hint="Use smtp+tls:// for STARTTLS on port 587, or smtp+ssl:// for TLS on port 465.",
+            id="project.W005",
         )
 
 

@@ -47,6 +47,14 @@ INSTEAD = (
     "DATABASE_POOLER=transaction"
 )
 
+# The default port of each scheme of EMAIL_URL, and whether TLS begins after STARTTLS or at once.
+MAIL_SCHEMES: dict[str, tuple[int, dict[str, bool]]] = {
+    "smtp+tls": (587, {"EMAIL_USE_TLS": True}),
+    "smtp+ssl": (465, {"EMAIL_USE_SSL": True}),
+    "smtps": (465, {"EMAIL_USE_SSL": True}),
+    "smtp": (25, {}),
+}
+
 variables: set[str] = set()  # the names of all variables that are read
 
 
@@ -148,6 +156,23 @@ def read_hosts(name: str, *, local: bool) -> list[str]:
     return names
 
 
+def refuse_path_prefix() -> None:
+    """Raise ImproperlyConfigured for a variable that would put the service below a path."""
+    for name in ("FORCE_SCRIPT_NAME", "SCRIPT_NAME"):
+        if os.environ.get(name, "").strip("/ "):
+            raise ImproperlyConfigured(
+                f"{name} is set, and the service has no path prefix, because each character of a "
+                "short URL counts: give it a host name of its own, and unset the variable"
+            )
+
+
+def read_served_port(path: Path) -> str:
+    """Return the port that the running `make run` has written; "" if none is running."""
+    with suppress(OSError):
+        return path.read_text().strip()
+    return ""
+
+
 def check_secret(name: str, value: str, *, length: int) -> None:
     """Raise ImproperlyConfigured for a secret that is short, or public, as a command is."""
     if value.startswith("$(") or "token_urlsafe" in value:  # nothing expands a line of .env
@@ -186,6 +211,8 @@ def parse_database_url(name: str, url: str) -> dict[str, Any]:
         config[option.upper()] = options.pop(option)
     if not config.get("NAME") and not options.get("service"):
         raise setting_error(name, f" is not the address of a PostgreSQL database ({ENCODED})")
+    if not isinstance(config.get("CONN_MAX_AGE", 0), int):
+        raise setting_error(name, " has a conn_max_age that is not a whole number of seconds")
     for option in [*sorted(DJANGO_ALONE & set(config)), *options]:
         if option in DJANGO_ALONE or not is_option_of_libpq(option):
             raise setting_error(
@@ -208,6 +235,14 @@ def parse_email_url(name: str, url: str) -> dict[str, Any]:
     config: dict[str, Any] = {}
     with suppress(ValueError, ImproperlyConfigured):  # a bad port, another scheme
         config = Env.email_url_config(url or "dummymail://")
-    if not config.get("EMAIL_HOST") and url not in ("", "consolemail://"):
-        raise setting_error(name, f" is not the address of a mail server ({ENCODED})")
-    return config
+    if url in ("", "consolemail://"):
+        return config
+    scheme, _, address = url.partition("://")
+    if not config.get("EMAIL_HOST") or scheme not in MAIL_SCHEMES or "?" in address:
+        schemes = ", ".join(f"{scheme}://" for scheme in MAIL_SCHEMES)
+        problem = f" is not the address of a mail server: {schemes}, and no options ({ENCODED})"
+        raise setting_error(name, problem)
+    default_port, security = MAIL_SCHEMES[scheme]
+    # django-environ takes smtps:// for STARTTLS, and has no ports.
+    of_scheme = {"EMAIL_USE_TLS": False, "EMAIL_USE_SSL": False, **security}
+    return config | of_scheme | {"EMAIL_PORT": config["EMAIL_PORT"] or default_port}

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 import django
+from django.conf import settings as django_settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -74,6 +75,9 @@ def on_starting(server: Any) -> None:
     except OSError as error:
         example = "HOST=127.0.0.1 PORT=8080"
         sys.exit(f"gunicorn: cannot listen on {bind} ({error.strerror}): try {example}")
+    if settings.LOCAL:  # with PORT=0 the kernel has chosen the port
+        origin, _, _ = settings.SHORTURL_ORIGIN.rpartition(":")
+        django_settings.SHORTURL_ORIGIN = f"{origin}:{server.LISTENERS[0].getsockname()[1]}"
     try:
         call_command("check", stdout=StringIO())
         if not settings.DATABASE_URL:
@@ -97,15 +101,18 @@ def when_ready(server: Any) -> None:
     gc.collect()
     gc.freeze()  # without this, each full collection of a worker visits what the master has made
     port = server.LISTENERS[0].getsockname()[1]  # with PORT=0 the kernel has chosen it
-    if file := os.environ.get("SERVED_AT"):  # `make run` sets it, and `make locust` reads the file
+    # `make run` sets it. `make locust` and commands read the file.
+    if file := os.environ.get("SERVED_AT"):
         Path(file).write_text(f"{port}\n")
-    print(f"The URL shortener is at http://{URL_HOST}:{port}/ – Ctrl-C stops it.", flush=True)
+    print(f"The URL shortener is at http://{URL_HOST}:{port}/ - Ctrl-C stops it.", flush=True)
     if not validate_host(URL_HOST, settings.ALLOWED_HOSTS):
         names = ", ".join(settings.ALLOWED_HOSTS)
         print(f"It answers only to these names: ALLOWED_HOSTS={names}", flush=True)
 
 
 def on_exit(server: Any) -> None:
+    if file := os.environ.get("SERVED_AT"):
+        Path(file).unlink(missing_ok=True)
     if settings.SHORTURL_METRICS_TOKEN:
         shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"])
 

@@ -24,6 +24,7 @@ MAX_NAME_LENGTH = 40  # characters beside the links of the header
 MAX_QUOTA = 1_000_000_000  # twice as many still fit into a counter
 
 env.read_env_file(BASE_DIR / ".env")
+env.refuse_path_prefix()
 
 # --- Where this runs -----------------------------------------------------------------------------
 
@@ -91,14 +92,16 @@ if SHORTURL_LAB and not LAB_INSTALLED:
 # The endpoints for load tests, where any client can create short URLs without a token.
 SHORTURL_LAB_LOAD = LOCAL and SHORTURL_LAB
 
-# The host and port under which this service is reached.
+# The host and port under which this service is reached. A command reads the port of `make run`,
+# and the service itself knows where it listens.
 _host = ALLOWED_HOSTS[0].removeprefix(".").replace("*", "localhost")
-_port = f":{PORT}" if LOCAL else ""
+_served_port = env.read_served_port(BASE_DIR / ".local" / "served-at")
+_port = f":{_served_port or PORT}" if LOCAL else ""
 SHORTURL_ORIGIN = f"{'https' if HTTPS else 'http'}://{_host}{_port}"
 if SHORTURL_HOME_REDIRECT:
     _home = parse(SHORTURL_HOME_REDIRECT)
     _hosts = {host.lower().strip("[].") for host in (_host, *ALLOWED_HOSTS)}
-    _is_here = _home.host in _hosts and _home.port in ("", _port.removeprefix(":"))
+    _is_here = _home.host in _hosts and _home.port in ("", str(PORT) if LOCAL else "")
     if _is_here and urlsplit(_home.href).path == "/":
         raise env.setting_error("SHORTURL_HOME_REDIRECT", " is the page that redirects there")
 
@@ -266,7 +269,7 @@ EMAIL_URL = env.read_text("EMAIL_URL", default="consolemail://" if LOCAL else ""
 _email = env.parse_email_url("EMAIL_URL", EMAIL_URL)
 EMAIL_BACKEND = _email["EMAIL_BACKEND"]
 EMAIL_HOST = _email["EMAIL_HOST"]
-EMAIL_PORT = _email["EMAIL_PORT"] or 25
+EMAIL_PORT = _email["EMAIL_PORT"] or 25  # with EMAIL_URL, the port of its scheme
 EMAIL_HOST_USER = _email["EMAIL_HOST_USER"] or ""
 EMAIL_HOST_PASSWORD = _email["EMAIL_HOST_PASSWORD"] or ""
 EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)

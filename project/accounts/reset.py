@@ -14,7 +14,6 @@ from shorturl.exceptions import TooManyCreates
 from shorturl.limits import quotas
 
 MAX_MAILS = 3  # a day to one account: anybody can request them
-PROTOCOL, DOMAIN = settings.SHORTURL_ORIGIN.split("://")
 
 
 class ResetForm(PasswordResetForm):
@@ -38,10 +37,11 @@ class ResetPassword(PasswordResetView):
     """Sends a link to the first of ALLOWED_HOSTS: the host of a request is what its client says."""
 
     form_class = ResetForm
-    extra_email_context = {"protocol": PROTOCOL, "domain": DOMAIN}
 
     def form_valid(self, form: Any) -> HttpResponse:
         """Send the e-mails; raise LoginsBusy beyond the limit of hashes, which are as slow."""
+        protocol, domain = settings.SHORTURL_ORIGIN.split("://")
+        self.extra_email_context = {"protocol": protocol, "domain": domain}
         with limit_hashes():
             return super().form_valid(form)
 

@@ -1,6 +1,7 @@
 """The start of the service, where it listens, and its messages when it fails."""
 
 import re
+import secrets
 import socket
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -122,7 +123,33 @@ def test_the_port_is_written_for_make_locust_only_by_a_service_that_has_started(
                 serving(**setting, PORT=port),
             ):
                 pass
-    assert file.read_text() == "unchanged"
+            assert file.read_text() == "unchanged"
+    assert not file.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_link_of_an_email_has_the_port_that_the_kernel_has_chosen() -> None:
+    """A local run prints its e-mails."""
+    with (
+        database("shorturl_mail") as url,
+        serving(DATABASE_URL=url, WORKERS="1", PYTHONUNBUFFERED="1") as service,
+    ):
+        password = {"DJANGO_SUPERUSER_PASSWORD": secrets.token_hex(), "SHORTURL_LOCAL": "on"}
+        account = ("--username=ann", "--email=ann@example.com")
+        command = ("manage.py", "createsuperuser", "--noinput", *account)
+        assert run_in(ROOT, *command, DATABASE_URL=url, **password).returncode == 0
+        path = "/account/password_reset/"
+        form = ask(service.url, "GET", path)
+        (token,) = re.findall(r'csrfmiddlewaretoken" value="(\w+)"', form.body.decode())
+        headers = {
+            "Cookie": form.headers["set-cookie"].partition(";")[0],
+            "Content-Type": "application/x-www-form-urlencoded",
+        }
+        body = f"csrfmiddlewaretoken={token}&email=ann%40example.com"
+        assert ask(service.url, "POST", path, body, headers).status == HTTPStatus.FOUND
+        assert service.process.stdout
+        links = (line for line in service.process.stdout if "/account/reset/" in line)
+        assert next(links).startswith(f"{service.url}/account/reset/")
 
 
 # PORT is in use but in the rows that set it. The service listens before it connects.

@@ -13,7 +13,7 @@ from django.db import connection
 from pytest_django import Settings
 
 from conftest import LONG_WAITS
-from project.apps import check_proxy, check_variable_names
+from project.apps import check_mail, check_proxy, check_variable_names
 from project.environment import EXAMPLES, read_local_secret_key, variables
 from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
@@ -46,6 +46,19 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         (PRODUCTION | MAIL, {"EMAIL_HOST": "mail.example.com", "EMAIL_PORT": 587}),
         (PRODUCTION | MAIL, {"EMAIL_USE_TLS": True, "EMAIL_HOST_PASSWORD": "p@ss"}),
         (PRODUCTION | MAIL, {"DEFAULT_FROM_EMAIL": "me@example.org"}),
+        *(
+            (PRODUCTION | {"EMAIL_URL": f"{scheme}://mail.example.com{written}"}, expected)
+            for scheme, port, tls, ssl in [
+                ("smtp", 25, False, False),
+                ("smtp+tls", 587, True, False),
+                ("smtp+ssl", 465, False, True),
+                ("smtps", 465, False, True),
+            ]
+            for written, expected in {
+                "": {"EMAIL_PORT": port, "EMAIL_USE_TLS": tls, "EMAIL_USE_SSL": ssl},
+                ":2525": {"EMAIL_PORT": 2525, "EMAIL_USE_TLS": tls, "EMAIL_USE_SSL": ssl},
+            }.items()
+        ),
         (PRODUCTION | PLAIN_MAIL, {"EMAIL_PORT": 25, "DEFAULT_FROM_EMAIL": "shorturl@example.com"}),
         (
             {"SHORTURL_FOOTER_LINKS": "Imprint=https://a.example/?b=c,Abuse=mailto:a@b.c"},
@@ -74,6 +87,7 @@ def test_variables_and_defaults_become_these_settings(
         ("SHORTURL_METRICS_TOKEN", EXAMPLES["SHORTURL_METRICS_TOKEN"], "is a command: run"),
         ("ALLOWED_HOSTS", "  ", "is not set"),
         ("ALLOWED_HOSTS", "https://example.com", "has 'https://example.com', which is not a host"),
+        ("ALLOWED_HOSTS", "example.com/go", "has 'example.com/go', which is not a host without"),
         ("ALLOWED_HOSTS", "*", r"has '\*', which"),
         ("DEBUG", "on", "must be off: its error pages show the settings"),
         ("DATABASE_URL", "", "is not set"),
@@ -93,8 +107,12 @@ def test_variables_and_defaults_become_these_settings(
                 "autocommit": "autocommit=false",
             }.items()
         ),
+        ("DATABASE_URL", "postgres://host/links?sslmod=require", "has the option sslmod, which"),
+        ("DATABASE_URL", "postgres://host/links?conn_max_age=x", "conn_max_age that is not a"),
         ("DATABASE_POOLER", "session", "='session' is not none or transaction"),
         ("EMAIL_URL", "smtp://host:port", "is not the address of a mail server"),
+        ("EMAIL_URL", "filemail://host/mails", r": smtp\+tls://, smtp\+ssl://, smtps://"),
+        ("EMAIL_URL", "smtp://host?ssl=true", "is not the address of .* and no options"),
         ("SHORTURL_METRICS_TOKEN", "x", "is too easy to guess: use 20 random characters or more"),
         ("SHORTURL_NAME", "x" * 41, "is longer than 40 characters"),
         ("SHORTURL_HOME_REDIRECT", "example.com", "'example.com', which is not a URL with https:"),
@@ -142,6 +160,33 @@ def test_https_behind_a_proxy_that_is_not_trusted_is_a_warning(settings: Setting
     assert warning.hint == hint
     settings.HTTPS = False
     assert not list(check_proxy())
+
+
+def test_mail_in_the_clear_to_another_machine_is_a_warning(settings: Settings) -> None:
+    assert not list(check_mail())  # mails go to the console
+    settings.EMAIL_HOST = "mail.example.com"
+    (warning,) = check_mail()
+    assert "smtp+tls://" in (warning.hint or "")
+    settings.EMAIL_USE_TLS = True
+    assert not list(check_mail())
+    settings.EMAIL_USE_TLS, settings.EMAIL_HOST = False, "localhost"
+    assert not list(check_mail())
+
+
+@pytest.mark.parametrize("name", ["SCRIPT_NAME", "FORCE_SCRIPT_NAME"])
+def test_a_path_prefix_is_refused_by_name(load: Load, name: str) -> None:
+    load(**PRODUCTION, **{name: "/"})
+    with pytest.raises(ImproperlyConfigured, match=rf"^{name} is set, .*no path prefix"):
+        load(**PRODUCTION, **{name: "/links"})
+
+
+def test_links_of_a_command_name_the_port_of_the_running_make_run(
+    load: Load, tmp_path: Path
+) -> None:
+    (tmp_path / ".local").mkdir()
+    (tmp_path / ".local" / "served-at").write_text("8123\n")
+    assert load()["SHORTURL_ORIGIN"] == "http://127.0.0.1:8123"
+    assert load(**PRODUCTION)["SHORTURL_ORIGIN"] == "https://example.com"
 
 
 def test_a_production_without_a_database_is_no_local_run(
@@ -303,6 +348,14 @@ def test_a_command_reports_a_wrong_setting_in_one_line(project_copy: Path) -> No
     ended = run_in(project_copy, "manage.py", "migrate", **{**PRODUCTION, "DATABASE_URL": "wrong"})
     assert ended.returncode == 1
     assert re.fullmatch(r"\S+: DATABASE_URL\b.*for example DATABASE_URL=.*\n", ended.stderr)
+
+
+def test_a_command_says_in_one_line_that_its_output_cannot_be_encoded(project_copy: Path) -> None:
+    ended = run_in(project_copy, "manage.py", "race", "list", PYTHONIOENCODING="latin-1")
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        r"manage.py: the output has '\u2717', which latin-1 cannot write: set PYTHONUTF8=1" "\n"
+    )
 
 
 @pytest.mark.django_db
