@@ -1,4 +1,4 @@
-"""GET /api/links/{key}/visits: the visits to one short URL, as JSON or CSV."""
+"""The visits to one short URL, or to those that match filters, as JSON or CSV."""
 
 import csv
 from datetime import date, datetime
@@ -12,10 +12,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from shorturl.api import access
 from shorturl.api.error_responses import input_error
-from shorturl.api.links import OPTIONAL, find_link
-from shorturl.api.schemas import Error, convert_errors
+from shorturl.api.links import OPTIONAL, find_link, refuse_unknown_parameters
+from shorturl.api.schemas import Error, Filters, convert_errors
 from shorturl.limits import owners
-from shorturl.models import Dimension
+from shorturl.models import Dimension, ShortUrl, ShortUrlQuerySet
 from shorturl.visits import statistics
 from shorturl.visits.ranges import DEFAULT_DAYS, MAX_BUCKETS, Bucket, Range, range_of, read_date
 from shorturl.visits.statistics import MAX_ITEMS, Statistics
@@ -26,6 +26,9 @@ JSON, CSV = "application/json", "text/csv"
 # What visits can be grouped by. The dimension browser also has the names of bots.
 Of = Literal["referrer", "browser", "system", "device", "country", "bot"]
 Day = Annotated[date, BeforeValidator(convert_errors()(read_date))]
+
+
+ALSO_CSV = {"responses": {200: {"content": {CSV: {"schema": {"type": "string"}}}}}}
 
 
 class VisitsQuery(BaseModel):
@@ -70,14 +73,14 @@ class Item(BaseModel):
     bots: int = Field(description="Visits by bots.")
 
 
-class LinkVisits(BaseModel):
-    """The visits of a short URL within a range, most recent last."""
+class Visits(BaseModel):
+    """The visits of short URLs within a range, most recent last."""
 
-    key: str
-    hits: int = Field(description="How often the short URL was followed, ever.")
+    links: int = Field(description="How many short URLs these are.")
+    hits: int = Field(description="How often they were followed, ever.")
     recorded: int | None = Field(
         description="How many of the hits are recorded as visits; null unless the range begins no "
-        "later than the short URL."
+        "later than the oldest of the short URLs."
     )
     not_recorded: int | None = Field(
         description="How many of the hits are not; `hits` is the sum of both."
@@ -91,6 +94,12 @@ class LinkVisits(BaseModel):
     )
 
 
+class LinkVisits(Visits):
+    """The visits of a short URL within a range, most recent last."""
+
+    key: str
+
+
 @router.get(
     "/links/{key}/visits",
     auth=[access.Token("read"), access.anyone_where_stats_are_public, access.Login()],
@@ -98,10 +107,7 @@ class LinkVisits(BaseModel):
     operation_id="list_visits",
     summary="Count the visits to a short URL",
     by_alias=True,
-    openapi_extra={
-        **OPTIONAL,
-        "responses": {200: {"content": {CSV: {"schema": {"type": "string"}}}}},
-    },
+    openapi_extra={**OPTIONAL, **ALSO_CSV},
 )
 def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> Any:
     """Count the visits to a short URL within a range of days: by period, by value, or by both.
@@ -112,11 +118,40 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
     `total` for the range.
     """
     find_link(owners.visible_to(access.get_caller(request)), key)  # raises a 404
+    return answer_visits(request, ShortUrl.objects.filter(key=key), query, key=key)
+
+
+@router.get(
+    "/visits",
+    auth=[access.Token("read"), access.Login()],
+    response={200: Visits, frozenset({401, 403, 422, 503}): Error},
+    operation_id="list_visits_of_links",
+    summary="Count the visits to your short URLs",
+    by_alias=True,
+    openapi_extra=ALSO_CSV,
+)
+def list_visits_of_links(
+    request: HttpRequest, filters: Query[Filters], query: Query[VisitsQuery]
+) -> Any:
+    """Count the visits to all your short URLs that match the filters, such as those with a tag.
+
+    The answer is that of *Count the visits to a short URL*, for all of them together. Deleted
+    short URLs are not included.
+    """
+    refuse_unknown_parameters(request.GET, Filters, VisitsQuery)
+    links = owners.own_links(access.get_caller(request))
+    return answer_visits(request, links.matching(dict(filters), request.get_host()), query)
+
+
+def answer_visits(
+    request: HttpRequest, links: ShortUrlQuerySet, query: VisitsQuery, key: str = ""
+) -> Any:
+    """Return the visits of the links as the schema has them, or a response in CSV."""
     by = query.by or (None if query.of else Bucket.DAY)
     if by == Bucket.HOUR and query.of:
         raise input_error("of", "by_hour", "Visits by the hour have no values: use by=day.")
     days = read_range(query, by)
-    visits = read_visits(key, days, by, query.of)
+    visits = read_visits(links, days, by, query.of)
     counts = visits.periods if by else visits.values
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
@@ -134,7 +169,6 @@ def list_visits(request: HttpRequest, key: str, query: Query[VisitsQuery]) -> An
         return csv_response(visits, items, query.of, key)
     return {
         **visits._asdict(),
-        "recorded": visits.recorded if visits.is_whole else None,
         "not_recorded": visits.not_recorded,
         "key": key,
         "first": days.first,
@@ -152,19 +186,21 @@ def read_range(query: VisitsQuery, by: Bucket | None) -> Range:
         raise input_error(field, fault.code or "invalid", fault.messages[0]) from error
 
 
-def read_visits(key: str, days: Range, by: Bucket | None, of: Of | None) -> Statistics:
+def read_visits(
+    links: ShortUrlQuerySet, days: Range, by: Bucket | None, of: Of | None
+) -> Statistics:
     """Return the statistics: with `periods` if `by` is given, else with `values`."""
     dimension = Dimension("browser" if of == "bot" else of) if of else None
     if by:
-        return statistics.read(key, days, by=by, of=dimension)
+        return statistics.read(links, days, by=by, of=dimension)
     dimensions = [dimension] if dimension else []
     top = MAX_ITEMS + 1  # one more shows that there are too many
-    return statistics.read(key, days, values_of=dimensions, top=top)
+    return statistics.read(links, days, values_of=dimensions, top=top)
 
 
 def csv_response(visits: Statistics, items: list[Item], of: Of | None, key: str) -> HttpResponse:
     response = HttpResponse(content_type=f"{CSV}; charset=utf-8")
-    response["Content-Disposition"] = f'attachment; filename="{key}-visits.csv"'
+    response["Content-Disposition"] = f'attachment; filename="{key or "links"}-visits.csv"'
     patch_vary_headers(response, ["Accept"])
     writer = csv.writer(response, lineterminator="\n")
     writer.writerow(["unit", "starts_at", of or "value", "people", "bots"])

@@ -8,6 +8,7 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from ninja import Query, Router, Status
 from ninja.decorators import decorate_view
+from pydantic import BaseModel
 
 from shorturl import operations
 from shorturl.api import access
@@ -129,9 +130,10 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     it, and the last page is as fast as the first. There is no total: counting would read the whole
     table for every page.
     """
-    refuse_unknown_parameters(request.GET)
+    refuse_unknown_parameters(request.GET, PageQuery)
     visible = owners.links_of(access.get_caller(request), "view")
-    links = visible.filter(deleted_at=None).matching(dict(query)).with_state().order_by("-id")
+    links = visible.filter(deleted_at=None).matching(dict(query), request.get_host())
+    links = links.with_state().order_by("-id")
     if query.after is not None:
         # The page before may end with a link that was deleted since.
         last_id = visible.filter(key=query.after).values_list("id", flat=True).first()
@@ -144,11 +146,14 @@ def list_links(request: HttpRequest, query: Query[PageQuery]) -> LinkPage:
     return LinkPage(items=items, next=items[-1].key if len(rows) > query.limit else None)
 
 
-def refuse_unknown_parameters(parameters: QueryDict) -> None:
-    """Raise ApiError for a parameter that is no field of PageQuery, or that is sent twice."""
+def refuse_unknown_parameters(parameters: QueryDict, *schemas: type[BaseModel]) -> None:
+    """Raise ApiError for a parameter that is no field of the schemas, or that is sent twice."""
+    known = [
+        field.alias or name for schema in schemas for name, field in schema.model_fields.items()
+    ]
     for name, values in parameters.lists():
-        if name not in PageQuery.model_fields:
-            message = f"The parameter is not known: use {', '.join(PageQuery.model_fields)}."
+        if name not in known:
+            message = f"The parameter is not known: use {', '.join(known)}."
             raise input_error(name, "unknown", message)
         if len(values) > 1:
             message = "The parameter occurs more than once: send it once."

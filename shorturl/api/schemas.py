@@ -178,18 +178,25 @@ class NewLinks(BaseModel):
     links: list[BulkLink] = Field(min_length=1, max_length=MAX_LINKS)
 
 
-class PageQuery(BaseModel):
-    """Filters of the list, and one of its pages."""
+class Filters(BaseModel):
+    """The filters of the list."""
 
-    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Short URLs of a page.")
-    after: CustomKey | None = Field(None, description="The `next` of the page before.")
     q: Annotated[str, cleaned(lambda text: labels.clean_line(text, "The text"))] = Field(
-        "", description="Those whose key, target or title contains this text, in any case."
+        "",
+        description="Those whose key, target or title contains this text, in any case; or the one "
+        "with this short URL.",
     )
     tags: Annotated[str, cleaned(labels.clean_tags)] = Field(
         "", description="Those that have all of these tags, separated by commas."
     )
     state: State | None = Field(None, description="Those in this state.")
+
+
+class PageQuery(Filters):
+    """Filters of the list, and one of its pages."""
+
+    limit: int = Field(DEFAULT_LIMIT, ge=1, le=MAX_LIMIT, description="Short URLs of a page.")
+    after: CustomKey | None = Field(None, description="The `next` of the page before.")
 
 
 class Link(BaseModel):

@@ -78,6 +78,13 @@ def short_url(request: HttpRequest, key: str) -> str:
     return request.build_absolute_uri(get_script_prefix()) + key
 
 
+def key_of_address(text: str, host: str) -> str | None:
+    """Return the key of a short URL of this host, or of its pages; None for any other text."""
+    address = rf"(?:https?://)?{re.escape(host)}/({CUSTOM_KEY.pattern})(?:\W.*)?"
+    match = re.fullmatch(address, text.strip(), re.IGNORECASE)
+    return match[1] if match else None
+
+
 def validate_custom_key(key: str) -> None:
     """Raise ValidationError unless a user may choose `key`."""
     if not CUSTOM_KEY.fullmatch(key):

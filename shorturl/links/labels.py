@@ -14,8 +14,8 @@ from shorturl.links.validators import shortened
 TITLE_MAX_LENGTH = 512
 TAG_MAX_LENGTH = 50
 TAGS_MAX = 20
-# Commas separate tags on the pages and in CSV, and bars in the CSV of Shlink.
-SEPARATOR = re.compile("[,|]")
+# Commas or semicolons separate tags on the pages, commas in CSV, and bars in the CSV of Shlink.
+SEPARATOR = re.compile("[,;|]")
 # PostgreSQL stores no NUL, and UTF-8 encodes no lone surrogate. A space replaces line breaks.
 FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 

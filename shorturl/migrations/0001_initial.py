@@ -4,7 +4,7 @@ from django.contrib.postgres.indexes import GinIndex, HashIndex
 from django.core.validators import MinValueValidator
 from django.db import migrations, models
 from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db.models.functions import Now, Upper
 
 ID = models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")
 LINK = models.ForeignKey(
@@ -120,6 +120,7 @@ class Migration(migrations.Migration):
                         name="shorturl_shorturl_tags_ix",
                         condition=Q(tags__isnull=False),
                     ),
+                    models.Index(Upper("key"), name="shorturl_shorturl_case_ix"),
                     models.Index(
                         fields=["expires_at"],
                         name="shorturl_shorturl_expiry_ix",
@@ -184,7 +185,8 @@ class Migration(migrations.Migration):
                         fields=["day"],
                         name="shorturl_dailyvisits_day_ix",
                         condition=~Q(day__day=1),
-                    )
+                    ),
+                    models.Index(fields=["day", "dimension"], name="shorturl_dailyvisits_range_ix"),
                 ],
             },
         ),

@@ -10,7 +10,7 @@ from django.core.validators import MinValueValidator
 from django.db import models
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import Case, F, Q, Value, When
-from django.db.models.functions import Now
+from django.db.models.functions import Now, Upper
 
 from shorturl import cluster
 from shorturl.links import keys
@@ -77,13 +77,16 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         state = {"state": why}
         return self.annotate(**state)  # by keyword mypy would infer another type for `state`
 
-    def matching(self, filters: Mapping[str, Any]) -> "ShortUrlQuerySet":
+    def matching(self, filters: Mapping[str, Any], host: str) -> "ShortUrlQuerySet":
         """Return those that match all of the filters that are not empty: q, tags and state.
 
-        `q` is a part of the key, the target or the title. A link has to have all of the `tags`.
+        `q` is a part of the key, the target or the title, or a short URL of this `host`. A link has
+        to have all of the `tags`.
         """
         links = self
-        if text := filters["q"]:
+        if key := keys.key_of_address(filters["q"], host):
+            links = links.filter(key=key)
+        elif text := filters["q"]:
             links = links.filter(
                 Q(key__icontains=text) | Q(target_url__icontains=text) | Q(title__icontains=text)
             )
@@ -162,6 +165,8 @@ class ShortUrl(models.Model):
             GinIndex(
                 fields=["tags"], name="shorturl_shorturl_tags_ix", condition=Q(tags__isnull=False)
             ),
+            # For keys that differ only in case. No hit changes the index.
+            models.Index(Upper("key"), name="shorturl_shorturl_case_ix"),
             # For expiries without an event. No hit changes the index.
             models.Index(
                 fields=["expires_at"], name="shorturl_shorturl_expiry_ix", condition=EXPIRY_UNTOLD

@@ -128,9 +128,11 @@ class DailyVisits(CountedVisits):
                 name="shorturl_dailyvisits_value_uk",
             )
         ]
-        # For the roll-up, which moves days to the first of their month.
         indexes = [
+            # For the roll-up, which moves days to the first of their month.
             models.Index(
                 fields=["day"], name="shorturl_dailyvisits_day_ix", condition=~Q(day__day=1)
-            )
+            ),
+            # For some days of so many links that all links of these days are read faster.
+            models.Index(fields=["day", "dimension"], name="shorturl_dailyvisits_range_ix"),
         ]

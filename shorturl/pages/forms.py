@@ -8,6 +8,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import IntegrityError
+from django.forms.widgets import Script
 from django.utils import timezone
 
 from shorturl import operations
@@ -40,10 +41,14 @@ class EditForm(LinkForm):
     )
     field_order: Sequence[str] = ["target_url", "title", "tags", "max_hits", "expires"]
 
+    class Media:
+        js = [Script("shorturl/tags.js", defer=True)]
+
     def __init__(self, data: object = None, *, own_host: str, **options: Any) -> None:
         super().__init__(data, **options)
         self.own_host = own_host
         self.initial["expires"] = AT_A_TIME if self.instance.expires_at else ""
+        self.fields["tags"].widget.attrs["list"] = "used-tags"  # link_fields.html has the list
 
     def clean(self) -> None:
         """Make the chosen days the expiry."""
@@ -120,6 +125,13 @@ class CreateForm(EditForm):
             raise PermissionDenied(ACCOUNT_REMOVED) from error
         return True
 
+    def warning(self) -> str:
+        """Return a sentence about a link whose key differs from a chosen key in case; or ""."""
+        key = self.cleaned_data["key"]
+        same_letters = ShortUrl.objects.filter(key__iexact=key, deleted_at=None).exclude(key=key)
+        other = same_letters.first() if key else None
+        return f" Mind the case: /{other} is another short URL." if other else ""
+
     def create_or_reuse(self, spender: str, owner_id: int | None) -> tuple[ShortUrl, bool]:
         """Return the link, and whether it is new."""
         values: dict[str, Any] = {name: self.cleaned_data[name] for name in self.Meta.fields}
@@ -137,6 +149,7 @@ ORDERS = {
     "key": ("By key", "key"),
     "most": ("Most followed", "-hits"),
     "least": ("Least followed", "hits"),
+    "week": ("Most visited in 7 days", "-last_week"),
 }
 
 
@@ -155,7 +168,24 @@ class FilterForm(forms.Form):
     order = forms.ChoiceField(
         required=False,
         choices=[(name, title) for name, (title, _) in ORDERS.items()],
-        error_messages={"invalid_choice": "Choose oldest, key, most or least."},
+        error_messages={"invalid_choice": "Choose oldest, key, most, least or week."},
+    )
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(self.cleaned_data[name] for name in ("q", "tags", "state"))
+
+
+class QrCodeForm(forms.Form):
+    """How a QR code is saved; DEFAULTS are for what is left out."""
+
+    DEFAULTS: Mapping[str, int] = {"size": 600, "border": 4}
+
+    size = forms.IntegerField(
+        label="Pixels, at most", initial=DEFAULTS["size"], min_value=100, max_value=2_000
+    )
+    border = forms.IntegerField(
+        label="Border in modules", initial=DEFAULTS["border"], min_value=0, max_value=20
     )
 
 

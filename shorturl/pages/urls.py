@@ -21,6 +21,9 @@ urlpatterns = [
     path("", views.index, name="index"),
     path("static/logo", views.logo, name="logo"),
     path("links", my_links.index, name="my_links"),
+    # No key has a dot, and none of its pages these names.
+    path("links/found.csv", my_links.save, name="found_links"),
+    path("links/found/stats", my_links.stats, name="found_stats"),
     path("links/<key:key>", my_links.edit, name="edit_link"),
     path("links/delete/selected", my_links.delete, name="delete_selected"),
     path("links/<key:key>/delete", my_links.delete, name="delete_link"),
@@ -29,4 +32,5 @@ urlpatterns = [
     re_path(KEY_AND_PUNCTUATION, redirect.drop_punctuation),
     path("<key:key>/stats", views.stats, name="stats"),
     path("<key:key>/qr.svg", views.qr_code, name="qr_code"),
+    path("<key:key>/qr.png", views.qr_code_file, name="qr_code_file"),
 ]

@@ -1,10 +1,12 @@
 """The first page, the page of a short URL, and the answer to what cannot be read."""
 
 import mimetypes
+from collections import Counter
 from collections.abc import Callable
 from functools import wraps
 from http import HTTPStatus
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,11 @@ from shorturl.error_response import error_response
 from shorturl.limits import owners, quotas
 from shorturl.links import keys
 from shorturl.links.validators import location, target_host
+from shorturl.models import ShortUrl, ShortUrlQuerySet
 from shorturl.pages import visit_pages
-from shorturl.pages.forms import CreateForm
+from shorturl.pages.forms import CreateForm, QrCodeForm
+
+MAX_LINKS_OF_TAGS = 1_000  # the newest links, whose tags are suggested; some 2 ms
 
 
 def form_page(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
@@ -65,9 +70,10 @@ def index(request: HttpRequest) -> HttpResponse:
     key = form.link.key
     if owners.visible_to(request.user).filter(key=key).exists():
         ready = "Your short URL is ready." if form.is_new else "You already had this short URL."
-        messages.success(request, ready)
+        messages.success(request, f"{ready}{form.warning()}")
         return see_other("stats", key)
-    messages.success(request, f"Your short URL is ready: {keys.short_url(request, key)}")
+    address = keys.short_url(request, key)
+    messages.success(request, f"Your short URL is ready: {address}{form.warning()}")
     return see_other("index")
 
 
@@ -80,12 +86,24 @@ def render_create_form(
     request: HttpRequest, template: str, *, form: CreateForm, **context: Any
 ) -> HttpResponse:
     """Render a page with the form, whose error decides the status."""
-    context = {"form": form, "host": request.get_host(), **context}
+    context = {
+        "form": form,
+        "host": request.get_host(),
+        "used_tags": used_tags(owners.own_links(request.user)),
+        **context,
+    }
     status = form.status if request.method == "POST" else HTTPStatus.OK
     response = render(request, template, context, status=status)
     for name, value in form.headers.items():
         response[name] = value
     return response
+
+
+def used_tags(links: ShortUrlQuerySet) -> list[str]:
+    """Return the tags of the newest links, the most used first."""
+    newest = links.order_by("-id").values_list("tags", flat=True)[:MAX_LINKS_OF_TAGS]
+    counts = Counter(chain.from_iterable(tags or [] for tags in newest))
+    return [tag for tag, _ in counts.most_common()]
 
 
 @csrf_exempt
@@ -98,7 +116,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         href, host = location(short_url.target_url), target_host(short_url.target_url)
     except exceptions.ValidationError:  # only SQL, or an older version, has stored such a target
         href = host = ""
-    visits = visit_pages.visits_context(short_url, request.GET)
+    visits = visit_pages.visits_context(ShortUrl.objects.filter(key=key), request.GET)
     context = {
         "short_url": short_url,
         "mine": short_url.owner_id is not None and short_url.owner_id == request.user.pk,
@@ -106,6 +124,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
         "address": keys.short_url(request, key),
         "target_href": href,
         "host": host,
+        "qr_form": QrCodeForm(),
         "may_see_target": owners.may_see_target(request.user, short_url),
         **visits,
     }
@@ -116,12 +135,33 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
 @csrf_exempt
 @require_safe
 def qr_code(request: HttpRequest, key: str) -> HttpResponse:
-    get_object_or_404(owners.visible_to(request.user), key=key, deleted_at=None)
     svg = BytesIO()
-    code = segno.make(keys.short_url(request, key), micro=False)
     # Scanners need dark modules on light ones in any colour scheme, and a margin of four modules.
-    code.save(svg, kind="svg", light="#fff", border=4, omitsize=True)
+    make_qr_code(request, key).save(svg, kind="svg", light="#fff", border=4, omitsize=True)
     return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
+
+
+@csrf_exempt
+@require_safe
+def qr_code_file(request: HttpRequest, key: str) -> HttpResponse:
+    """Return the QR code as PNG, to be saved; each of its modules is a number of whole pixels."""
+    code = make_qr_code(request, key)
+    form = QrCodeForm({**QrCodeForm.DEFAULTS, **request.GET.dict()})
+    if not form.is_valid():
+        name, faults = next(iter(form.errors.items()))
+        raise BadRequest(f"{form[name].label}: {faults[0]}")
+    border = form.cleaned_data["border"]
+    modules, _ = code.symbol_size(border=border)
+    png = BytesIO()
+    code.save(png, kind="png", border=border, scale=max(1, form.cleaned_data["size"] // modules))
+    disposition = {"Content-Disposition": f'attachment; filename="{key}.png"'}
+    return HttpResponse(png.getvalue(), content_type="image/png", headers=disposition)
+
+
+def make_qr_code(request: HttpRequest, key: str) -> segno.QRCode:
+    """Return the QR code of a link that the user may see, or raise a 404."""
+    get_object_or_404(owners.visible_to(request.user), key=key, deleted_at=None)
+    return segno.make_qr(keys.short_url(request, key))
 
 
 @csrf_exempt

@@ -1,22 +1,22 @@
-"""The visits on the page of a short URL: a chart of a range, and tables of its dimensions."""
+"""The visits on a page of links: a chart of a range, and tables of its dimensions."""
 
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.http import QueryDict
 from django.utils import timezone
 
-from shorturl.models import Dimension, ShortUrl
+from shorturl.models import Dimension, ShortUrlQuerySet
 from shorturl.pages.forms import RangeForm
 from shorturl.visits import statistics
 from shorturl.visits.chart import Bar, Chart
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range, range_of
 from shorturl.visits.statistics import Statistics
 
+RANGE = ("from", "to", "by")  # parameters
 MAX_VALUES = 10  # of each table; all others share one line
 # The template's date formats.
 FORMATS = {Bucket.HOUR: "j M Y, H:i", Bucket.DAY: "j M Y", Bucket.MONTH: "F Y"}
@@ -36,10 +36,6 @@ class Preset(NamedTuple):
     days: Range
     by: Bucket
 
-    @property
-    def query(self) -> str:
-        return urlencode({"from": self.days.first, "to": self.days.last, "by": self.by})
-
 
 class ValueLine(NamedTuple):
     value: str
@@ -47,7 +43,7 @@ class ValueLine(NamedTuple):
     percent: float  # of all visits
 
 
-def visits_context(short_url: ShortUrl, parameters: QueryDict) -> dict[str, Any]:
+def visits_context(links: ShortUrlQuerySet, parameters: QueryDict) -> dict[str, Any]:
     """Return the context of visits.html; for an invalid range its form has errors."""
     default = range_of(None, None, Bucket.DAY)
     data = {name: value for name, value in parameters.items() if value}
@@ -56,7 +52,7 @@ def visits_context(short_url: ShortUrl, parameters: QueryDict) -> dict[str, Any]
     form = RangeForm({"by": Bucket.DAY, **data})
     days: Range = form.cleaned_data["range"] if form.is_valid() else default
     by: Bucket = form.cleaned_data["by"] if form.is_valid() else Bucket.DAY
-    visits = statistics.read(short_url.key, days, by=by, values_of=list(Dimension), top=MAX_VALUES)
+    visits = statistics.read(links, days, by=by, values_of=list(Dimension), top=MAX_VALUES)
     people_and_bots = {}  # by the start of the hour, day or month
     visits_by_longer_unit: Counter[Bucket | None] = Counter()
     for period in visits.periods:
@@ -69,7 +65,8 @@ def visits_context(short_url: ShortUrl, parameters: QueryDict) -> dict[str, Any]
         "form": form,
         "statistics": visits,
         "recording": bool(settings.SHORTURL_VISITS),
-        "presets": list(presets(short_url, default.last)),
+        "other_parameters": {name: data[name] for name in data if name not in RANGE},
+        "presets": list(presets(visits, default.last)),
         "shown": Preset(range_name(days), days, by),
         "chart": Chart(bars) if people_and_bots else None,
         "date_format": FORMATS[by],
@@ -104,10 +101,10 @@ def value_lines(counts: dict[str | None, int], total: int, unknown: str) -> list
     return [ValueLine(name, count, round(100 * count / total, 1)) for name, count in named.items()]
 
 
-def presets(short_url: ShortUrl, today: date) -> Iterator[Preset]:
+def presets(visits: Statistics, today: date) -> Iterator[Preset]:
     """Yield the common ranges that end today."""
     next_month = today.replace(day=1) + timedelta(days=31)  # "A year" begins with it, a year ago
-    created = min(short_url.created_at.date(), today)
+    created = min(visits.oldest.date(), today) if visits.oldest else today
     for name, first, by in [
         ("2 days", today - timedelta(days=1), Bucket.HOUR),
         ("30 days", today - timedelta(days=29), Bucket.DAY),

@@ -1,15 +1,18 @@
-"""The statistics of a short URL's visits.
+"""The statistics of the visits to a selection of links: to one, to those with a tag, or to all.
 
-One statement reads the counter and the visits from one snapshot, so `hits` is always the sum of the
-recorded and the unrecorded hits.
+One statement reads the counters and the visits from one snapshot, so `hits` is always the sum of
+the recorded and the unrecorded hits.
 """
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import sql
+from django.db.models import BigIntegerField, F, Func, OuterRef, QuerySet, Subquery
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from shorturl.models import (
@@ -18,7 +21,7 @@ from shorturl.models import (
     Dimension,
     HourlyVisits,
     RecentVisits,
-    ShortUrl,
+    ShortUrlQuerySet,
     daily_since,
     hourly_since,
 )
@@ -42,11 +45,13 @@ class VisitCount(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """The hits of a link, its recorded visits, and those within a range."""
+    """The hits of links, their recorded visits, and those within a range."""
 
+    links: int
+    oldest: datetime | None  # when the first of the links was made; None without links
     hits: int
-    recorded: int
-    is_whole: bool  # whether the range begins no later than the link
+    has_visits: bool  # of any day
+    recorded: int | None  # None if the range begins later than the oldest link
     people: int
     bots: int
     periods: list[VisitCount]
@@ -54,28 +59,36 @@ class Statistics(NamedTuple):
 
     @property
     def not_recorded(self) -> int | None:
-        """Hits without a visit; None if the range begins later than the link."""
-        return self.hits - self.recorded if self.is_whole else None
+        """Hits without a visit; None as `recorded`."""
+        return None if self.recorded is None else self.hits - self.recorded
 
 
 # Each dimension of `days` has each visit once. A month that is kept as a whole belongs to the range
-# in which it begins, so consecutive ranges add up to the total.
+# in which it begins, so consecutive ranges add up to the total. The casts give both parts of `days`
+# the same types, without which PostgreSQL would not search the index for a dimension.
 STATEMENT = sql.SQL("""
-    WITH recent AS (
-        SELECT key, starts_at, kinds FROM {recent} WHERE key = %(key)s
+    WITH links AS NOT MATERIALIZED (
+        {links}
+    ), recent AS (
+        SELECT key, starts_at, kinds FROM {recent} JOIN links USING (key)
     ), recent_visits AS MATERIALIZED (
         {recent_by_dimension}
     ), days AS NOT MATERIALIZED (
-        SELECT dimension, value, day, people, bots FROM {daily} WHERE key = %(key)s
+        SELECT dimension::text, value::text, day, people, bots FROM {daily} JOIN links USING (key)
         UNION ALL SELECT dimension, value, day, people, bots FROM recent_visits
+    ), sums AS MATERIALIZED (
+        SELECT dimension, value, CASE WHEN %(by_days)s = 'day' THEN day
+            ELSE date_trunc('month', day::timestamp)::date END AS day,
+            sum(people) AS people, sum(bots) AS bots
+        FROM days WHERE dimension = ANY (%(dimensions)s) AND day BETWEEN %(first)s AND %(last)s
+        GROUP BY 1, 2, 3
     ), hours AS NOT MATERIALIZED (
-        SELECT hour, people, bots FROM {hourly} WHERE key = %(key)s
+        SELECT hour, people, bots FROM {hourly} JOIN links USING (key)
         UNION ALL SELECT hour, people, bots FROM recent_visits WHERE dimension = 'device'
     ), parts AS (
         SELECT CASE WHEN day < %(daily_since)s THEN 'month' ELSE %(by_days)s END AS unit,
             day::timestamp AT TIME ZONE 'UTC' AS at, dimension, value, people, bots
-        FROM days WHERE dimension = %(period_dimension)s
-            AND day BETWEEN %(first)s AND %(last)s AND day < %(hourly_since)s
+        FROM sums WHERE dimension = %(period_dimension)s AND day < %(hourly_since)s
         UNION ALL SELECT 'hour', hour, 'device', NULL, people, bots
         FROM hours WHERE hour BETWEEN %(begins)s AND %(ends)s AND hour >= %(hourly_since)s
     ), periods AS (
@@ -87,31 +100,34 @@ STATEMENT = sql.SQL("""
         SELECT dimension, value, sum(people)::bigint AS people, sum(bots)::bigint AS bots,
             row_number() OVER (PARTITION BY dimension ORDER BY sum(people) DESC, value) AS nth,
             row_number() OVER (PARTITION BY dimension ORDER BY sum(bots) DESC, value) AS nth_bot
-        FROM days WHERE dimension = ANY (%(dimensions)s) AND day BETWEEN %(first)s AND %(last)s
-        GROUP BY dimension, value
+        FROM sums WHERE dimension = ANY (%(value_dimensions)s) GROUP BY dimension, value
     ), range AS (
         SELECT coalesce(sum(people), 0)::bigint AS people, coalesce(sum(bots), 0)::bigint AS bots
-        FROM days WHERE dimension = 'device' AND day BETWEEN %(first)s AND %(last)s
+        FROM sums WHERE dimension = 'device'
+    ), totals AS (
+        SELECT count(*) AS links, min(created_at) AS oldest, coalesce(sum(hits), 0)::bigint AS hits
+        FROM links
     )
-    SELECT hits,
-        (SELECT coalesce(sum(people + bots), 0)::bigint FROM days WHERE dimension = 'device'),
-        created_at::date >= %(first)s, range.people, range.bots,
+    SELECT totals.*, EXISTS (SELECT FROM days),
+        CASE WHEN oldest IS NULL OR oldest::date >= %(first)s THEN
+            (SELECT coalesce(sum(people + bots), 0)::bigint FROM days WHERE dimension = 'device')
+        END, range.people, range.bots,
         ARRAY(SELECT json_build_array(unit, starts_at, dimension, value, people, bots)
             FROM periods ORDER BY starts_at, people + bots DESC, value),
         ARRAY(SELECT json_build_array(NULL, NULL, dimension, value, people, bots)
             FROM ranked WHERE least(nth, nth_bot) <= %(top)s ORDER BY people + bots DESC, value)
-    FROM {links}, range WHERE key = %(key)s
-""").format(
-    recent=sql.Identifier(RecentVisits._meta.db_table),
-    hourly=sql.Identifier(HourlyVisits._meta.db_table),
-    daily=sql.Identifier(DailyVisits._meta.db_table),
-    links=sql.Identifier(ShortUrl._meta.db_table),
-    recent_by_dimension=RECENT_BY_DIMENSION,
-)
+    FROM totals, range
+""")
+TABLES = {
+    "recent": sql.Identifier(RecentVisits._meta.db_table),
+    "hourly": sql.Identifier(HourlyVisits._meta.db_table),
+    "daily": sql.Identifier(DailyVisits._meta.db_table),
+    "recent_by_dimension": RECENT_BY_DIMENSION,
+}
 
 
 def read(
-    key: str,
+    links: ShortUrlQuerySet,
     days: Range,
     *,
     by: Bucket = Bucket.MONTH,
@@ -119,15 +135,16 @@ def read(
     values_of: Sequence[Dimension] = (),
     top: int = 0,
 ) -> Statistics:
-    """Return the statistics of the visits to a short URL within a range.
+    """Return the statistics of the visits to these short URLs within a range.
 
     `periods` has each hour, day or month with visits; with `of`, which hours do not have, each of
     its values. `values` has the first values of each dimension of `values_of`, by people and by
     bots: `top` of each. More than MAX_ITEMS periods mean that some were left out.
     """
     today = timezone.now().date()
+    query, values_of_query = compile_query(links)
     values: dict[str, Any] = {
-        "key": key,
+        **values_of_query,
         "first": days.first,
         "last": days.last,
         "begins": days.begins,
@@ -137,15 +154,45 @@ def read(
         "by_days": Bucket.MONTH.value if by == Bucket.MONTH else Bucket.DAY.value,
         "period_dimension": (of or Dimension.DEVICE).value,
         "with_values": of is not None,
-        "dimensions": [dimension.value for dimension in values_of],
+        "dimensions": [Dimension.DEVICE, *values_of, *([of] if of else [])],
+        "value_dimensions": [*values_of],
         "top": top,
         "max_items": MAX_ITEMS + 1,
     }
     with connection.cursor() as cursor:
-        cursor.execute(STATEMENT, values)
+        cursor.execute(STATEMENT.format(links=query, **TABLES), values)
         *totals, periods, counts = cursor.fetchone()
     lists = [[make_visit_count(row) for row in rows] for rows in (periods, counts)]
     return Statistics(*totals, *lists)
+
+
+def with_last_week(links: ShortUrlQuerySet) -> ShortUrlQuerySet:
+    """Add `last_week`: the visits of today and of the six days before, in UTC, as read() has."""
+    days = Range(timezone.now().date() - timedelta(days=6), date.max)
+    key = OuterRef("key")
+    rolled_up = DailyVisits.objects.filter(
+        short_url=key, dimension=Dimension.DEVICE, day__gte=days.first
+    )
+    recent = RecentVisits.objects.filter(short_url=key, starts_at__gte=days.begins)
+    visits = Func("kinds", function="jsonb_array_length")
+    week: Any = {"last_week": add_up(rolled_up, F("people") + F("bots")) + add_up(recent, visits)}
+    return links.annotate(**week)
+
+
+def add_up(rows: QuerySet[Any], number: Combinable) -> Coalesce:
+    """Return the sum of a number of the rows; 0 without rows."""
+    total = rows.order_by().values(total=Func(number, function="SUM"))
+    return Coalesce(Subquery(total, output_field=BigIntegerField()), 0)
+
+
+def compile_query(links: ShortUrlQuerySet) -> tuple[Any, dict[str, Any]]:
+    """Return the SQL that selects what STATEMENT needs of the links, and its values by name."""
+    query = links.order_by().values("key", "created_at", "hits").query
+    text, values = query.sql_with_params()
+    by_name = {f"value_{number}": value for number, value in enumerate(values)}
+    # Django's text has %s for a value, and %% for a percent sign, as the whole statement has.
+    text = text.replace("%%", "%%%%") % tuple(f"%({name})s" for name in by_name)
+    return sql.SQL(text), by_name
 
 
 def make_visit_count(row: Sequence[Any]) -> VisitCount:

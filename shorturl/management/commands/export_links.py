@@ -15,7 +15,8 @@ from shorturl.exceptions import counted
 from shorturl.management.database_command import database_error
 from shorturl.management.progress import with_progress
 from shorturl.models import ShortUrl
-from shorturl.transfer.link_files import COLUMNS, FORMULA_STARTS
+from shorturl.transfer.cells import without_formula
+from shorturl.transfer.link_files import COLUMNS
 
 PAGE_SIZE = 5_000  # links of one statement; some 10 MB at most
 TIMES = ("created_at", "deleted_at", "expires_at")
@@ -27,10 +28,6 @@ def write_csv(file: Any, links: Iterable[dict[str, Any]]) -> None:
     for link in links:
         cells = {**link, "tags": ",".join(link["tags"])}
         writer.writerow({name: without_formula(value) for name, value in cells.items()})
-
-
-def without_formula(value: object) -> object:
-    return f"'{value}" if str(value).startswith(FORMULA_STARTS) else value
 
 
 def write_json(file: Any, links: Iterable[dict[str, Any]]) -> None:

@@ -77,7 +77,7 @@ UNPROCESSABLE = [
     (CHANGE, {"target_url": "javascript:alert(1)"}, {"target_url": "scheme"}, ""),
     (CHANGE, {"target_url": "http://testserver/"}, {"target_url": "own_host"}, ""),
     (CHANGE, {"target_url": f"{TARGET}/2", "key": "mine"}, {"key": EXTRA}, ""),
-    (f"{LIST}tag=spring", b"", {"tag": "unknown"}, "not known: use limit, after, q, tags, state."),
+    (f"{LIST}tag=spring", b"", {"tag": "unknown"}, "not known: use q, tags, state, limit, after."),
     (f"{LIST}tags=a&tags=b", b"", {"tags": "repeated"}, "occurs more than once"),
     (f"{LIST}limit=0", b"", {"limit": "greater_than_equal"}, "greater than or equal to 1"),
     (f"{LIST}limit=101", b"", {"limit": "less_than_equal"}, "less than or equal to 100"),
@@ -221,6 +221,7 @@ def test_openapi_keeps_the_names_and_the_security_of_the_operations(
         "get /api/links": ("list_links", private),
         "get /api/links/{key}": ("get_link", public),
         "get /api/links/{key}/visits": ("list_visits", public),
+        "get /api/visits": ("list_visits_of_links", private),
         "patch /api/links/{key}": ("change_link", private),
         "delete /api/links/{key}": ("delete_link", private),
     }

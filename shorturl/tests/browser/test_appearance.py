@@ -62,6 +62,7 @@ def test_the_pages_of_a_user_fit_with_long_names_and_have_contrast(
     own = f"/links/{short_url.key}"
     make_token(name="a-name-of-a-hundred-letters-" + "x" * 72, user=owner)
     check_appearance(page, ["/links", own, f"{own}/delete", f"/{short_url.key}/stats"])
+    check_appearance(page, [f"/links/found/stats?tags={'long' * 12}&q={'long' * 100}"])
     check_appearance(page, ["/account", "/account/password_change/"])
 
 
@@ -76,10 +77,13 @@ def visited(service: None) -> None:
 
 @pytest.mark.usefixtures("visited")
 def test_the_page_of_visits_fits_and_the_labels_of_its_chart_do_not_overlap(
-    new_page: NewPage,
+    page: Page, log_in: LogIn
 ) -> None:
-    page = new_page(reduced_motion="reduce")
-    check_appearance(page, ["/spring/stats"])
+    owner = User.objects.create_user("owner")
+    ShortUrl.objects.update(owner=owner, tags=["t"])
+    log_in(owner)
+    page.emulate_media(reduced_motion="reduce")
+    check_appearance(page, ["/spring/stats", "/links?tags=t", "/links/found/stats?tags=t"])
     for preset in ("2 days", "30 days", "90 days"):
         page.get_by_role("link", name=preset).click()
         shown = page.get_by_role("link", name=preset)

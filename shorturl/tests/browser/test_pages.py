@@ -146,6 +146,17 @@ def test_ten_links_fit_on_one_screen(page: Page, log_in: LogIn) -> None:
     expect(page.get_by_role("listitem").nth(9)).to_be_in_viewport(ratio=1)  # the tenth
 
 
+def test_own_tags_are_suggested_behind_the_first_one(page: Page, log_in: LogIn) -> None:
+    owner = user()
+    create_link("one", owner=owner, tags=["spring", "news"])
+    log_in(owner)
+    page.goto("/links/one")
+    suggested = "list => [...list.options].map((option) => option.value)"
+    for typed, values in {"": ["spring", "news"], "News; s": ["News; spring"]}.items():
+        page.get_by_label("Tags").fill(typed)
+        assert page.locator("#used-tags").evaluate(suggested) == values
+
+
 def test_a_link_is_created_without_javascript(
     new_page: NewPage, live_server: LiveServer, target_url: str
 ) -> None:
@@ -227,7 +238,7 @@ def test_the_docs_of_the_api_look_like_the_site_and_send_calls(page: Page, log_i
     log_in(user())
     page.goto("/api/docs")
     expect(page.get_by_role("banner").get_by_role("link", name="My links")).to_be_visible()
-    expect(page.locator(".opblock-summary")).to_have_count(7)  # calls
+    expect(page.locator(".opblock-summary")).to_have_count(8)  # calls
     create = page.locator("#operations-links-create_link")
     create.locator(".opblock-summary-control").click()
     create.get_by_role("button", name="Try it out").click()

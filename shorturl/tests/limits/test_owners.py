@@ -23,7 +23,8 @@ from shorturl.tests.statements import before_statement
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
 
 # All paths of a short URL but the redirect.
-PATHS = ["/KEY/stats", "/KEY/qr.svg", "/api/links/KEY", "/links/KEY", "/links/KEY/delete"]
+PATHS = ["/KEY/stats", "/KEY/qr.svg", "/KEY/qr.png", "/api/links/KEY", "/links/KEY"]
+PATHS += ["/links/KEY/delete", "/api/links/KEY/visits"]
 
 
 def owner_of(key: str) -> User | None:

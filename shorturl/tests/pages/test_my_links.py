@@ -56,8 +56,8 @@ def test_the_list_has_the_users_links_newest_first(client: Client, owner: User) 
         page = client.get("/links")
     assert len(sent) == 5  # the session, the user, the tags, how many, and the page
     assert listed_keys(page) == ["newer", "known"]
-    assert " 2 of 2 hits used up Edit " in text(page)
-    assert " 0 hits expired Edit " in text(page)
+    assert " 2 of 2 hits 0 in 7 days used up Edit " in text(page)
+    assert " 0 hits 0 in 7 days expired Edit " in text(page)
     client.force_login(user(staff=True))  # of the staff, who have no links of their own here
     page = client.get("/links")
     assertContains(page, "You have no links yet. Enter a long address above")
@@ -140,7 +140,7 @@ def test_links_are_found_by_text_tags_and_state_and_ordered(
         ("q=%00", "Null characters are not allowed."),
         ("tags=%00", "Null characters are not allowed."),
         ("state=deleted", "Choose live, expired or used up."),
-        ("order=nothing", "Choose oldest, key, most or least."),
+        ("order=nothing", "Choose oldest, key, most, least or week."),
     ],
 )
 def test_an_invalid_filter_is_named(client: Client, owner: User, query: str, says: str) -> None:

@@ -28,6 +28,7 @@ from shorturl.visits.roll_up import roll_up_visits
 from shorturl.visits.statistics import VisitCount
 
 ALL_DAYS = Range(date(2000, 1, 1), date(2200, 1, 1))
+LINK = ShortUrl.objects.filter(key="known")
 
 
 @pytest.fixture
@@ -52,9 +53,9 @@ def sum_visits(counts: Iterable[VisitCount]) -> int:
     return sum(count.people + count.bots for count in counts)
 
 
-def read_visits() -> set[int]:
+def read_visits() -> set[int | None]:
     """Return the different totals that the page of the link shows: one number, if they agree."""
-    shown = statistics.read("known", ALL_DAYS, by=Bucket.HOUR, values_of=list(Dimension), top=99)
+    shown = statistics.read(LINK, ALL_DAYS, by=Bucket.HOUR, values_of=list(Dimension), top=99)
     totals = {shown.hits, shown.recorded, shown.people + shown.bots, sum_visits(shown.periods)}
     for dimension in Dimension:
         totals.add(sum_visits(value for value in shown.values if value.dimension == dimension))

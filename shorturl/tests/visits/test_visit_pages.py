@@ -89,7 +89,7 @@ def test_the_page_shows_the_link_and_its_hits_and_adds_none(client: Client, link
     assert ShortUrl.objects.get().hits == 12_345
 
 
-@pytest.mark.parametrize("page", ["stats", "qr.svg"])
+@pytest.mark.parametrize("page", ["stats", "qr.svg", "qr.png"])
 def test_an_unknown_or_deleted_link_has_no_pages(client: Client, link: ShortUrl, page: str) -> None:
     assert client.get(f"/known/{page}").status_code == 200
     link.delete()
@@ -132,6 +132,31 @@ def test_the_qr_code_is_dark_on_light_with_its_margin(client: Client, settings: 
     assert (light.get("fill"), light.get("d")) == ("#fff", f"M0 0h{size}v{size}h-{size}z")
     assert dark.get("stroke") == "#000"
     assert f' d="{dark.get("d")}"' in expected.svg_inline()
+
+
+@pytest.mark.parametrize(
+    ("query", "width"),  # http://testserver/known has a code of 25 modules
+    [
+        ({}, 18 * (25 + 2 * 4)),
+        ({"size": "100", "border": "0"}, 4 * 25),
+        ({"size": "2000", "border": "20"}, 30 * (25 + 2 * 20)),
+        ({"size": "99"}, None),
+        ({"size": "1e3"}, None),
+        ({"border": "21"}, None),
+        ({"border": "-1"}, None),
+    ],
+)
+def test_the_qr_code_is_saved_as_png_as_wide_as_fits(
+    client: Client, link: ShortUrl, query: dict[str, str], width: int | None
+) -> None:
+    response = client.get("/known/qr.png", query)
+    if width is None:
+        assertContains(response, "Pixels" if "size" in query else "Border", status_code=400)
+        return
+    assert response["Content-Disposition"] == 'attachment; filename="known.png"'
+    assert response.content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert int.from_bytes(response.content[16:20]) == width  # of the header IHDR
+    assertContains(client.get("/known/stats"), 'action="/known/qr.png"')
 
 
 @pytest.mark.usefixtures("some_days")
@@ -281,7 +306,7 @@ def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client) -> Non
     page = client.get("/known/stats", {"from": str(LONG_AGO), "by": "day"})
     day = f"{TODAY.day} {TODAY:%b %Y}"
     assertContains(page, f'<th scope="row">{day}</th><td>2</td><td>3</td>')
-    assertContains(page, "by=day&amp;format=csv")
+    assertContains(page, f'href="/api/links/known/visits?from={LONG_AGO}&amp;by=day&amp;to={TODAY}')
     shown = text(page)
     assert "40 of these visits are stored by month only" in shown
     assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in shown
