@@ -11,7 +11,10 @@ from django.core.management.commands import flush
 from django.db import connection
 from django.test import Client, override_settings
 
-LONG_WAITS = " -c lock_timeout=10s -c statement_timeout=0 -c synchronous_commit=off"
+LONG_WAITS = (
+    " -c lock_timeout=10s -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+    " -c synchronous_commit=off"
+)
 TABLES_OF_MIGRATIONS = {"django_content_type", "auth_permission"}  # filled by migrations
 
 
@@ -69,7 +72,7 @@ def wait_longer_for_locks() -> None:
     """Wait longer for a lock than the service does, for ever for a statement, not for the disk.
 
     On a busy machine an exploration may wait that long for a lock, and DROP DATABASE for the disk.
-    A crash may lose the tests' database.
+    A test in a transaction may pause. A crash may lose the tests' database.
     """
     if "options" in connection.settings_dict["OPTIONS"]:  # PgBouncer accepts none
         connection.settings_dict["OPTIONS"]["options"] += LONG_WAITS
