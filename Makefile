@@ -17,6 +17,12 @@ test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile $(OPTIONS)
 prove: .venv/installed
 	$(BIN)/python -m pytest -m exhaustive --numprocesses=3 --dist=worksteal $(OPTIONS)
+	$(MAKE) discover
+
+# The tests whose requests write, beside each other for at most 10 minutes.
+SENDING := project/tests/accounts shorturl/tests/api shorturl/tests/limits shorturl/tests/pages
+discover: .venv/installed
+	$(BIN)/python -m pytest $(SENDING) --interleave-requests --interleave-minutes=10 --numprocesses=3 --dist=loadscope
 
 LINES := --interleave-coverage=shorturl --interleave-coverage=project
 coverage:
@@ -67,4 +73,4 @@ LOCKED := --require-hashes --only-binary=:all: -r
 	@echo "Installing the packages for tests and tools, about 300 MB; this happens once."
 	@$(PIP_INSTALL) $(LOCKED) requirements/development.txt && touch $@
 
-.PHONY: run test prove coverage lint locust races faults bench record docs
+.PHONY: run test prove discover coverage lint locust races faults bench record docs
