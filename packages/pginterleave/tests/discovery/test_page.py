@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,9 +81,9 @@ def test_a_run_writes_a_page_without_a_network_and_without_markup_of_the_suite(
     )
 
 
-def make_step(process: int, table: str, **facts: object) -> dict[str, object]:
+def make_step(process: int, table: str, **facts: object) -> dict[str, Any]:
     """Return a recorded step that reads a table in autocommit."""
-    step = {
+    step: dict[str, Any] = {
         "process": process,
         "kind": "SELECT" if table else "COMMIT",
         "sql": f"SELECT {MARKUP} FROM {table}" if table else "COMMIT",
@@ -109,11 +110,11 @@ def make_step(process: int, table: str, **facts: object) -> dict[str, object]:
     return step | facts
 
 
-def number_steps(steps: list[dict[str, object]]) -> list[dict[str, object]]:
+def number_steps(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"until": number} | step for number, step in enumerate(steps, start=1)]
 
 
-def make_write(process: int, table: str, **facts: object) -> dict[str, object]:
+def make_write(process: int, table: str, **facts: object) -> dict[str, Any]:
     return make_step(process, table, kind="UPDATE", writes=[table], in_transaction=[process])
 
 
@@ -142,7 +143,7 @@ def test_only_the_steps_that_take_part_are_drawn() -> None:
     ]
 
 
-def make_race(**facts: object) -> Race:
+def make_race(**facts: Any) -> Race:
     race = Race(
         names=[MARKUP, MARKUP],
         tests=[MARKUP],
