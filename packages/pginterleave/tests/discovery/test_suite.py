@@ -32,7 +32,7 @@ def test_the_tests_end_as_without_the_option(plain: Ran, ran: Ran) -> None:
         ("register", "errors", "raises IntegrityError: duplicate key value violates unique"),
         ("grab", "answers", "'423'"),
         ("add_async", "rows", "shop_voucher.value is 11"),
-        ("rename + reprice", "rows", "shop_voucher.value is 10"),
+        ("rename + reprice", "rows", "is 10. One after the other, it is 7."),
     ],
 )
 def test_a_race_of_each_kind_is_found(ran: Ran, names: str, kind: str, sentence: str) -> None:

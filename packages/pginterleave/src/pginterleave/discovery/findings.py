@@ -11,6 +11,7 @@ KINDS = {
     "twice": "both succeed where one after the other the second is refused",
     "answers": "another answer than one after the other",
 }
+RaceKey = tuple[frozenset[str], str]  # the names of both requests in either order, and the kind
 FAILING_KINDS = ("rows", "errors", "twice")
 
 
@@ -45,6 +46,10 @@ class Race:
         """`POST shop:redeem`, or `POST shop:redeem beside POST shop:refund`."""
         return " beside ".join(dict.fromkeys(self.names))
 
+    @property
+    def key(self) -> RaceKey:
+        return frozenset(self.names), self.kind
+
 
 @dataclass(kw_only=True)
 class Explored:
@@ -74,13 +79,13 @@ class Discovery:
     races: list[Race] = field(default_factory=list)
     may_undo: list[str] = field(default_factory=list)
 
-    def add_race(self, race: Race) -> None:
-        """Add a race; if it is known, add only its tests."""
-        for known in self.races:
-            if (known.name, known.kind) == (race.name, race.kind):
-                known.also += [test for test in race.tests if test not in known.tests + known.also]
-                return
-        self.races.append(race)
+    def add_tests(self, key: RaceKey, tests: list[str]) -> bool:
+        """Add tests to the race that they show, if it is known; return whether it is."""
+        for race in self.races:
+            if race.key == key:
+                race.also += [test for test in tests if test not in race.tests + race.also]
+                return True
+        return False
 
     def leave(self, test: str, name: str, reason: str) -> None:
         """Add a request that is not explored, once."""
@@ -96,8 +101,9 @@ class Discovery:
         self.explored += [Explored(**entry) for entry in other["explored"]]
         self.left += [Explored(**entry) for entry in other["left"]]
         self.may_undo += [line for line in other["may_undo"] if line not in self.may_undo]
-        for race in other["races"]:
-            self.add_race(Race(**race))
+        for race in [Race(**race) for race in other["races"]]:
+            if not self.add_tests(race.key, race.tests + race.also):
+                self.races.append(race)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), default=str)

@@ -1,5 +1,7 @@
 """Which kinds of races the wrong schedules of an exploration show, and what takes part in them."""
 
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pginterleave import formatting
@@ -12,9 +14,8 @@ from pginterleave.processes.race_coverage import find_written_tables
 from pginterleave.results import Exploration, Schedule
 from pginterleave.searching.runs import rate_simplicity
 from pginterleave.sql.statements import find_read_tables
-from pginterleave.steps import Step
 
-MAX_JUDGED = 3  # schedules of an exploration, each with other answers
+MAX_JUDGED = 6  # schedules of an exploration, each with other answers or another sentence
 
 
 class WrongSchedule(NamedTuple):
@@ -27,32 +28,38 @@ class WrongSchedule(NamedTuple):
 
 def find_wrong_schedules(visit: Visit, pair: Pair, exploration: Exploration) -> list[WrongSchedule]:
     """Return a schedule for each kind of race that an exploration shows, worst first."""
-    by_answers: dict[tuple[str, ...], Schedule] = {}
+    different: dict[tuple[str, ...], Schedule] = {}
     for schedule in sorted(exploration.violations, key=lambda s: rate_simplicity(s.order)):
-        by_answers.setdefault(() if schedule.raises else _list_answers(schedule), schedule)
+        point = schedule.violation.partition("\n")[0]
+        key = () if schedule.raises else (*_list_answers(schedule), point)
+        different.setdefault(key, schedule)
     found: dict[str, WrongSchedule] = {}
-    for schedule in [*by_answers.values()][:MAX_JUDGED]:
-        wrong = judge(visit, pair, schedule)
+    for wrong in judge(visit, pair, [*different.values()][:MAX_JUDGED]):
         found.setdefault(wrong.kind, wrong)
     return [found[kind] for kind in KINDS if kind in found]
 
 
-def judge(visit: Visit, pair: Pair, schedule: Schedule) -> WrongSchedule:
-    """Return the kind of race that a wrong schedule shows; it runs once more for that."""
-    if schedule.raises:
-        return WrongSchedule("errors", schedule, _describe_error(schedule))
-    answers = _list_answers(schedule)
-    # Is it wrong, too, if only the rows are compared, and as if who was refused had not run?
-    rows_violation = visit.replay_rows(pair, schedule.order)
-    refused = [not is_success(answer) for answer in answers]
-    if rows_violation and any(refused):
-        rows_violation = visit.replay_rows(pair, schedule.order, left_out=refused)
-    if rows_violation:
-        return WrongSchedule("rows", schedule, rows_violation)
-    # Each is answered as if it were the first.
-    are_first = answers == tuple(known.traffic.answer for known in pair)
-    kind = "twice" if are_first and not any(refused) else "answers"
-    return WrongSchedule(kind, schedule, schedule.violation)
+def judge(visit: Visit, pair: Pair, schedules: Sequence[Schedule]) -> Iterator[WrongSchedule]:
+    """Yield the kind of race that each wrong schedule shows; most run once more for that."""
+    answered = [schedule for schedule in schedules if not schedule.raises]
+    # Is it wrong, too, if only the rows are compared?
+    orders = [schedule.order for schedule in answered]
+    in_rows = dict(zip(orders, visit.replay_rows(pair, orders), strict=True)) if orders else {}
+    for schedule in schedules:
+        if schedule.raises:
+            yield WrongSchedule("errors", schedule, _describe_error(schedule))
+            continue
+        answers = _list_answers(schedule)
+        refused = [not is_success(answer) for answer in answers]
+        rows_violation = in_rows[schedule.order]
+        if rows_violation and any(refused):  # as if who was refused had not run?
+            again = visit.replay_rows(pair, [schedule.order], left_out=refused)
+            rows_violation = rows_violation if any(again) else ""
+        # Each is answered as if it were the first.
+        are_first = answers == tuple(known.traffic.answer for known in pair)
+        kind = "twice" if are_first and not any(refused) else "answers"
+        kind = "rows" if rows_violation else kind
+        yield WrongSchedule(kind, schedule, rows_violation or schedule.violation)
 
 
 def _list_answers(schedule: Schedule) -> tuple[str, ...]:
@@ -71,20 +78,16 @@ def list_statements(schedule: Schedule) -> list[dict[str, Any]]:
     """Return the statements that take part: not the reads of what nobody else writes."""
     changing = find_changing_columns(record_steps(schedule.timeline))
     columns = set[str]().union(*changing.values())
+    written = [find_written_tables(step.sql) - IGNORED_TABLES for step in schedule.timeline]
+    used = [find_read_tables(step.sql) - IGNORED_TABLES for step in schedule.timeline]
     statements = []
-    for step in schedule.timeline:
-        others = [other for other in schedule.timeline if other.process != step.process]
-        if step.error or any(_meet(step, other) for other in others):
+    for step, writes, reads in zip(schedule.timeline, written, used, strict=True):
+        others = [s.process != step.process for s in schedule.timeline]
+        other_writes = frozenset[str]().union(*itertools.compress(written, others))
+        other_reads = frozenset[str]().union(*itertools.compress(used, others))
+        if step.error or (writes | reads) & other_writes or writes & other_reads:
             where = formatting.format_place(step.filename, step.lineno) if step.filename else ""
             sql = formatting.cut_to_columns(step.statement(), columns)
             facts = {"process": step.process, "sql": sql, "result": step.result(columns)}
             statements.append({**facts, "where": where})
     return statements
-
-
-def _meet(step: Step, other: Step) -> bool:
-    """Whether one step writes a table that the other reads or writes."""
-    writes, other_writes = find_written_tables(step.sql), find_written_tables(other.sql)
-    tables = writes | find_read_tables(step.sql)
-    other_tables = other_writes | find_read_tables(other.sql)
-    return bool((writes & other_tables | other_writes & tables) - IGNORED_TABLES)

@@ -151,7 +151,8 @@ class SecondPass(Listener):
                 wrong_schedules = find_wrong_schedules(visit, pair, exploration)
                 entry.races = len(wrong_schedules)
                 for wrong in wrong_schedules:
-                    self.results.add_race(make_race(names, entry.tests, wrong))
+                    if not self.results.add_tests((frozenset(names), wrong.kind), entry.tests):
+                        self.results.races.append(make_race(names, entry.tests, wrong))
             elif entry.preemptions in (-1, 0) or not (exploration.decided or exploration.truncated):
                 entry.reason = str(exploration)
         except InterleaveError as error:
@@ -166,7 +167,7 @@ class SecondPass(Listener):
         with contextlib.suppress(ImpossibleSchedule):
             schedule = visit.replay(pair, self.replay)
             if schedule.violation:
-                self.replayed.append(judge(visit, pair, schedule))
+                self.replayed.extend(judge(visit, pair, [schedule]))
 
 
 def _get_first_line(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from pginterleave.discovery.first_pass import DATABASE
 from pginterleave.discovery.surroundings import Entropy, Surroundings
 from pginterleave.django.caches import RowCaches
 from pginterleave.django.database import DjangoDatabase
+from pginterleave.experiment import Experiment
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.options import Options
@@ -96,8 +97,10 @@ class Visit:
         """Run one schedule. Raises InterleaveError."""
         return run_schedule(order, self._make_processes(pair), **self._judgement)
 
-    def replay_rows(self, pair: Pair, order: str, *, left_out: Sequence[bool] = ()) -> str:
-        """Run one schedule and compare the rows alone; return what is wrong, or "".
+    def replay_rows(
+        self, pair: Pair, orders: Sequence[str], *, left_out: Sequence[bool] = ()
+    ) -> list[str]:
+        """Run schedules and compare the rows alone; return what is wrong in each, or "".
 
         The serial orders are without those of the pair that are `left_out`.
         """
@@ -106,7 +109,9 @@ class Visit:
             HiddenAnswer if is_left_out else process
             for process, is_left_out in zip(processes, left_out, strict=False)
         ]
-        return run_schedule(order, processes, like=references, **self._judgement).violation
+        experiment = Experiment(processes, like=references, **self._judgement)
+        with experiment.start_scheduler() as scheduler:
+            return [scheduler.run_order(order).violation for order in orders]
 
     @property
     def _judgement(self) -> dict[str, Any]:

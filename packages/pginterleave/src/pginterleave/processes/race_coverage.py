@@ -129,7 +129,9 @@ class Sent:
 
 def find_written_tables(sql: str) -> frozenset[str]:
     """Return the tables that SQL writes or locks, without the names of a WITH."""
-    return statements.find_locked_tables(sql).difference(NAME_OF_WITH.findall(sql.lower()))
+    tables = statements.find_locked_tables(sql)
+    # A long SELECT has many words before which the names of a WITH are looked for.
+    return tables.difference(NAME_OF_WITH.findall(sql.lower())) if tables else tables
 
 
 def split_line(line: str) -> tuple[str, int]:

@@ -5,10 +5,11 @@ These are caches of `functools`, and variables and containers of modules, classe
 
 import functools
 import gc
+import itertools
+import operator
 import os
 import sys
 from collections import deque
-from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -33,16 +34,36 @@ class Seen(NamedTuple):
 NOT_SEEN = Seen(identity=0, content=None)  # for a variable that did not exist
 
 
+class Namespace(NamedTuple):
+    """What a module, a class or an object has in its `__dict__`, as it was read last.
+
+    `seen` has the variables that are no containers, `containers` the others, and `owners` the
+    classes and objects of a module. The values are kept: no other one gets the identity of one.
+    """
+
+    names: list[str]
+    values: list[Any]
+    seen: dict[Variable, Seen]
+    containers: list[tuple[Variable, Any]]
+    owners: list[tuple[Variable, Any]]
+
+    def has(self, names: list[str], values: list[Any]) -> bool:
+        return names == self.names and all(map(operator.is_, values, self.values))
+
+
 class SharedMemory:
     """Finds which memory the processes have used: `used` has a description of each variable."""
 
     def __init__(self) -> None:
-        caches = [cached for cached in gc.get_objects() if type(cached) is _Cached]
+        objects = gc.get_objects()  # there may be a million
+        is_cache = map(operator.is_, map(type, objects), itertools.repeat(_Cached))
+        caches = itertools.compress(objects, is_cache)
         self._caches = [cached for cached in caches if _is_of_the_project(_find_file(cached))]
         self.used: dict[str, None] = {}
         self._set_once: set[Variable] = set()  # variables that one schedule has set
         self._schedules = 0
         self._before: dict[Variable, Seen] | None = None
+        self._namespaces: dict[Variable, Namespace] = {}
 
     def begin(self) -> None:
         """Note the caches and the variables before a schedule, after its setup."""
@@ -76,7 +97,7 @@ class SharedMemory:
             return
         for variable, after in self._read_variables().items():
             seen_before = self._before.get(variable, NOT_SEEN)
-            if after == seen_before:
+            if after is seen_before or after == seen_before:
                 continue
             # A changed container is memory. Another variable may be set once, as by an import.
             if seen_before.content is not None or variable in self._set_once:
@@ -86,36 +107,50 @@ class SharedMemory:
             self._set_once.add(variable)
 
     def _read_variables(self) -> dict[Variable, Seen]:
+        """Read the variables of modules, and the attributes of their classes and objects."""
         variables: dict[Variable, Seen] = {("os", "environ"): Seen(0, dict(os.environ))}
-        for variable, value in self._list_variables():
-            variables[variable] = Seen(id(value), _read_content(value))
+        for module in [*sys.modules.values()]:
+            name = getattr(module, "__name__", "")
+            path = getattr(module, "__file__", None)
+            if _is_of_the_project(path) or name == LOCAL_MEMORY:
+                self._read_namespace((name,), module, variables)
         return variables
 
-    def _list_variables(self) -> Iterator[tuple[Variable, Any]]:
-        """Yield the variables of modules, and the attributes of their classes and objects."""
-        for module in [*sys.modules.values()]:
-            module_name = getattr(module, "__name__", "")
-            path = getattr(module, "__file__", None)
-            if not _is_of_the_project(path) and module_name != LOCAL_MEMORY:
-                continue
-            for name, value in _list_attributes(module):
-                if isinstance(value, ModuleType):
-                    continue
-                yield (module_name, name), value
-                if isinstance(value, FunctionType):
-                    for default in value.__defaults__ or ():
-                        if isinstance(default, CONTAINERS):
-                            yield (module_name, name, "__defaults__"), default
-                    continue
-                class_ = value if isinstance(value, type) else type(value)
-                if class_.__module__ == module_name:
-                    for attribute, content in _list_attributes(value):
-                        yield (module_name, name, attribute), content
+    def _read_namespace(
+        self, path: Variable, owner: object, variables: dict[Variable, Seen]
+    ) -> None:
+        """Add the variables of an owner; those of most are as they were, and need no look."""
+        contents = getattr(owner, "__dict__", {}).copy()  # another thread may add one
+        names, values = [*contents], [*contents.values()]
+        namespace = self._namespaces.get(path)
+        if namespace is None or not namespace.has(names, values):
+            namespace = self._namespaces[path] = _make_namespace(path, names, values)
+        variables |= namespace.seen
+        for variable, value in namespace.containers:
+            variables[variable] = Seen(id(value), _read_content(value))
+        for inner_path, inner in namespace.owners:
+            self._read_namespace(inner_path, inner, variables)
 
 
-def _list_attributes(owner: object) -> list[tuple[str, Any]]:
-    attributes = [*getattr(owner, "__dict__", {}).items()]  # another thread may add one
-    return [(name, value) for name, value in attributes if not name.startswith("__")]
+def _make_namespace(path: Variable, names: list[str], values: list[Any]) -> Namespace:
+    namespace = Namespace(names, values, {}, [], [])
+    for name, value in zip(names, values, strict=True):
+        if name.startswith("__") or isinstance(value, ModuleType):
+            continue
+        variable = (*path, name)
+        if isinstance(value, CONTAINERS):
+            namespace.containers.append((variable, value))
+        else:
+            namespace.seen[variable] = Seen(id(value), None)
+        if len(path) > 1:  # of a class or an object: no further
+            continue
+        if isinstance(value, FunctionType):
+            defaults = value.__defaults__ or ()
+            found = [default for default in defaults if isinstance(default, CONTAINERS)]
+            namespace.containers.extend(((*variable, "__defaults__"), each) for each in found)
+        elif (value if isinstance(value, type) else type(value)).__module__ == path[0]:
+            namespace.owners.append((variable, value))
+    return namespace
 
 
 def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:
@@ -130,6 +165,7 @@ def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:
     return [(id(entry), _read_content(entry, depth - 1)) for entry in entries]
 
 
+@functools.cache
 def _is_of_the_project(filename: str | None) -> bool:
     return bool(filename) and is_user_code(str(filename)) and "-packages" not in str(filename)
 

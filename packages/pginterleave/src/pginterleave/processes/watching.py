@@ -7,6 +7,7 @@ server do: without the locks that would make one thread wait for the other.
 import contextlib
 import functools
 import gc
+import itertools
 import logging
 import os
 import socket
@@ -35,7 +36,8 @@ def find_open_pids() -> list[int]:
         if name in sys.modules:
             kinds |= _with_subclasses(getattr(sys.modules[name], kind))
     # A look-up in a set is faster than issubclass(), and there may be a million objects.
-    opened: list[Any] = [object_ for object_ in gc.get_objects() if type(object_) in kinds]
+    objects = gc.get_objects()
+    opened: Iterator[Any] = itertools.compress(objects, map(kinds.__contains__, map(type, objects)))
     return [connection.info.backend_pid for connection in opened if not connection.closed]
 
 
