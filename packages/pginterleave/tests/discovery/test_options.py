@@ -129,10 +129,11 @@ def test_workers_of_xdist_send_what_they_find(run_suite: RunSuite) -> None:
     assert ran.status == 1
     assert ran.races.keys() == {("use", "twice"), ("register", "errors")}
     assert re.search(r"^TWICE: POST use beside itself$", ran.text, re.MULTILINE)
-    _, *replay = ran.races["use", "twice"]["command"].split(" ")
+    race = ran.races["use", "twice"]
+    _, *replay = race["command"].split(" ")
     replayed = run_suite(*replay, "-n2")
     assert replayed.status == 1
-    assert "twice: process " in replayed.text
+    assert f"twice: {race['sentence']}\n\n" in replayed.text
 
 
 def test_sqlite_is_not_explored(run_suite: RunSuite) -> None:
