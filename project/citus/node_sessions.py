@@ -75,6 +75,9 @@ class NodeSessions:
             session = await self.free.get()
         try:
             yield session
+        except psycopg2.Error as error:
+            error.add_note(str(self.node))  # for the log of the outage
+            raise
         finally:
             self.free.put_nowait(session)
 

@@ -128,10 +128,11 @@ class Redirects:
         if error not in self.logged_errors:
             self.logged_errors.add(error)
             headers = dict(request_id.find_request_id(scope["headers"]))
+            notes = getattr(error, "__notes__", [])  # the node of a cluster
             logger.error(
                 "GET %s: the database at %s is unavailable: %s",
                 scope["path"],
-                database_address(),
+                ", ".join(notes) or database_address(),
                 error,
                 extra={"request_id": headers.get(request_id.HEADER, b"").decode()},
             )

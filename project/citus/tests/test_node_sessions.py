@@ -14,7 +14,9 @@ from project.citus.cluster_counter import ClusterHitCounter
 from project.citus.node_sessions import NodeSessions
 from project.citus.shard_map import Node, ShardMap
 from project.citus.tests.lost_sessions import end_sessions_after_each_statement
+from project.serving.connection import Session
 from project.serving.hit_counter import FAILURE_SECONDS, MAX_FAILURES, MAX_KEY_STATEMENTS
+from project.serving.redirects import Redirects
 from shorturl.models import RecentVisits, ShortUrl, Visit
 from shorturl.tests.callers import TARGET, create_link
 
@@ -67,6 +69,22 @@ def test_a_hit_is_not_acknowledged_if_its_session_is_lost_between_the_two_statem
     asyncio.run(asyncio.wait_for(follow(), LONG))
     assert ShortUrl.objects.get().hits == 1
     assert RecentVisits.objects.count() == keep_visits
+
+
+def test_the_log_of_an_outage_names_the_node(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise psycopg2.OperationalError("Connection refused")
+
+    async def follow() -> None:
+        await NodeSessions(Node("worker-1", 5432)).count_key("a", [PERSON])
+
+    monkeypatch.setattr(Session, "fetch", refuse)
+    with pytest.raises(psycopg2.OperationalError) as caught:
+        asyncio.run(follow())
+    Redirects(None).log_outage({"path": "/a", "headers": []}, caught.value)
+    assert "the database at worker-1:5432 is unavailable: Connection refused" in caplog.text
 
 
 def fail(*_: object) -> None:
