@@ -127,6 +127,7 @@ STEPS = number_steps(
         make_write(2, "items"),
         make_write(1, "items") | {"waited_for": [2], "until": 7, "in_transaction": [1, 2]},
         make_step(2, "", in_transaction=[1]),
+        make_step(1, "users", in_transaction=[1]),
         make_step(1, ""),
     ]
 )

@@ -92,7 +92,7 @@ def make_race_context(number: int, race: Race) -> dict[str, Any]:
         "prefix": f"race-{number}-",
         "verdict": picture.verdict,
         "differences": differences if differences.count("\n") > 1 else "",  # one is the sentence
-        "places": dict.fromkeys(statement["where"] for statement in race.statements),
+        "places": dict.fromkeys(s["where"] for s in race.statements if s["where"]),
         "left_out": len(race.steps) - len(steps),
         **draw_pictures(picture, "The steps from top to bottom; the table below says the same"),
         **make_table(picture),
