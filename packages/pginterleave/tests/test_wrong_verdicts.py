@@ -5,6 +5,7 @@ import functools
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -16,8 +17,12 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.contenttypes.fields import GenericForeignKey
 from django.contrib.contenttypes.models import ContentType
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
+from django.db.backends.postgresql.psycopg_any import Jsonb
+from django.test import RequestFactory
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
 from pginterleave import CannotExplore, InterleaveError, Outcome
 from pginterleave.pytest_plugin import Interleave
@@ -79,6 +84,11 @@ def count(row: Counter) -> None:
     row.save()
 
 
+def update(row: Any) -> None:
+    """Count with what the object holds, and leave the object as it is."""
+    Counter.objects.filter(pk=row.pk).update(hits=row.hits + 1)
+
+
 def make(hits: int = 0) -> Counter:
     return Counter.objects.create(id=1, key="a", hits=hits)
 
@@ -104,6 +114,16 @@ def by_a_nested_function(row: Counter) -> Any:
     return lambda: inner()
 
 
+async def count_in_async(row: Counter) -> None:
+    await Counter.objects.filter(pk=row.pk).aupdate(hits=row.hits + 1)
+
+
+def by_a_lazy_object(row: Counter) -> Any:
+    request = RequestFactory().get("/")
+    request.user = SimpleLazyObject(lambda: row)  # type: ignore[assignment]
+    return lambda: update(request.user)
+
+
 HOLDERS: dict[str, Callable[[Any], Any]] = {
     "a closure": lambda row: lambda: count(row),
     "a partial": lambda row: partial(count, row),
@@ -117,6 +137,8 @@ HOLDERS: dict[str, Callable[[Any], Any]] = {
     "a namespace": lambda row: (lambda all_: lambda: count(all_.row))(SimpleNamespace(row=row)),
     "a dict": lambda row: (lambda rows: lambda: count(rows["a"]["b"]))({"a": {"b": row}}),
     "a queryset": lambda row: (lambda rows: lambda: count(rows[0]))(Counter.objects.all()),
+    "a lazy object": by_a_lazy_object,
+    "an async function": lambda row: async_to_sync(partial(count_in_async, row)),
 }
 
 
@@ -125,7 +147,7 @@ def test_an_object_of_the_test_is_loaded_by_each_process(
     interleave: Interleave, holder: str
 ) -> None:
     row = make(7)
-    with pytest.raises(AssertionError, match=r"interleave_counter.hits is 8; one .* it is 9"):
+    with pytest.raises(AssertionError, match=r"counter.hits \(id = 1\) is 8\. One .* it is 9"):
         interleave(HOLDERS[holder](row))
     assert (row.hits, hits()) == (7, 7)
 
@@ -136,27 +158,37 @@ def test_an_object_that_setup_makes_is_loaded_by_each_process(interleave: Interl
     def setup() -> None:
         rows["a"] = make()
 
-    with pytest.raises(AssertionError, match=r"interleave_counter.hits is 1; one .* it is 2"):
+    with pytest.raises(AssertionError, match=r"counter.hits \(id = 1\) is 1\. One .* it is 2"):
         interleave(lambda: count(rows["a"]), setup=setup)
 
 
-def in_a_mock(row: Counter) -> Any:
-    repository = mock.Mock()
-    repository.get.return_value = row
-    return lambda: count(repository.get())
+KEPT: dict[str, Counter] = {}  # a variable of the module
 
 
-def in_a_cache(row: Counter) -> Any:
-    get = functools.lru_cache(lambda: row)
-    return lambda: count(get())
+def in_a_mock(row: Counter) -> Callable[[], Counter]:
+    return mock.Mock(return_value=row)
 
 
-@pytest.mark.parametrize("keep", [in_a_mock, in_a_cache])
-def test_an_object_that_cannot_be_replaced_is_refused(
-    interleave: Interleave, keep: Callable[[Counter], Any]
+def in_a_cache(row: Counter) -> Callable[[], Counter]:
+    return functools.lru_cache(lambda: row)
+
+
+def in_a_variable(row: Counter) -> Callable[[], Counter]:
+    KEPT["row"] = row
+    return lambda: KEPT["row"]
+
+
+@pytest.mark.parametrize("keep", [in_a_mock, in_a_cache, in_a_variable])
+def test_an_object_that_cannot_be_replaced_is_refused_or_named(
+    interleave: Interleave, keep: Callable[[Counter], Callable[[], Counter]]
 ) -> None:
+    get = keep(make())
     with pytest.raises(InterleaveError, match=r"Counter with the primary key 1 is saved .* load"):
-        interleave(keep(make()))
+        interleave(lambda: count(get()))
+    named = "a Counter with the primary key 1, which the processes share: load it in the function"
+    get().refresh_from_db()
+    assert named in interleave(lambda: update(get())).limits
+    assert named not in interleave(lambda: Counter.objects.filter(pk=get().pk).first()).limits
 
 
 def test_a_list_that_processes_fill_is_the_tests_own(interleave: Interleave) -> None:
@@ -223,8 +255,48 @@ def count_changes() -> int:
     return int(number)
 
 
+def make_uuid7() -> uuid.UUID:
+    milliseconds, rest = divmod(time.time_ns(), 10**6)
+    return uuid.UUID(int=milliseconds << 80 | 7 << 76 | (rest * 4096 // 10**6) << 64 | 2 << 62)
+
+
+CLOCKS: dict[str, Callable[[], Any]] = {
+    "timestamptz": timezone.now,
+    "numeric": time.time,
+    "bigint": time.time_ns,
+    "text": lambda: timezone.now().isoformat(),
+    "jsonb": lambda: Jsonb({"at": timezone.now()}, dumps=DjangoJSONEncoder().encode),
+    "uuid": make_uuid7,
+}
+
+
 @pytest.mark.parametrize("reduce", [True, False])
-def test_a_change_that_is_stamped_before_a_query_and_committed_after_it(reduce: bool) -> None:
+@pytest.mark.parametrize("kind", CLOCKS)
+def test_a_change_that_is_stamped_before_a_query_and_committed_after_it(
+    kind: str, reduce: bool
+) -> None:
+    now = CLOCKS[kind]
+    sql(f"ALTER TABLE verdict_account ALTER updated_at TYPE {kind} USING NULL")
+    sql(f"ALTER TABLE verdict_cursor ALTER at TYPE {kind} USING NULL")
+    earlier, later = now(), now()
+
+    def set_up_accounts() -> None:
+        sql("TRUNCATE verdict_account, verdict_cursor")
+        sql("INSERT INTO verdict_account VALUES (1, 0, %s)", earlier)
+        sql("INSERT INTO verdict_cursor VALUES (%s)", later)
+
+    def change_account() -> None:
+        sql("SELECT balance FROM verdict_account WHERE id = 1")
+        sql("UPDATE verdict_account SET balance = 9, updated_at = %s WHERE id = 1", now())
+
+    def count_changes() -> int:
+        sql("SELECT at FROM verdict_cursor")
+        seen_at = now()
+        last = "SELECT at FROM verdict_cursor"
+        ((number,),) = sql(f"SELECT count(*) FROM verdict_account WHERE updated_at > ({last})")
+        sql("UPDATE verdict_cursor SET at = %s", seen_at)
+        return int(number)
+
     def counts_once(outcomes: list[Outcome]) -> str:
         numbers = [outcomes[1].returned, count_changes()]
         return "" if sum(map(int, numbers)) == 1 else f"counted {numbers}"
@@ -270,7 +342,7 @@ def test_a_time_that_is_computed_from_now_is_compared(
         assert not [limit for limit in interleave(renew).limits if "clock" in limit]
     else:
         with pytest.raises(
-            AssertionError, match=r"until is now \+ 30 days; .* it is now \+ 60 days"
+            AssertionError, match=r"until \(id = 1\) is now \+ 30 days\. .* it is now \+ 60 days"
         ):
             interleave(renew)
 
@@ -363,6 +435,9 @@ def test_a_step_of_async_code_names_the_line_that_waits_for_it() -> None:
     assert {file for file, _ in lines} == {__file__, counter.__file__}
 
 
+notify = mock.Mock(name="notify")
+
+
 def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     """Make a tag that both make, whose loser uses an id up, and then one with a note on it."""
     Tag.objects.get_or_create(name="both")
@@ -370,11 +445,12 @@ def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     noted = Tag.objects.order_by("-id")[0] if refers_to_first else tag
     kind = ContentType.objects.get_for_model(Tag)
     Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
+    notify(tag.pk)
     return f"/tags/{tag.pk}/"
 
 
 def test_ids_are_shifted_without_a_difference(interleave: Interleave) -> None:
-    """In a GenericForeignKey, in a text log and in a returned address."""
+    """In a GenericForeignKey, in a text log, in a returned address and in a call of a Mock."""
     ContentType.objects.get_for_model(Tag)
     found = interleave(*[partial(make_tag_and_note, own) for own in "ab"])
     assert not [limit for limit in found.limits if "clock or chance" in limit]

@@ -32,7 +32,9 @@ class Experiment:
         # A late import: pytest loads this package as a plugin in projects without Django, too.
         from pginterleave.django.database import DjangoDatabase
         from pginterleave.django.own_objects import give_own_objects
+        from pginterleave.django.shared_objects import shared_objects
 
+        self.shared_objects = shared_objects
         self.database = DjangoDatabase(self.using, self.isolation_level)
         functions = (*self.processes, *self.like)
         if all(map(callable, functions)):

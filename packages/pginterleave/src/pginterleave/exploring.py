@@ -8,7 +8,7 @@ from pginterleave.experiment import Experiment
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.judging.effects import Also
 from pginterleave.judging.judge import Expected, Invariant
-from pginterleave.judging.serial_orders import SerialJudge, TryAgain
+from pginterleave.judging.serial_orders import TryAgain
 from pginterleave.options import Options
 from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.judgement import Function
@@ -98,7 +98,7 @@ def explore(
         options=options,
     )
     began = RealClock.monotonic()
-    with experiment.start_scheduler() as scheduler:
+    with experiment.shared_objects.watch_reads(), experiment.start_scheduler() as scheduler:
         scheduler.reduce = options.reduces
         scheduler.control.catalogue.reduced = options.reduces
         while True:
@@ -113,15 +113,13 @@ def explore(
             # What looks like a violation may be a clock that stood still in the serial orders.
             if not experiment.serial_judge.run_serial_orders_again(scheduler.run_in_turn):
                 break
-        result = _make_result(run, truncated, experiment.serial_judge, began)
+        result = _make_result(run, truncated, experiment, began)
     if options.on_schedule:  # it has been called with every schedule
         mark_read(result)
     return result
 
 
-def _make_result(
-    run: Run, truncated: str, serial_judge: SerialJudge | None, began: float
-) -> Exploration:
+def _make_result(run: Run, truncated: str, experiment: Experiment, began: float) -> Exploration:
     """Return the result of a search, after the runs that find a simpler counterexample."""
     counterexample = run.find_counterexample()
     other = run.find_other_kind(counterexample) if counterexample else None
@@ -136,6 +134,7 @@ def _make_result(
     memory = run.scheduler.memory.used
     in_memory = [f"{name}, which the processes of a server do not share" for name in memory]
     clock_limits = run.scheduler.control.clock_reads.list_limits()
+    serial_judge = experiment.serial_judge
     serial_limits = serial_judge.list_limits() if serial_judge else []
     return Exploration(
         orders=tuple(run.orders),
@@ -157,6 +156,7 @@ def _make_result(
             *search.list_limits(),
             *catalogue.limits,
             *in_memory,
+            *experiment.shared_objects.list_limits(),
             *serial_limits,
             *clock_limits,
         ),

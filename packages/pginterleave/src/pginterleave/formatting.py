@@ -5,11 +5,9 @@ import functools
 import importlib.util
 import os
 import re
-import sys
 import traceback
 from collections.abc import Sequence, Set
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 PACKAGE_FOLDER = str(Path(__file__).parent) + os.sep
@@ -185,18 +183,3 @@ def is_user_code(filename: str) -> bool:
     if filename.startswith(_find_libraries()):
         return False
     return not filename.startswith(STDLIB_FOLDER) or "-packages" in filename
-
-
-def find_user_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the innermost frame of the code under test, from this one outwards."""
-    while frame and not is_user_code(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
-
-
-def format_calling_place() -> str:
-    """Return " at" the current line of the code under test; "" if that is not known."""
-    frame = find_user_frame(sys._getframe(1))
-    if frame is None:
-        return ""
-    return f" at {frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_qualname})"

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+from typing import Any
 
 import pytest
 

@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import NonCallableMock
 
+from asgiref.sync import AsyncToSync
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.functional import LazyObject
 
 from pginterleave.django import shared_objects
 from pginterleave.explorer_errors import CannotExplore
@@ -54,8 +56,9 @@ class OwnObjects:
 
     def __call__(self) -> Any:
         self.look()
-        with shared_objects.savers.run_process():
-            return _Replacement(self._paths or set()).replace(self.function, ())()
+        function = _Replacement(self._paths or set()).replace(self.function, ())
+        with shared_objects.shared_objects.run_process():
+            return function()
 
 
 def own_objects(function: Callable[[], object]) -> OwnObjects:
@@ -98,9 +101,10 @@ def load_again(instance: Any) -> Any:
 
 def _find_objects(value: Any, path: Path, empty: set[int]) -> list[Path]:
     """Return the paths to the instances and querysets in a value; add what has none to `empty`."""
-    if isinstance(value, QuerySet):
+    kind = type(value)  # isinstance() would load a lazy object
+    if issubclass(kind, QuerySet):
         return [path]
-    if issubclass(type(value), Model):  # isinstance() would load a lazy object
+    if issubclass(kind, Model):
         shared_objects.require_unchanged(value, _write_path(path))
         return [path]
     if id(value) in empty or len(path) > MAX_DEPTH:
@@ -117,6 +121,8 @@ def _find_objects(value: Any, path: Path, empty: set[int]) -> list[Path]:
 
 def _list_parts(value: Any) -> Parts:
     """Return the parts of a value that may be, or hold, a model instance."""
+    if issubclass(type(value), LazyObject):
+        return {**vars(value)}
     if isinstance(value, types.FunctionType):
         return _list_defaults(value) | (value.__kwdefaults__ or {}) | _list_cells(value)
     if isinstance(value, types.MethodType):
@@ -160,11 +166,11 @@ def _may_hold_rows(value: Any) -> bool:
     """Whether a value is an object of the project, or a request; a mock or a class is neither."""
     if isinstance(value, (type, types.ModuleType, NonCallableMock)):
         return False
-    if isinstance(value, types.SimpleNamespace):
+    if isinstance(value, (types.SimpleNamespace, HttpRequest, AsyncToSync)):
         return True
     module = sys.modules.get(type(value).__module__)
     path = getattr(module, "__file__", None) or "<frozen"
-    return isinstance(value, HttpRequest) or (is_user_code(path) and "pytest" not in path)
+    return is_user_code(path) and "pytest" not in path
 
 
 class _Replacement:
@@ -181,6 +187,8 @@ class _Replacement:
             return value
         if id(value) in self.replaced:
             return self.replaced[id(value)]
+        if issubclass(type(value), LazyObject):
+            return self._copy_object(value, path)
         if isinstance(value, types.FunctionType):
             return self._copy_function(value, path)
         if issubclass(type(value), Model):
@@ -243,7 +251,7 @@ class _Replacement:
             raise CannotExplore(
                 f"{name} holds rows and cannot be copied: load them in the function."
             ) from None
-        for name, part in _list_attributes(value).items():
+        for name, part in _list_parts(value).items():
             object.__setattr__(new, name, self.replace(part, (*path, name)))
         return new
 

@@ -1,48 +1,89 @@
-"""Refuses model instances that several processes would share, and says what to do instead."""
+"""Finds model instances that several processes share, and says what to do instead."""
 
 import contextlib
-import threading
+import contextvars
+import functools
 import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 from django.db.models import Model
 from django.db.models.signals import pre_delete, pre_save
 
 from pginterleave.explorer_errors import CannotExplore
 
+CACHED_BY_DJANGO = ("django.contrib.contenttypes.models", "django.contrib.sites.models")
 
-class Savers:
-    """Refuses that two processes save or delete one object, wherever it is kept."""
+
+class SharedObjects:
+    """Notes which instances several processes read, and refuses that they save or delete one.
+
+    It finds them wherever they are kept: in a cache, a variable of a module, or a Mock. `read` has
+    a description of each one. A run is one call of a process's function; two runs share no object.
+    """
 
     def __init__(self) -> None:
-        self._local = threading.local()  # its attribute `run` is the run of the thread's process
-        self._runs: dict[int, tuple[weakref.ref[Any], object]] = {}  # by the id of the instance
+        self.read: dict[str, None] = {}
+        # A context, as async code runs in other threads.
+        self._run = contextvars.ContextVar[object]("run", default=None)
+        self._first_runs: dict[int, tuple[weakref.ref[Any], object]] = {}  # by the instance's id
         for signal in (pre_save, pre_delete):
-            signal.connect(self._note_use)
+            signal.connect(self._refuse_saving)
 
     @contextlib.contextmanager
     def run_process(self) -> Iterator[None]:
         """Enter to run a function once, as a process."""
-        self._local.run = object()
+        token = self._run.set(object())
         try:
             yield
         finally:
-            self._local.run = None
+            self._run.reset(token)
 
-    def _note_use(self, instance: Any, **_: object) -> None:
-        run = getattr(self._local, "run", None)
-        if run is None:
-            return
-        reference, last_run = self._runs.get(id(instance), (None, run))
-        is_the_same = reference is not None and reference() is instance
-        if is_the_same and last_run is not run:
+    @contextlib.contextmanager
+    def watch_reads(self) -> Iterator[None]:
+        """Enter to note the instances of which several runs read a field, but for the key."""
+
+        def note_and_get(instance: Any, name: str) -> Any:
+            model: Any = type(instance)
+            is_value = self._run.get() and name in _list_values(model)
+            if is_value and self._is_shared(instance):
+                self.read[_describe_with_key(instance)] = None
+            return object.__getattribute__(instance, name)
+
+        self.read = {}
+        self._first_runs = {}
+        with patch.object(Model, "__getattribute__", note_and_get):
+            yield
+
+    def list_limits(self) -> list[str]:
+        return [f"{name}, which the processes share: load it in the function" for name in self.read]
+
+    def _refuse_saving(self, instance: Any, **_: object) -> None:
+        if self._run.get() and self._is_shared(instance):
             raise CannotExplore(
-                f"{_describe(instance)} with the primary key {instance.pk!r} is saved or deleted "
-                "by several processes, which share the object: load it in the function."
+                f"{_describe_with_key(instance)} is saved or deleted by several processes, which "
+                "share the object: load it in the function."
             )
-        self._runs[id(instance)] = weakref.ref(instance), run
+
+    def _is_shared(self, instance: Any) -> bool:
+        """Whether another run than this one was the first to use an instance."""
+        run = self._run.get()
+        reference, first_run = self._first_runs.get(id(instance), (None, run))
+        if reference is None or reference() is not instance:
+            self._first_runs[id(instance)] = weakref.ref(instance), run
+            return False
+        return first_run is not run
+
+
+@functools.cache
+def _list_values(model: type[Any]) -> frozenset[str]:
+    """Return the names of a model's fields, but for its key, which an object keeps."""
+    if model.__module__ in CACHED_BY_DJANGO:
+        return frozenset()
+    fields = model._meta.concrete_fields
+    return frozenset(field.attname for field in fields if not field.primary_key)
 
 
 def require_unchanged(instance: Any, name: str) -> None:
@@ -94,4 +135,8 @@ def _describe(instance: Any) -> str:
     return f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
 
 
-savers = Savers()
+def _describe_with_key(instance: Any) -> str:
+    return f"{_describe(instance)} with the primary key {instance.pk!r}"
+
+
+shared_objects = SharedObjects()

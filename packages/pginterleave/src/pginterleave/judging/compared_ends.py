@@ -32,6 +32,7 @@ from pginterleave.judging.values import Leaf, Node, Path, find_differing_paths, 
 
 HASH_ROUNDS = 4  # so many references away, a different row still changes a label
 NEW = "new"  # instead of a new id, or of a value that clock or chance sets
+_TEXT = re.compile(r"b?['\"]")  # the beginning of the repr() of a str or of bytes
 _NUMBERS = re.compile(r"(?<![\w.])(\d+)(?!\w|\.\d)")
 
 
@@ -170,7 +171,7 @@ class Comparison:
             for path, leaf in list_leaves(value):
                 rows = self._find_rows(leaf, criteria, new_ids)
                 text = NEW if rows else self._write_leaf(end, name, path, leaf)
-                if isinstance(leaf, Leaf) and not rows:
+                if not rows and _TEXT.match(text):
                     text, rows = _replace_ids(text, criteria.number_column, new_ids)
                 edges[item] += [(repr(path), row) for row in rows]
                 parts.append((path, text))

@@ -5,6 +5,7 @@ coroutine hands them over. The coroutine that waits for that function knows the 
 """
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any
@@ -21,6 +22,14 @@ def find_calling_frame(frame: FrameType | None) -> FrameType | None:
                 return waiting
         frame = frame.f_back
     return frame
+
+
+def format_calling_place() -> str:
+    """Return " at" the current line of the code under test; "" if that is not known."""
+    frame = find_calling_frame(sys._getframe(1))
+    if frame is None:
+        return ""
+    return f" at {frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_qualname})"
 
 
 def _find_waiting_frame(loop: Any, arguments: Any) -> FrameType | None:

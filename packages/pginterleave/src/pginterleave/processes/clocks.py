@@ -1,11 +1,20 @@
 """Python's clocks: those of the explorer, and the times that processes send in parameters."""
 
+import contextlib
 import datetime
+import decimal
+import re
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+TEN_DIGITS = 1_000_000_000  # so many seconds had passed in 2001
+UNITS = (1_000, 1_000_000, 1_000_000_000)  # of integers: milliseconds and so on, by the second
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?")
+_UUID7 = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
+_DIGITS = re.compile(r"(?<![\w.-])(?:\d{10}\.\d+|\d{13,19})(?![\w.-])")
 READ_AT_START = "which process reads its clock first, before its first statement"
 
 
@@ -58,15 +67,38 @@ class ClockReads:
 
 
 def _list_times(value: Any) -> Iterator[float]:
-    """Yield the times in parameters, as seconds since 1970."""
+    """Yield the times in parameters, as seconds since 1970.
+
+    A time may be a number of seconds, or an integer of smaller units; a text, also in JSON; or the
+    time in a UUID of version 7. Of a coarse unit, the time is its end.
+    """
     if isinstance(value, datetime.datetime):
         yield value.timestamp()
         if value.tzinfo is None:
             yield value.replace(tzinfo=datetime.UTC).timestamp()
-    elif isinstance(value, float):
-        yield value
+    elif isinstance(value, int):
+        yield from (end for unit in UNITS if 1 < (end := (value + 1) / unit) / TEN_DIGITS < 10)
+    elif isinstance(value, (float, decimal.Decimal)):
+        yield float(value)
+    elif isinstance(value, uuid.UUID):
+        yield from _list_times(value.int >> 80)
+    elif isinstance(value, str):
+        yield from _list_times_in_text(value)
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from _list_times(part)
     elif isinstance(value, Mapping):
         yield from _list_times([*value.values()])
+    else:  # JSON, as the drivers wrap it: psycopg, and psycopg2
+        wrapped = getattr(value, "obj", getattr(value, "adapted", None))
+        yield from _list_times(wrapped) if wrapped is not None else ()
+
+
+def _list_times_in_text(text: str) -> Iterator[float]:
+    for written in _TIME.findall(text):
+        with contextlib.suppress(ValueError):  # such as the 31st of June
+            yield from _list_times(datetime.datetime.fromisoformat(written))
+    for written in _UUID7.findall(text):
+        yield from _list_times(uuid.UUID(written))
+    for digits in _DIGITS.findall(text):
+        yield from _list_times(float(digits) if "." in digits else int(digits))

@@ -13,7 +13,7 @@ from typing import Any
 
 from pginterleave.choices import ENDED, Position
 from pginterleave.explorer_errors import CannotExplore, ProcessCancelled, sqlstate
-from pginterleave.formatting import find_user_frame, format_processes
+from pginterleave.formatting import format_processes
 from pginterleave.processes import queries, race_coverage
 from pginterleave.processes.calling_line import find_calling_frame
 from pginterleave.processes.clocks import RealClock
@@ -114,7 +114,7 @@ class Process:
                 pids = ", ".join(map(str, self.foreign_blockers))
                 waits = f" and waits for session {pids}, which belongs to no process"
             return f"{name} {sends} {self.step.sql!r}{waits}, at {where}."
-        frame = find_user_frame(sys._current_frames().get(self.thread.ident or 0))
+        frame = find_calling_frame(sys._current_frames().get(self.thread.ident or 0))
         if frame is None:
             return f"{name} is in Python."
         at = traceback.extract_stack(frame, limit=1)[0]

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from pginterleave import formatting
 from pginterleave.choices import (
     Positions,
     find_waits_of_victims,
@@ -26,6 +25,7 @@ from pginterleave.explorer_errors import (
 from pginterleave.formatting import format_processes
 from pginterleave.options import Options
 from pginterleave.processes import race_coverage
+from pginterleave.processes.calling_line import format_calling_place
 from pginterleave.processes.control import Control, Database
 from pginterleave.processes.judgement import Function, Judge, Judgement
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
@@ -81,7 +81,7 @@ class Scheduler:
         self.processes = [Process(n, function, self.control, stops) for n, function in numbered]
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
-        self.memory = SharedMemory()
+        self.memory = SharedMemory(processes)
         self.add_victims: Callable[[list[int]], object] = lambda _: None  # run() sets it
         self.reduce = False  # whether the effects of steps are needed
         self.affected_others = False  # whether the last step did more than its effect
@@ -243,7 +243,7 @@ class Scheduler:
                 what = f"a connection that the thread {thread.name!r} has opened"
                 catalogue.note_unobserved(what)
         elif kind == "program":  # it may open a session
-            catalogue.note_unobserved(f"a program, {name!r}{formatting.format_calling_place()}")
+            catalogue.note_unobserved(f"a program, {name!r}{format_calling_place()}")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
             catalogue.note_unchecked(f"the file {name}, which a process writes")
         elif kind == "mock":

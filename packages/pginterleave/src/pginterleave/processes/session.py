@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from pginterleave import formatting
 from pginterleave.options import Options
 from pginterleave.processes import queries
+from pginterleave.processes.calling_line import format_calling_place
 from pginterleave.sql import statements
 from pginterleave.sql.pg_catalog import Catalogue
 
@@ -164,7 +164,7 @@ class Session(abc.ABC):
         is_of_process = threading.current_thread() is self.process.thread
         if self.connecting or (self._allows_direct_use and is_of_process):
             return
-        place = formatting.format_calling_place()
+        place = format_calling_place()
         self.catalogue.note_unobserved(f"the driver's connection{place}")
 
     def _find_open_connection(self) -> Any:

@@ -1,8 +1,10 @@
 """Memory of the project: the explorer's threads share it, and the processes of a server do not.
 
-These are caches of `functools`, and variables and containers of modules, classes and objects.
+These are caches of `functools`, variables and containers of modules, classes and objects, and what
+the functions of the processes hold, such as a list to which a test's fake appends.
 """
 
+import contextlib
 import functools
 import gc
 import itertools
@@ -10,7 +12,8 @@ import operator
 import os
 import sys
 from collections import deque
-from types import FunctionType, ModuleType
+from collections.abc import Callable, Iterator, Sequence
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 from pginterleave.formatting import is_user_code
@@ -20,6 +23,7 @@ CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
 MAX_ENTRIES = 1_000  # of a container with more entries, only their number is compared
 CLEARED = (0, 0, 0)  # the hits, misses and size of a cache after cache_clear()
+MAX_HELD_DEPTH = 6  # of objects in objects that a function holds
 MAX_DEPTH = 1  # containers in containers are compared, and not what is in those
 Variable = tuple[str, ...]  # a module, a name there, and the name of an attribute
 
@@ -54,7 +58,9 @@ class Namespace(NamedTuple):
 class SharedMemory:
     """Finds which memory the processes have used: `used` has a description of each variable."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: Sequence[Callable[[], object]]) -> None:
+        # What an OwnObjects calls.
+        self._functions = [getattr(function, "function", function) for function in functions]
         objects = gc.get_objects()  # there may be a million
         is_cache = map(operator.is_, map(type, objects), itertools.repeat(_Cached))
         caches = itertools.compress(objects, is_cache)
@@ -114,6 +120,10 @@ class SharedMemory:
             path = getattr(module, "__file__", None)
             if _is_of_the_project(path) or name == LOCAL_MEMORY:
                 self._read_namespace((name,), module, variables)
+        seen: set[int] = set()
+        for function in self._functions:
+            for held, value in _list_held(function, (), seen):
+                variables[held] = Seen(id(value), _read_content(value))
         return variables
 
     def _read_namespace(
@@ -140,6 +150,8 @@ def _make_namespace(path: Variable, names: list[str], values: list[Any]) -> Name
         variable = (*path, name)
         if isinstance(value, CONTAINERS):
             namespace.containers.append((variable, value))
+        elif isinstance(value, BuiltinMethodType):  # such as the append() of a list
+            namespace.containers.append((variable, value.__self__))
         else:
             namespace.seen[variable] = Seen(id(value), None)
         if len(path) > 1:  # of a class or an object: no further
@@ -151,6 +163,39 @@ def _make_namespace(path: Variable, names: list[str], values: list[Any]) -> Name
         elif (value if isinstance(value, type) else type(value)).__module__ == path[0]:
             namespace.owners.append((variable, value))
     return namespace
+
+
+def _list_held(value: Any, names: Variable, seen: set[int]) -> Iterator[tuple[Variable, Any]]:
+    """Yield the containers that a function holds, and the attributes of objects, each once."""
+    if id(value) in seen or len(names) > MAX_HELD_DEPTH:
+        return
+    seen.add(id(value))
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, FunctionType):
+        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
+        with contextlib.suppress(ValueError):  # a cell is empty
+            parts = [(name, cell.cell_contents) for name, cell in cells]
+        yield from (((*names, name), part) for name, part in parts if isinstance(part, int))
+    elif isinstance(value, (MethodType, BuiltinMethodType)):
+        parts = [("", value.__self__)]
+    elif isinstance(value, functools.partial):
+        parts = [("", part) for part in (value.func, *value.args, *value.keywords.values())]
+    elif isinstance(value, CONTAINERS):
+        yield names, value
+    elif not isinstance(value, (type, ModuleType)) and _is_of_the_project(_find_class_file(value)):
+        parts = _list_attributes(value)
+        yield from (((*names, name), part) for name, part in parts)
+    for name, part in parts:
+        yield from _list_held(part, (*names, name) if name else names, seen)
+
+
+def _find_class_file(value: Any) -> str | None:
+    return getattr(sys.modules.get(type(value).__module__), "__file__", None)
+
+
+def _list_attributes(owner: object) -> list[tuple[str, Any]]:
+    attributes = [*getattr(owner, "__dict__", {}).items()]  # another thread may add one
+    return [(name, value) for name, value in attributes if not name.startswith("__")]
 
 
 def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:
