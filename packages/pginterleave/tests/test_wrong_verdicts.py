@@ -435,9 +435,6 @@ def test_a_step_of_async_code_names_the_line_that_waits_for_it() -> None:
     assert {file for file, _ in lines} == {__file__, counter.__file__}
 
 
-notify = mock.Mock(name="notify")
-
-
 def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     """Make a tag that both make, whose loser uses an id up, and then one with a note on it."""
     Tag.objects.get_or_create(name="both")
@@ -445,12 +442,11 @@ def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     noted = Tag.objects.order_by("-id")[0] if refers_to_first else tag
     kind = ContentType.objects.get_for_model(Tag)
     Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
-    notify(tag.pk)
     return f"/tags/{tag.pk}/"
 
 
 def test_ids_are_shifted_without_a_difference(interleave: Interleave) -> None:
-    """In a GenericForeignKey, in a text log, in a returned address and in a call of a Mock."""
+    """In a GenericForeignKey, in a text log and in a returned address."""
     ContentType.objects.get_for_model(Tag)
     found = interleave(*[partial(make_tag_and_note, own) for own in "ab"])
     assert not [limit for limit in found.limits if "clock or chance" in limit]
