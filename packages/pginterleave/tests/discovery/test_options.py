@@ -84,7 +84,9 @@ interleave_accepted =
 
 
 def test_an_accepted_race_does_not_fail(run_suite: RunSuite) -> None:
-    ran = run_suite("--interleave-requests", "-k", "test_use", ini=ACCEPTED)
+    ran = run_suite(
+        "--interleave-requests", "--interleave-seconds=60", "-k", "test_use", ini=ACCEPTED
+    )
     assert ran.status == 0, ran.text
     assert "Accepted: POST use twice: a second click is harmless\n" in ran.text
     assert "Accepted, but did not occur: POST use rows\n" in ran.text
@@ -119,14 +121,8 @@ def test_what_is_left_after_the_minutes_is_listed(run_suite: RunSuite) -> None:
 
 def test_workers_of_xdist_send_what_they_find(run_suite: RunSuite) -> None:
     pytest.importorskip("xdist")
-    options = [
-        "--interleave-requests",
-        "-n2",
-        "--dist=loadscope",
-        "-k",
-        "test_use or test_register",
-    ]
-    ran = run_suite(*options)
+    options = ["--interleave-requests", "--interleave-seconds=60", "-n2", "--dist=loadscope"]
+    ran = run_suite(*options, "-k", "test_use or test_register")
     assert ran.status == 1
     assert ran.races.keys() == {("use", "twice"), ("register", "errors")}
     assert re.search(r"^TWICE: POST use beside itself$", ran.text, re.MULTILINE)

@@ -75,17 +75,26 @@ def _describe_error(schedule: Schedule) -> str:
 
 
 def list_statements(schedule: Schedule) -> list[dict[str, Any]]:
-    """Return the statements that take part: not the reads of what nobody else writes."""
+    """Return the statements that take part: not the reads of what nobody else writes.
+
+    The COMMIT or ROLLBACK of a write is one of them if another process comes between the two.
+    """
     changing = find_changing_columns(record_steps(schedule.timeline))
     columns = set[str]().union(*changing.values())
     written = [find_written_tables(step.sql) - IGNORED_TABLES for step in schedule.timeline]
     used = [find_read_tables(step.sql) - IGNORED_TABLES for step in schedule.timeline]
-    statements = []
+    statements: list[dict[str, Any]] = []
+    writers: set[int] = set()  # the processes with a listed write that is not committed
     for step, writes, reads in zip(schedule.timeline, written, used, strict=True):
         others = [s.process != step.process for s in schedule.timeline]
         other_writes = frozenset[str]().union(*itertools.compress(written, others))
         other_reads = frozenset[str]().union(*itertools.compress(used, others))
-        if step.error or (writes | reads) & other_writes or writes & other_reads:
+        ends_writes = step.kind in ("COMMIT", "ROLLBACK") and step.process in writers
+        if ends_writes:
+            writers.discard(step.process)
+        is_later = ends_writes and statements[-1]["process"] != step.process
+        if step.error or is_later or (writes | reads) & other_writes or writes & other_reads:
+            writers |= {step.process} if writes else set()
             where = formatting.format_place(step.filename, step.lineno) if step.filename else ""
             sql = formatting.cut_to_columns(step.statement(), columns)
             facts = {"process": step.process, "sql": sql, "result": step.result(columns)}
