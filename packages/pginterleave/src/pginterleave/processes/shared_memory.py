@@ -13,8 +13,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import Any, ClassVar, NamedTuple
 
 from pginterleave.formatting import is_user_code
 
@@ -58,6 +58,8 @@ class Namespace(NamedTuple):
 class SharedMemory:
     """Finds which memory the processes have used: `used` has a description of each variable."""
 
+    _namespaces: ClassVar[dict[Variable, Namespace]] = {}  # as any exploration has read them last
+
     def __init__(self, functions: Sequence[Callable[[], object]]) -> None:
         # What an OwnObjects calls.
         self._functions = [getattr(function, "function", function) for function in functions]
@@ -69,7 +71,6 @@ class SharedMemory:
         self._set_once: set[Variable] = set()  # variables that one schedule has set
         self._schedules = 0
         self._before: dict[Variable, Seen] | None = None
-        self._namespaces: dict[Variable, Namespace] = {}
 
     def begin(self) -> None:
         """Note the caches and the variables before a schedule, after its setup."""
@@ -130,7 +131,8 @@ class SharedMemory:
         self, path: Variable, owner: object, variables: dict[Variable, Seen]
     ) -> None:
         """Add the variables of an owner; those of most are as they were, and need no look."""
-        contents = getattr(owner, "__dict__", {}).copy()  # another thread may add one
+        contents = getattr(owner, "__dict__", None)  # of some objects a __getattr__ makes it
+        contents = contents.copy() if isinstance(contents, (dict, MappingProxyType)) else {}
         names, values = [*contents], [*contents.values()]
         namespace = self._namespaces.get(path)
         if namespace is None or not namespace.has(names, values):
@@ -205,9 +207,8 @@ def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:
     if len(value) > MAX_ENTRIES:
         return len(value)
     entries = [*value, *value.values()] if isinstance(value, dict) else [*value]
-    if not depth:
-        return [*map(id, entries)]
-    return [(id(entry), _read_content(entry, depth - 1)) for entry in entries]
+    inner = [each for each in entries if isinstance(each, CONTAINERS)] if depth else []
+    return [*map(id, entries)], [_read_content(each, depth - 1) for each in inner]
 
 
 @functools.cache

@@ -16,3 +16,15 @@ class Desk:
     def give(voucher: Voucher) -> int:
         """Write what does not depend on the row."""
         return Voucher.objects.filter(pk=voucher.pk).update(used=True)
+
+
+class Anything:
+    """Has every attribute: also a `__dict__`, which is none."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
+ANYTHING = Anything()
