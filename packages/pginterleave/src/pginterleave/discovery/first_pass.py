@@ -86,7 +86,7 @@ def watch_statements(note: Callable[[str, str], None]) -> Iterator[None]:
 
 
 class Choice(NamedTuple):
-    """The tests to run once more, what writes most first, each with the names of what it writes.
+    """The tests to run once more, each with the names of what it writes; a new view comes first.
 
     `requests` is how many different ones there are. `left` has the test, the name and the reason of
     each request whose test cannot run without a transaction.
@@ -113,4 +113,8 @@ def choose_tests(tests: dict[str, SentByTest], groups: dict[str, str]) -> Choice
             writes[test] = max(len(traffic.writes) for traffic in new)
             names[test] = frozenset(traffic.name for traffic in writing)
     order = sorted(names, key=lambda test: -writes[test])
-    return Choice({test: names[test] for test in order}, len(seen), left)
+    first: dict[frozenset[str], str] = {}  # a test for each view, before what else is sent to it
+    for test in order:
+        first.setdefault(names[test], test)
+    tests_in_order = dict.fromkeys([*first.values(), *order])
+    return Choice({test: names[test] for test in tests_in_order}, len(seen), left)
