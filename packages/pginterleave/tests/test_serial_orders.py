@@ -75,9 +75,9 @@ def note_what_is_there() -> None:
     sql(f"INSERT INTO serial_audit VALUES ('{number}')")
 
 
-def test_tables_that_are_left_out_are_not_compared() -> None:
+def test_ignored_tables_are_not_compared() -> None:
     assert compare(note_what_is_there, note_what_is_there).violating
-    options = Options(left_out=frozenset(("serial_audit",)))
+    options = Options(ignored_tables=frozenset(("serial_audit",)))
     assert not compare(note_what_is_there, note_what_is_there, options=options).violating
 
 

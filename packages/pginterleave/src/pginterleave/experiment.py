@@ -56,7 +56,7 @@ class Experiment:
             try_again=self.try_again,
             invariant=self.invariant,
             also=self.also,
-            left_out=self.options.left_out,
+            ignored_tables=self.options.ignored_tables,
         )
         self.judge = self.serial_judge
 

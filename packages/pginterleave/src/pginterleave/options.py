@@ -23,7 +23,7 @@ class Options:
         observe: called after each step, on the caller's connection, which sees what is committed.
             The step keeps its result. An exploration is slower with it.
         on_schedule: called with every schedule after it has run.
-        left_out: the tables whose rows are not compared with those of a serial order.
+        ignored_tables: whose rows are not compared, such as those of sessions.
     """
 
     reduce: bool | None = None
@@ -32,7 +32,7 @@ class Options:
     step_timeout: float = 30.0
     observe: Callable[[], object] | None = None
     on_schedule: Callable[[Schedule], object] | None = None
-    left_out: frozenset[str] = frozenset()
+    ignored_tables: frozenset[str] = frozenset()
 
     @property
     def reduces(self) -> bool:

@@ -13,10 +13,9 @@ from pginterleave.sql.statements import find_kind, find_read_tables
 NO_STATEMENTS = frozenset(
     ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK TO", "CLOSE")
 )
-# A log of what people were told; its rows are not compared.
-LOGS = frozenset(("django_admin_log",))
-# Nearly every request writes these, and whoever writes nothing else is not explored.
-IGNORED_TABLES = LOGS | {"django_session"}
+# Nearly every request writes these. Their rows are not compared, and whoever writes nothing else is
+# not explored.
+IGNORED_TABLES = frozenset(("django_session", "django_admin_log"))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pginterleave.discovery.candidates import (
-    LOGS,
+    IGNORED_TABLES,
     Candidate,
     Traffic,
     is_refusal_on_purpose,
@@ -24,7 +24,7 @@ from pginterleave.processes.rows import Rows
 from pginterleave.results import Exploration, Schedule
 
 # A request may send many statements, and one that waits for another one in Python hangs.
-OPTIONS = Options(max_steps=1_000, step_timeout=10.0, left_out=LOGS)
+OPTIONS = Options(max_steps=1_000, step_timeout=10.0, ignored_tables=IGNORED_TABLES)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """How a schedule has ended: the rows of written tables, and what the processes returned."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -79,9 +79,9 @@ class EndState:
 class EndStates:
     """Reads the rows before and after the processes, on the caller's connection."""
 
-    def __init__(self, ask: Ask, left_out: Collection[str] = ()) -> None:
+    def __init__(self, ask: Ask, ignored_tables: frozenset[str] = frozenset()) -> None:
         self._ask = ask
-        self._left_out = left_out
+        self._ignored_tables = ignored_tables
         self.structure = Structure()
         self.initial_states: list[EndState] = []  # before the first and the second schedule
         self.drifting: list[Column] = []  # generated columns that setup fills differently each time
@@ -120,8 +120,8 @@ class EndStates:
     def read_end(self, values: dict[str, Value], *, with_sequences: bool) -> EndState:
         """Return the end: `values`, the rows of all tables written since `begin`, and sequences."""
         tables = read_tables(self._ask)
-        changed = [table for oid, table in tables.items() if self._tables_before.get(oid) != table]
-        written = [table for table in changed if table.name not in self._left_out]
+        written = [table for oid, table in tables.items() if self._tables_before.get(oid) != table]
+        written = [table for table in written if table.name not in self._ignored_tables]
         if any(table.name not in self.structure.columns for table in written):
             self._read_structure()  # a process has made a table
         for table in written:

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pginterleave.explorer_errors import CannotExplore, NotDeterministic
@@ -43,13 +43,13 @@ class SerialJudge(Judge):
         try_again: TryAgain | None,
         invariant: Invariant | None,
         also: Also | None,
-        left_out: Collection[str] = (),
+        ignored_tables: frozenset[str],
     ) -> None:
         require_exception_classes(expected)
         self.expected = expected
         self.try_again = try_again
         self.invariant = invariant
-        self.states = EndStates(database.ask, left_out)
+        self.states = EndStates(database.ask, ignored_tables)
         self.comparison = Comparison(self.states)
         others = {alias: EndStates(ask) for alias, ask in database.other_databases().items()}
         self.effects = Effects(also, others)
