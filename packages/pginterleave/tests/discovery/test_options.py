@@ -2,12 +2,15 @@
 
 import importlib.util
 import re
+from collections import defaultdict
 from typing import Any
 
 import pytest
 
 from pginterleave.discovery.accepted import Accepted
+from pginterleave.discovery.candidates import Traffic
 from pginterleave.discovery.findings import Discovery, Race
+from pginterleave.discovery.first_pass import SentByTest, choose_tests
 
 from .conftest import RunSuite
 
@@ -105,6 +108,13 @@ def test_the_order_of_both_requests_does_not_matter() -> None:
     accepted.accept([race])
     assert race.accepted == "nobody does both"
     assert accepted.list_unused([race]) == []
+
+
+def test_a_second_whole_row_save_of_a_class_runs_too() -> None:
+    """Two forms that send the same statements may undo each other's columns."""
+    save = Traffic("POST rename", "200", ("UPDATE a SET b = %s, c = %s WHERE id = %s",))
+    tests = defaultdict(SentByTest, {name: SentByTest([save]) for name in "123"})
+    assert choose_tests(tests, dict.fromkeys("123", "class")).names.keys() == {"1", "2"}
 
 
 def test_accepted_without_a_reason_is_refused(run_suite: RunSuite) -> None:

@@ -27,11 +27,11 @@ def test_the_tests_end_as_without_the_option(plain: Ran, ran: Ran) -> None:
 @pytest.mark.parametrize(
     ("names", "kind", "sentence"),
     [
-        ("redeem", "rows", "shop_redemption has a row"),
+        ("redeem", "rows", "shop_redemption (voucher_id = 1) has 2 rows"),
         ("use", "twice", "'400'"),
         ("register", "errors", "raises IntegrityError: duplicate key value violates unique"),
         ("grab", "answers", "'423'"),
-        ("add_async", "rows", "shop_voucher.value is 11"),
+        ("add_async", "rows", "is 11. One after the other, it is 12."),
         ("rename + reprice", "rows", "is 10. One after the other, it is 7."),
     ],
 )

@@ -57,6 +57,11 @@ class Traffic:
         reads = frozenset().union(*map(find_read_tables, self.statements))
         return (reads | self.writes) - IGNORED_TABLES
 
+    @property
+    def saves_rows(self) -> bool:
+        """Whether it writes several columns at once, and may so undo what an equal one writes."""
+        return any(re.match(r"UPDATE [^=]+=[^=]+,[^=]+= ", sql) for sql in self.statements)
+
     def meets(self, other: "Traffic") -> bool:
         """Whether one writes a table that the other reads or writes."""
         return bool(self.writes & other.tables or other.writes & self.tables)

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -100,16 +100,20 @@ class Choice(NamedTuple):
 def choose_tests(tests: dict[str, SentByTest], groups: dict[str, str]) -> Choice:
     """Choose the tests that have sent something new that writes; `groups` are their classes."""
     seen: set[Traffic] = set()
+    saved: Counter[tuple[str, Traffic]] = Counter()  # whole-row saves by the class
     writes: dict[str, int] = {}  # how many tables a request of each chosen test writes at most
     names: dict[str, frozenset[str]] = {}
     left: list[tuple[str, str, str]] = []
     for test, group in groups.items():
         writing = [traffic for traffic in tests[test].traffics if traffic.writes]
+        saves = {(group, traffic) for traffic in writing if traffic.saves_rows}
         new = {traffic for traffic in writing if traffic not in seen}
+        new |= {traffic for _, traffic in (save for save in saves if saved[save] == 1)}
         if obstacle := tests[test].obstacle or tests[group].obstacle:
             left += [(test, traffic.name, obstacle) for traffic in new]
         elif new:
             seen |= new
+            saved.update(saves)
             writes[test] = max(len(traffic.writes) for traffic in new)
             names[test] = frozenset(traffic.name for traffic in writing)
     order = sorted(names, key=lambda test: -writes[test])

@@ -60,7 +60,7 @@ class SecondPass(Listener):
     replayed: list[WrongSchedule] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._explored: dict[frozenset[Traffic], Explored] = {}
+        self._explored: dict[tuple[bool, frozenset[Traffic]], Explored] = {}
         self._is_busy = False
         self._row_caches = RowCaches(DATABASE)
 
@@ -70,7 +70,7 @@ class SecondPass(Listener):
 
     def describe_progress(self, total: int) -> str:
         """Return a line such as `[12 of 340 requests, 5 pairs, 3 races]`."""
-        requests = sum(len(pair) == 1 for pair in self._explored)
+        requests = sum(not is_pair for is_pair, _ in self._explored)
         pairs = len(self._explored) - requests
         return f"[{requests} of {total} requests, {pairs} pairs, {len(self.results.races)} races]"
 
@@ -86,13 +86,18 @@ class SecondPass(Listener):
         """Return what a candidate is to be explored beside in this round."""
         partners = [this]
         if self.round.pairs:
-            others = [other for other in self.known[self.group] if other.traffic != this.traffic]
+            others = [
+                other
+                for other in self.known[self.group]
+                if other.traffic != this.traffic
+                or (other.test != this.test and this.traffic.saves_rows)
+            ]
             partners = [other for other in others if other.traffic.meets(this.traffic)]
         return [other for other in partners if self._is_open(this, other)]
 
     def _is_open(self, this: Known, other: Known) -> bool:
         """Whether a pair is new, or was safe with the preemptions of the round before."""
-        before = self._explored.get(frozenset((this.traffic, other.traffic)))
+        before = self._explored.get((self.round.pairs, frozenset((this.traffic, other.traffic))))
         if before is None:
             return True
         return not before.races and before.preemptions == self.round.preemptions - 1
@@ -122,7 +127,7 @@ class SecondPass(Listener):
             reason = f"alone it answers {this.traffic.answer}"
             self.results.leave(self.test, candidate.name, reason)
             return
-        if this.traffic not in [known.traffic for known in self.known[self.group]]:
+        if (this.traffic, this.test) not in [(k.traffic, k.test) for k in self.known[self.group]]:
             self.known[self.group].append(this)
         for other in self._list_partners(this):
             if self.has_time() and (other is this or self._fits(visit, other)):
@@ -158,7 +163,8 @@ class SecondPass(Listener):
         except InterleaveError as error:
             entry.reason = _get_first_line(error)
         entry.seconds = round(time.monotonic() - began, 2)
-        self._explored[frozenset(known.traffic for known in pair)] = entry
+        key = (self.round.pairs, frozenset(known.traffic for known in pair))
+        self._explored[key] = entry
         self.results.explored = [*self._explored.values()]
         self.report_progress()
 
