@@ -42,10 +42,10 @@ TABLES = """
 """
 
 
-class Tag(models.Model):  # noqa: DJ008
+class Label(models.Model):  # noqa: DJ008
     name = models.TextField(unique=True)
 
-    objects: ClassVar[models.Manager["Tag"]] = models.Manager()
+    objects: ClassVar[models.Manager["Label"]] = models.Manager()
 
     class Meta:
         app_label = "recipes"
@@ -437,17 +437,17 @@ def test_a_step_of_async_code_names_the_line_that_waits_for_it() -> None:
 
 def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     """Make a tag that both make, whose loser uses an id up, and then one with a note on it."""
-    Tag.objects.get_or_create(name="both")
-    tag = Tag.objects.create(name=own)
-    noted = Tag.objects.order_by("-id")[0] if refers_to_first else tag
-    kind = ContentType.objects.get_for_model(Tag)
+    Label.objects.get_or_create(name="both")
+    tag = Label.objects.create(name=own)
+    noted = Label.objects.order_by("-id")[0] if refers_to_first else tag
+    kind = ContentType.objects.get_for_model(Label)
     Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
     return f"/tags/{tag.pk}/"
 
 
 def test_ids_are_shifted_without_a_difference(interleave: Interleave) -> None:
     """In a GenericForeignKey, in a text log and in a returned address."""
-    ContentType.objects.get_for_model(Tag)
+    ContentType.objects.get_for_model(Label)
     found = interleave(*[partial(make_tag_and_note, own) for own in "ab"])
     assert not [limit for limit in found.limits if "clock or chance" in limit]
     wrong = [partial(make_tag_and_note, own, refers_to_first=True) for own in "ab"]
