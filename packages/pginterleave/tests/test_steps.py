@@ -115,6 +115,11 @@ def close() -> None:
     counter.hits()
 
 
+def delete() -> None:
+    """A receiver of pre_delete, of the explorer's own, would make Django read the rows before."""
+    Counter.objects.filter(key="a").delete()
+
+
 CODE = [
     (
         nested,
@@ -136,6 +141,7 @@ CODE = [
     (partial(sql, "/* a */ -- b\n (SELECT 1)"), "SELECT"),
     (partial(sql, "BEGIN"), "ROLLBACK"),
     (close, "SELECT CLOSE SELECT"),
+    (delete, "DELETE COMMIT"),
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from unittest.mock import patch
 
 from django.db.models import Model
-from django.db.models.signals import pre_delete, pre_save
+from django.db.models.signals import pre_save
 
 from pginterleave.explorer_errors import CannotExplore
 
@@ -29,8 +29,7 @@ class SharedObjects:
         # A context, as async code runs in other threads.
         self._run = contextvars.ContextVar[object]("run", default=None)
         self._first_runs: dict[int, tuple[weakref.ref[Any], object]] = {}  # by the instance's id
-        for signal in (pre_save, pre_delete):
-            signal.connect(self._refuse_saving)
+        pre_save.connect(self._refuse_saving)
 
     @contextlib.contextmanager
     def run_process(self) -> Iterator[None]:
@@ -43,7 +42,11 @@ class SharedObjects:
 
     @contextlib.contextmanager
     def watch_reads(self) -> Iterator[None]:
-        """Enter to note the instances of which several runs read a field, but for the key."""
+        """Enter to note the instances of which several runs read a field, but for the key.
+
+        A deletion is seen by its method: with a receiver of pre_delete, Django would read the rows
+        of each QuerySet.delete() before it deletes them.
+        """
 
         def note_and_get(instance: Any, name: str) -> Any:
             model: Any = type(instance)
@@ -52,9 +55,19 @@ class SharedObjects:
                 self.read[_describe_with_key(instance)] = None
             return object.__getattribute__(instance, name)
 
+        delete = Model.delete
+
+        @functools.wraps(delete)
+        def refuse_or_delete(instance: Any, *args: Any, **options: Any) -> Any:
+            self._refuse_saving(instance)
+            return delete(instance, *args, **options)
+
         self.read = {}
         self._first_runs = {}
-        with patch.object(Model, "__getattribute__", note_and_get):
+        with (
+            patch.object(Model, "__getattribute__", note_and_get),
+            patch.object(Model, "delete", refuse_or_delete),
+        ):
             yield
 
     def list_limits(self) -> list[str]:
