@@ -47,10 +47,11 @@ class ClockReads:
         if condition and isinstance(params, (list, tuple)):
             compared = params[before_condition.count("%S") :]
             self._compares = self._compares or any(_list_times(compared))
-        for value in _list_times(params):
-            steps = [sql for at, sql in returned if at <= value]
-            if steps and value <= RealClock.time():
-                self._sql_before[process].add(steps[-1])
+        for begin, end in _list_times(params):
+            before = [sql for at, sql in returned if at <= begin]
+            within = [sql for at, sql in returned if begin < at <= end]
+            if (before or within) and begin <= RealClock.time():
+                self._sql_before[process].update(before[-1:], within)
 
     def list_limits(self) -> list[str]:
         """Return the order of reads that no schedule changes, if a statement compares times."""
@@ -66,20 +67,21 @@ class ClockReads:
         return sum(map(len, known)) if len(known) > 1 else 0
 
 
-def _list_times(value: Any) -> Iterator[float]:
-    """Yield the times in parameters, as seconds since 1970.
+def _list_times(value: Any) -> Iterator[tuple[float, float]]:
+    """Yield the times in parameters: when each begins and ends, in seconds since 1970.
 
     A time may be a number of seconds, or an integer of smaller units; a text, also in JSON; or the
-    time in a UUID of version 7. Of a coarse unit, the time is its end.
+    time in a UUID of version 7. The clock was read at some moment of the unit.
     """
     if isinstance(value, datetime.datetime):
-        yield value.timestamp()
+        yield (value.timestamp(),) * 2
         if value.tzinfo is None:
-            yield value.replace(tzinfo=datetime.UTC).timestamp()
+            yield (value.replace(tzinfo=datetime.UTC).timestamp(),) * 2
     elif isinstance(value, int):
-        yield from (end for unit in UNITS if 1 < (end := (value + 1) / unit) / TEN_DIGITS < 10)
+        units = [unit for unit in UNITS if 1 < value / unit / TEN_DIGITS < 10]
+        yield from ((value / unit, (value + 1) / unit) for unit in units)
     elif isinstance(value, (float, decimal.Decimal)):
-        yield float(value)
+        yield (float(value),) * 2
     elif isinstance(value, uuid.UUID):
         yield from _list_times(value.int >> 80)
     elif isinstance(value, str):
@@ -94,7 +96,7 @@ def _list_times(value: Any) -> Iterator[float]:
         yield from _list_times(wrapped) if wrapped is not None else ()
 
 
-def _list_times_in_text(text: str) -> Iterator[float]:
+def _list_times_in_text(text: str) -> Iterator[tuple[float, float]]:
     for written in _TIME.findall(text):
         with contextlib.suppress(ValueError):  # such as the 31st of June
             yield from _list_times(datetime.datetime.fromisoformat(written))
