@@ -16,12 +16,12 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, transaction
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from shorturl.outages import is_outage
 
 MAX_HASHES = 2  # at a time in a process: a login, and the second click on its button
 RETRY_AFTER = 2  # seconds: a few times what one hash takes
-MAX_NAME_LENGTH = 255  # of django-axes' column
 REFUSED = "You are not logged in: the account was deactivated or removed a moment ago."
 
 hashing = BoundedSemaphore(MAX_HASHES)
@@ -51,9 +51,9 @@ class LimitedHasher(PBKDF2PasswordHasher):
             return super().encode(password, salt, iterations)
 
 
-def shorten_name(request: HttpRequest, credentials: dict[str, Any]) -> str:
-    """Return the user name, by which axes counts failures, shortened to axes' column."""
-    return str(credentials["username"])[:MAX_NAME_LENGTH]
+def hash_name(request: HttpRequest, credentials: dict[str, Any]) -> str:
+    """Return what axes stores of a user name, to count failures: it may be a password instead."""
+    return salted_hmac(__name__, str(credentials["username"]), algorithm="sha256").hexdigest()
 
 
 def note_login(sender: Any, user: User, request: HttpRequest, **more: Any) -> None:

@@ -73,6 +73,17 @@ def test_wrong_passwords_from_a_network_are_counted_together() -> None:
     assert log_in(LOGIN, PASSWORD, REMOTE_ADDR="2001:db8:0:1::1").status_code == 302
 
 
+@pytest.mark.parametrize("path", [LOGIN, ADMIN_LOGIN])
+def test_a_password_in_the_field_of_the_name_is_neither_stored_nor_logged(
+    caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    caplog.set_level("DEBUG", "axes")
+    statuses = [log_in(path, "wrong", name=PASSWORD).status_code for _ in range(4)]
+    assert statuses == [200, 200, 429, 429]
+    assert PASSWORD not in f"{[*AccessAttempt.objects.values()]} {caplog.text}"
+    assert caplog.text
+
+
 @pytest.mark.parametrize("name", ["a" * 256, "\N{GRINNING FACE}" * 3000])  # the column has 255
 def test_wrong_passwords_are_counted_for_names_of_any_length(name: str) -> None:
     assert [log_in(LOGIN, "wrong", name=name).status_code for _ in range(3)] == [200, 200, 429]
@@ -133,6 +144,16 @@ def test_the_address_of_a_client_is_the_last_of_x_forwarded_for_behind_a_trusted
     settings.BEHIND_PROXY = trusted
     headers = {"X-Forwarded-For": header} if header else {}
     assert client_address(RequestFactory().get("/login", headers=headers).META) == address
+
+
+def test_a_hash_that_fails_leaves_its_place_to_the_next_login(settings: Settings) -> None:
+    settings.PASSWORD_HASHERS = ["project.accounts.login.LimitedHasher"]
+    User.objects.update(password="pbkdf2_sha256$-1$salt$hash")  # of a row that was damaged
+    for _ in range(login.MAX_HASHES):
+        with pytest.raises(ValueError, match="iteration"):
+            log_in(LOGIN, PASSWORD)
+    User.objects.update(password=make_password(PASSWORD))
+    assert log_in(LOGIN, PASSWORD).status_code == 302
 
 
 @pytest.mark.parametrize("path", [LOGIN, ADMIN_LOGIN])
