@@ -22,5 +22,6 @@ class RequestIdFilter(logging.Filter):
         if not hasattr(record, "request_id"):
             request: Any = getattr(record, "request", None)  # Django's records have it
             headers = getattr(request, "headers", {})
-            record.request_id = headers.get(HEADER.decode(), "")
+            sent = headers.get(HEADER.decode(), "").encode("latin-1", "replace")
+            record.request_id = sent.decode() if VALID_ID.fullmatch(sent) else ""
         return True

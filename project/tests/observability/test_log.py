@@ -123,11 +123,13 @@ def test_a_message_is_one_line_of_json_with_the_id_of_the_request(
     client: Client, read_log: ReadLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("project.observability.health.find_missing_migrations", lambda: "a.0001")
-    client.get("/readyz", headers={"X-Request-Id": "of-a.proxy_1"})
-    (line,) = read_log()
-    record = json.loads(line)
-    assert record["request_id"] == "of-a.proxy_1"
-    assert record["message"] == "/readyz: migrations are not applied: a.0001"
+    invalid = ["a b", "a\x01", "\x7f", "\xe9", "x" * 129]
+    for sent in ("of-a.proxy_1", *invalid):
+        client.get("/readyz", headers={"X-Request-Id": sent})
+        (line,) = read_log()
+        record = json.loads(line)
+        assert record["request_id"] == ("" if sent in invalid else sent)
+        assert record["message"] == "/readyz: migrations are not applied: a.0001"
     logging.getLogger("django").warning("no\n%s", "x")
     (line,) = read_log()  # although the message has a line break
     record = json.loads(line)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from loadtests.servers import OwnPostgres
-from project.serving.bridge import BODY_TIMEOUT
+from project.serving.bridge import BODY_TIMEOUT, MAX_BODY_BYTES
 from project.serving.hit_counter import MAX_FAILURES
 from project.tests.conftest import TIMEOUT
 from project.tests.serving.conftest import (
@@ -53,17 +53,28 @@ FULL_DISK = """
 # --- One client ----------------------------------------------------------------------------------
 
 
-def test_half_a_body_gets_a_408_after_the_time_limit(service: OwnService, connect: Connect) -> None:
+def test_half_a_body_is_refused_after_the_time_limit_and_its_rest_is_no_request(
+    service: OwnService, connect: Connect
+) -> None:
+    """The connection ends. What comes then would be read as the next request."""
+    before = service.count_links()
     began = time.monotonic()
     paths = (b"/api/links", b"/")
-    requests = [make_create(make_length(NEW), path=path, body=NEW[:18]) for path in paths]
+    requests = [make_create(make_length(NEW + CREATE), path=path, body=NEW[:18]) for path in paths]
+    too_large = bytes(MAX_BODY_BYTES + 1)
+    requests.append(make_create(make_length(too_large + CREATE), body=too_large))
     clients = [connect(service, request) for request in requests]
-    api, page = (client.read_answer() for client in clients)
+    api, page, large = (client.read_answer() for client in clients)
     assert time.monotonic() - began >= BODY_TIMEOUT
-    assert api.status == page.status == 408
+    assert [answer.status for answer in (api, page, large)] == [408, 408, 413]
     assert json.loads(api.body) == {"detail": "The body did not arrive within 5 seconds."}
     assert page.body.startswith(b"<!doctype html>")
-    assert [client.socket.recv(1) for client in clients] == [b"", b""]  # the connections are closed
+    assert {answer.headers["Connection"] for answer in (api, page, large)} == {"close"}
+    for client in clients:
+        client.send(CREATE)
+        with suppress(ConnectionError):
+            assert client.socket.recv(1) == b""
+    assert service.count_links() == before
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -105,7 +116,11 @@ def test_headers_of_a_proxy_are_ignored(service: OwnService) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sent", "echoed"), [(b"of-a.proxy_1", "of-a.proxy_1"), (b"", None), (b"x" * 129, None)]
+    ("sent", "echoed"),
+    [
+        (b"of-a.proxy_1", "of-a.proxy_1"),
+        *((sent, None) for sent in (b"", b"a b", b"a\x01", b"\x7f", b"\xe9", b"x" * 129)),
+    ],
 )
 def test_the_request_id_of_a_proxy_is_echoed(
     service: OwnService, sent: bytes, echoed: str | None
