@@ -36,6 +36,8 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         ({}, {"SHORTURL_ORIGIN": "http://127.0.0.1:8000"}),
         # A production is closed, and by HTTPS.
         (PRODUCTION, dict.fromkeys(["LOCAL", "DEBUG", "SHORTURL_LAB", "SHORTURL_LAB_LOAD"], False)),
+        # Load endpoints create links without a token.
+        (PRODUCTION | {"SHORTURL_LAB": "on"}, {"SHORTURL_LAB": True, "SHORTURL_LAB_LOAD": False}),
         (PRODUCTION, {"SHORTURL_PUBLIC_CREATE": False, "SHORTURL_PUBLIC_STATS": False}),
         (PRODUCTION, {"SECURE_SSL_REDIRECT": True, "SESSION_COOKIE_SECURE": True, "EMAIL_URL": ""}),
         (PRODUCTION, {"EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend"}),

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 LONG = 30.0  # seconds, many times the longest test
 SLEEP = sql.SQL("SELECT pg_backend_pid(), pg_sleep(%s)")
+SLEEPING = sql.SQL("SELECT FROM pg_stat_activity WHERE pid = %s AND wait_event = 'PgSleep'")
 REPEAT = sql.SQL("SELECT repeat(%s, %s)")
 PLANS = sql.SQL("SELECT name, generic_plans, custom_plans FROM pg_prepared_statements")
 Test = Callable[[Session], Coroutine[Any, Any, None]]
@@ -93,6 +94,22 @@ def test_a_statement_ends_at_its_time_limit_and_with_it_the_session(
         settings.DATABASE_REQUEST_TIMEOUT = LONG
         ((second_pid, _),) = await session.fetch(SLEEP, [0])
         assert second_pid != first_pid
+
+    run(test)
+
+
+def test_the_statement_after_a_cancelled_one_returns_its_own_row(run: Any) -> None:
+    """A client leaves while its statement waits. The session has a statement under way then."""
+
+    async def test(session: Session) -> None:
+        ((pid, _),) = await session.fetch(SLEEP, [0])
+        left = asyncio.create_task(session.fetch(SLEEP, [LONG]))
+        with closing(Session()) as other:
+            while not await other.fetch(SLEEPING, [pid]):
+                await asyncio.sleep(0)
+        left.cancel()
+        await asyncio.wait([left])
+        assert await session.fetch(REPEAT, ["its own ", 2]) == [("its own its own ",)]
 
     run(test)
 

@@ -5,14 +5,24 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from pytest_django.asserts import assertContains
 
-from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, create_link, is_accepted, text, user
+from shorturl.models import ApiToken, BannedDomain, ShortUrl
+from shorturl.tests.callers import (
+    OTHER,
+    TARGET,
+    create_link,
+    is_accepted,
+    make_token,
+    text,
+    user,
+)
 from shorturl.tests.statements import before_statement
 
 pytestmark = pytest.mark.django_db
@@ -180,6 +190,36 @@ def test_a_token_is_revoked_once(admin_client: Client) -> None:
     before = ApiToken.objects.get().revoked_at
     assert "Tokens revoked: 0." in text(admin_client.post(TOKENS, sent, follow=True))
     assert ApiToken.objects.get().revoked_at == before
+
+
+@pytest.mark.parametrize(
+    ("model", "action", "permission"),
+    [
+        (ApiToken, "revoke", "change"),
+        (ShortUrl, "hand_over", "change"),
+        *((model, "delete_selected", "delete") for model in (ApiToken, BannedDomain, ShortUrl)),
+        *((model, "delete_selected", "delete") for model in (Group, User)),
+    ],
+)
+def test_an_action_needs_its_permission_and_is_only_then_offered(
+    client: Client, model: type[Model], action: str, permission: str
+) -> None:
+    create_link(owner=user())
+    make_token()
+    Group.objects.create(name="editors")
+    BannedDomain.objects.create(domain="banned.example")
+    objects = model._default_manager
+    path = f"/admin/{model._meta.label_lower.replace('.', '/')}/"
+    owner = {"owner": user().get_username()}
+    sent = {"action": action, "_selected_action": objects.earliest("pk").pk, "post": "yes", **owner}
+    name = model._meta.model_name
+    for permissions in ([f"view_{name}"], [f"view_{name}", f"{permission}_{name}"]):
+        client.force_login(user(*permissions, staff=True))
+        before = list(objects.order_by("pk").values())
+        is_allowed = len(permissions) == 2
+        assert (f'value="{action}"' in client.get(path).text) is is_allowed
+        client.post(path, sent)
+        assert (list(objects.order_by("pk").values()) != before) is is_allowed
 
 
 def test_a_renamed_token_stays_valid(admin_client: Client) -> None:

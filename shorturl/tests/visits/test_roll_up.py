@@ -11,6 +11,7 @@ from django.db import OperationalError, connection
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.backends.utils import CursorWrapper
 from django.db.models import F
+from django.utils import timezone
 
 from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.models.visits import daily_since, hourly_since
@@ -96,6 +97,17 @@ def test_days_older_than_two_years_become_months() -> None:
         (first_kept, "news.example", 1, 0),
     ]
     assert_each_visit_is_counted_once()
+
+
+def test_the_days_of_two_years_are_kept_and_the_month_before_is_merged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 29, 12, tzinfo=UTC))
+    kept = [date(2024, 11, 1), date(2024, 12, 29), date(2025, 10, 29)]
+    for day in (date(2024, 10, 31), *kept):
+        add_recent(NEWS, day=day)
+    roll_up_visits()
+    assert [day for day, *_ in values("referrer")] == [date(2024, 10, 1), *kept]
 
 
 def test_a_day_keeps_a_limited_number_of_values_of_a_dimension(

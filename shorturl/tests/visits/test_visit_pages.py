@@ -1,7 +1,7 @@
 """The page of a short URL with its visits, which the API has too, and its QR code."""
 
 import re
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from itertools import pairwise, product
 from typing import Any
@@ -352,6 +352,22 @@ def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(client: Cl
     for days in (2, 30, 90):
         assertContains(page, f'href="?from={TODAY - timedelta(days=days - 1)}&amp;to={TODAY}')
     assertContains(page, 'aria-current="true">30 days</a>')
+
+
+@pytest.mark.parametrize(
+    ("today", "a_year"),
+    [("2028-02-29", "2027-03-01"), ("2028-02-01", "2027-03-01"), ("2027-12-31", "2027-01-01")],
+)
+def test_a_year_is_twelve_whole_months_on_any_day(
+    client: Client, monkeypatch: pytest.MonkeyPatch, today: str, a_year: str
+) -> None:
+    add_recent(PERSON)
+    noon = datetime.fromisoformat(f"{today}T12:00Z")
+    monkeypatch.setattr(timezone, "now", lambda: noon)
+    page = client.get("/known/stats")
+    assertContains(page, f'href="?from={a_year}&amp;to={today}&amp;by=month')
+    (days,) = [preset.days for preset in page.context["presets"] if preset.name == "A year"]
+    assert days.count_buckets(Bucket.MONTH) == 12
 
 
 @pytest.mark.parametrize(

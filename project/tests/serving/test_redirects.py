@@ -1,0 +1,123 @@
+"""What the event loop answers when PostgreSQL does not count a hit, or not yet."""
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+import psycopg2
+import pytest
+from django.db import DEFAULT_DB_ALIAS, connection
+from django.db.backends.postgresql.base import DatabaseWrapper
+from pytest_django import Settings
+
+from project.serving.connection import Session
+from project.serving.hit_counter import HitCounter
+from project.serving.redirects import CountingSessions, Redirects
+from shorturl.exceptions import RowLocked
+from shorturl.models import ShortUrl, Visit
+from shorturl.tests.callers import create_link
+
+LONG = 30.0  # seconds, many times the longest test
+SCOPE = {"type": "http", "method": "GET", "scheme": "http", "path": "/a", "client": None}
+PERSON = Visit(is_bot=False)
+
+
+async def follow(redirects: Redirects, query: bytes = b"") -> int:
+    """Return the status of a redirect."""
+    send = AsyncMock()
+    scope = {**SCOPE, "headers": [(b"host", b"localhost")], "query_string": query}
+    await redirects(scope, AsyncMock(), send)
+    return int(send.call_args_list[0].args[0]["status"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [TimeoutError(), RowLocked("a"), psycopg2.OperationalError("gone")],
+    ids=["waited too long", "locked", "outage"],
+)
+def test_a_hit_that_is_not_counted_is_a_503_and_is_not_handed_to_django(error: Exception) -> None:
+    """Django would count it, or wait once more."""
+    django = Mock()
+    redirects = Redirects(django)
+    redirects.counter = Mock(count=AsyncMock(side_effect=error))
+    assert asyncio.run(follow(redirects)) == 503
+    assert not django.called
+
+
+def test_any_byte_of_a_forwarded_query_is_redirected_after_the_hit_was_counted() -> None:
+    redirects = Redirects(None)
+    row = Mock(target_url="https://example.com/", forward_query=True)
+    redirects.counter = Mock(count=AsyncMock(return_value=row))
+    assert asyncio.run(follow(redirects, query=b"a=\xff")) == 302
+
+
+def test_a_database_that_accepts_connections_and_is_silent_is_a_503_at_the_time_limit(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.DATABASE_REQUEST_TIMEOUT = 0.2
+    silent = socket.create_server(("127.0.0.1", 0))
+    address = dict(zip(("HOST", "PORT"), silent.getsockname(), strict=True))
+    database = DatabaseWrapper({**connection.settings_dict, **address})
+    monkeypatch.setattr("project.serving.connection.connections", {DEFAULT_DB_ALIAS: database})
+
+    async def test() -> None:
+        with silent:  # its end refuses whoever still waits
+            assert await asyncio.wait_for(follow(Redirects(None)), LONG) == 503
+            with pytest.raises(psycopg2.OperationalError):  # so that no thread waits for ever
+                await asyncio.wait_for(asyncio.to_thread(Session().connect), LONG)
+
+    asyncio.run(test())
+
+
+def run_with_counter(test: Callable[[HitCounter], Awaitable[None]]) -> None:
+    """Run a test with a counter that sends the service's own statements."""
+
+    async def run() -> None:
+        sessions = CountingSessions()
+        counter = HitCounter(sessions.count_keys, sessions.count_key, queue_timeout=LONG)
+        try:
+            await asyncio.wait_for(test(counter), LONG)
+        finally:
+            for session in sessions.free:
+                session.close()
+
+    asyncio.run(run())
+
+
+def count_at_once(counter: HitCounter, *keys: str) -> "list[asyncio.Task[Any]]":
+    return [asyncio.create_task(counter.count(key, PERSON)) for key in keys]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_hits_one_gets_the_last_use_and_another_link_its_redirect() -> None:
+    for key, max_hits in {"limited": 1, "other": None}.items():
+        create_link(key, max_hits=max_hits)
+
+    async def test(counter: HitCounter) -> None:
+        *rows, other = await asyncio.gather(*count_at_once(counter, "limited", "limited", "other"))
+        assert other.key == "other"
+        assert [row is None for row in rows].count(True) == 1
+
+    run_with_counter(test)
+    assert {*ShortUrl.objects.values_list("hits", flat=True)} == {1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_locked_link_delays_no_other_link_of_its_batch() -> None:
+    for key in "abc":
+        create_link(key)
+
+    with closing(connection.copy()) as session, session.cursor() as cursor:
+        cursor.execute("BEGIN; SELECT FROM shorturl_shorturl WHERE key = 'a' FOR UPDATE")
+
+        async def test(counter: HitCounter) -> None:
+            waiting, *others = count_at_once(counter, "a", "b", "c")
+            assert [row.key for row in await asyncio.gather(*others)] == ["b", "c"]
+            assert not waiting.done()
+            session.connection.cursor().execute("ROLLBACK")
+            assert (await waiting).key == "a"
+
+        run_with_counter(test)
