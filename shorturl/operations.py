@@ -12,6 +12,7 @@ from typing import Any
 from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from shorturl import bans, bulk, cluster
+from shorturl.creating import insert_unless_banned
 from shorturl.exceptions import (
     KeyReused,
     KeySpaceExhausted,
@@ -60,6 +61,11 @@ def create(
         "tags": tags,
         "forward_query": forward_query,
     }
+    if not cluster.is_distributed():  # a statement of it has one key, and asks for nothing else
+        first_key = key or next(iter(keys.candidates()))
+        if link := insert_unless_banned(first_key, target_url, values):
+            return link
+    # The target is banned, or the key is taken.
     with in_transaction():
         bans.refuse_banned([target_url])
         if key is None:
