@@ -135,7 +135,7 @@ class LinkForm(ChangeForm):
         return max_hits
 
     def clean(self) -> None:
-        """Leave out Django's check of constraints: the statement that writes the link does it."""
+        """Keep the unchanged fields, too, which changed_values() leaves out."""
 
     def changed_values(self) -> dict[str, Any]:
         """Return the changed columns, with their values."""

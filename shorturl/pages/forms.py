@@ -128,8 +128,10 @@ class CreateForm(EditForm):
     def warning(self) -> str:
         """Return a sentence about a link whose key differs from a chosen key in case; or ""."""
         key = self.cleaned_data["key"]
+        if not key:
+            return ""
         same_letters = ShortUrl.objects.filter(key__iexact=key, deleted_at=None).exclude(key=key)
-        other = same_letters.first() if key else None
+        other = same_letters.first()
         return f" Mind the case: /{other} is another short URL." if other else ""
 
     def create_or_reuse(self, spender: str, owner_id: int | None) -> tuple[ShortUrl, bool]:

@@ -68,7 +68,7 @@ def index(request: HttpRequest) -> HttpResponse:
         form.focus_first_error()
         return render_create_form(request, "shorturl/index.html", form=form)
     key = form.link.key
-    if owners.visible_to(request.user).filter(key=key).exists():
+    if settings.SHORTURL_PUBLIC_STATS or request.user.is_authenticated:  # who may see its page
         ready = "Your short URL is ready." if form.is_new else "You already had this short URL."
         messages.success(request, f"{ready}{form.warning()}")
         return see_other("stats", key)
