@@ -112,6 +112,13 @@ class LimitTooLow(InputError):
     text = "The limit {:,} is below the hits that were counted: use a higher limit."
 
 
+class RangeTooLong(InputError):
+    """Adding up the visits of some days takes longer than a statement may."""
+
+    field, code = "from", "too_many_visits"
+    text = "To add up the visits of {:,} days takes too long: choose fewer days, such as {}."
+
+
 class Contended(ShortUrlError):
     """An optimistic strategy has failed in all of its attempts."""
 

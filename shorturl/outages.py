@@ -10,8 +10,9 @@ from shorturl import cluster
 MISSING_TABLE_OR_COLUMN = "42P01", "42703"
 PERMISSION_DENIED = "42501"
 LOCK_NOT_AVAILABLE = "55P03"
+QUERY_CANCELED = "57014"  # by statement_timeout
 # Temporary: lock_timeout, statement_timeout, deadlock, serialization failure, connection limit.
-BUSY = LOCK_NOT_AVAILABLE, "57014", "40P01", "40001", "53300"
+BUSY = LOCK_NOT_AVAILABLE, QUERY_CANCELED, "40P01", "40001", "53300"
 TOO_MANY_CONNECTIONS = re.compile(
     "too many (clients|connections)|connection slots|no more connections allowed"
 )

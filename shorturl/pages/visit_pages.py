@@ -9,6 +9,7 @@ from django.conf import settings
 from django.http import QueryDict
 from django.utils import timezone
 
+from shorturl.exceptions import RangeTooLong
 from shorturl.models import Dimension, ShortUrlQuerySet
 from shorturl.pages.forms import RangeForm
 from shorturl.visits import statistics
@@ -52,7 +53,11 @@ def visits_context(links: ShortUrlQuerySet, parameters: QueryDict) -> dict[str, 
     form = RangeForm({"by": Bucket.DAY, **data})
     days: Range = form.cleaned_data["range"] if form.is_valid() else default
     by: Bucket = form.cleaned_data["by"] if form.is_valid() else Bucket.DAY
-    visits = statistics.read(links, days, by=by, values_of=list(Dimension), top=MAX_VALUES)
+    try:
+        visits = statistics.read(links, days, by=by, values_of=list(Dimension), top=MAX_VALUES)
+    except RangeTooLong as error:
+        form.add_error("first", error.message)
+        visits = statistics.read(links, Range(days.last, days.last))  # the links and their hits
     people_and_bots = {}  # by the start of the hour, day or month
     visits_by_longer_unit: Counter[Bucket | None] = Counter()
     for period in visits.periods:

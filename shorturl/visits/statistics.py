@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.backends.postgresql.psycopg_any import sql
 from django.db.models import BigIntegerField, F, Func, OuterRef, QuerySet, Subquery
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from shorturl.exceptions import RangeTooLong
 from shorturl.models import (
     RECENT_BY_DIMENSION,
     DailyVisits,
@@ -25,6 +26,7 @@ from shorturl.models import (
     daily_since,
     hourly_since,
 )
+from shorturl.outages import QUERY_CANCELED, driver_error
 from shorturl.visits.ranges import Bucket, Range
 
 MAX_ITEMS = 10_000  # some 2 MB of JSON
@@ -139,7 +141,8 @@ def read(
 
     `periods` has each hour, day or month with visits; with `of`, which hours do not have, each of
     its values. `values` has the first values of each dimension of `values_of`, by people and by
-    bots: `top` of each. More than MAX_ITEMS periods mean that some were left out.
+    bots: `top` of each. More than MAX_ITEMS periods mean that some were left out. Raises
+    RangeTooLong for several days whose visits take longer to add up than a statement may.
     """
     today = timezone.now().date()
     query, values_of_query = compile_query(links)
@@ -160,7 +163,13 @@ def read(
         "max_items": MAX_ITEMS + 1,
     }
     with connection.cursor() as cursor:
-        cursor.execute(STATEMENT.format(links=query, **TABLES), values)
+        try:
+            cursor.execute(STATEMENT.format(links=query, **TABLES), values)
+        except OperationalError as error:
+            number = days.count_buckets(Bucket.DAY)
+            if number == 1 or not driver_error(error, QUERY_CANCELED):
+                raise
+            raise RangeTooLong(number, max(1, number // 10)) from error  # an index has the days
         *totals, periods, counts = cursor.fetchone()
     lists = [[make_visit_count(row) for row in rows] for rows in (periods, counts)]
     return Statistics(*totals, *lists)

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from datetime import timedelta
 from html import unescape
-from itertools import product
+from itertools import chain, product, repeat
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from pytest_django.asserts import assertContains, assertNotContains, assertRedir
 
 from shorturl.models import ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, create_link, errors, text, user, with_token
+from shorturl.tests.statements import before_statement
 from shorturl.tests.visits.recent import BOT, NEWS, PERSON, TODAY, add_recent
 from shorturl.visits.roll_up import roll_up_visits
 from shorturl.visits.statistics import Statistics
@@ -210,6 +211,34 @@ def test_a_new_key_that_differs_only_in_case_is_told_so(
     page = client.post(path, {"target_url": OTHER, "key": key}, follow=True)
     assert (f"Mind the case: /{other} is another short URL." in text(page)) == bool(other)
     assert ("Mind the case" in text(page)) == bool(other)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_range_that_takes_too_long_is_answered_with_one_that_does_not(
+    client: Client, owner: User
+) -> None:
+    """PostgreSQL cancels the statement of the long range, as statement_timeout does."""
+
+    def cancel_first() -> None:
+        if next(is_first):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)")
+
+    add_recent(NEWS, PERSON, key="one")
+    year = f"from={TODAY - timedelta(days=364)}&by=month"
+    advice = "To add up the visits of 365 days takes too long: choose fewer days, such as 36."
+    for path in (f"/links/found/stats?{year}", f"/one/stats?{year}", f"/api/visits?{year}"):
+        is_first = chain([True], repeat(False))
+        with before_statement("range.people", call=cancel_first):
+            response = client.get(path)
+        assert response.status_code == 422
+        if path.startswith("/api"):
+            assert errors(response) == {"from": "too_many_visits"}
+            assert response.json()["detail"] == f"from: {advice}"
+        else:
+            assertContains(response, advice, status_code=422)
+            assertContains(response, ">30 days</a>", status_code=422)
+            assert response.context["statistics"].hits == 2
 
 
 def test_indexes_find_the_visits_of_a_tag_and_keys_without_case(
