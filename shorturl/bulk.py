@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
 from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LinksRefused
@@ -15,7 +15,7 @@ MAX_LINKS = 1_000  # of one statement, which locks their keys for some 20 ms
 INSERT = sql.SQL("""
     INSERT INTO {table} ({given})
     SELECT {given} FROM json_populate_recordset(NULL::{table}, %s) ORDER BY key COLLATE "C"
-    ON CONFLICT (key) DO NOTHING RETURNING {returned}
+    ON CONFLICT (key) DO NOTHING RETURNING *
 """)
 
 
@@ -25,27 +25,12 @@ def insert(rows: Sequence[Mapping[str, Any]]) -> dict[str, ShortUrl]:
     All rows have the same columns. Two such statements wait for each other's keys in the same
     order, so they cannot deadlock.
     """
-    links = ShortUrl.objects.raw(make_insert(rows, returned=sql.SQL("*")), [to_json(rows)])
-    return {link.key: link for link in links}
-
-
-def insert_keys(rows: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Insert the rows as insert() does, and return the new keys alone, which takes less time."""
-    with connection.cursor() as cursor:
-        cursor.execute(make_insert(rows, returned=sql.Identifier("key")), [to_json(rows)])
-        return {key for (key,) in cursor.fetchall()}
-
-
-def make_insert(rows: Sequence[Mapping[str, Any]], *, returned: Any) -> Any:
-    return INSERT.format(
+    statement = INSERT.format(
         table=sql.Identifier(ShortUrl._meta.db_table),
         given=sql.SQL(", ").join(map(sql.Identifier, rows[0])),
-        returned=returned,
     )
-
-
-def to_json(rows: Sequence[Mapping[str, Any]]) -> str:
-    return json.dumps(rows, default=str)  # times
+    links = ShortUrl.objects.raw(statement, [json.dumps(rows, default=str)])  # str: times
+    return {link.key: link for link in links}
 
 
 def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:

@@ -71,7 +71,7 @@ def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
     visits = draw_visits(random, busiest_day, COURSES[course])
     columns["hits"] = sum(map(len, visits.values()))
     columns["created_at"] = timezone.now() - timedelta(days=DAYS)
-    if bulk.insert_keys([{"key": key, **columns}]):
+    if bulk.insert([{"key": key, **columns}]):
         rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
         # pginterleave: alone - the transaction has inserted the link
         RecentVisits.objects.bulk_create(rows)

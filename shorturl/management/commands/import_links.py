@@ -84,9 +84,9 @@ class Command(BaseCommand):
         with transaction.atomic():
             self.refuse_banned(batch)
             rows = [row for _position, row in batch.values()]
-            new = bulk.insert_keys(rows) if rows else set()
+            new = bulk.insert(rows) if rows else {}
         self.imported += len(new)
-        existing = ShortUrl.objects.in_bulk(batch.keys() - new, field_name="key")
+        existing = ShortUrl.objects.in_bulk(batch.keys() - new.keys(), field_name="key")
         for key, link in existing.items():
             position, row = batch[key]
             if link.target_url != row["target_url"]:

@@ -191,7 +191,7 @@ def test_an_interrupted_import_can_be_repeated(
     count, path = 3 * MAX_LINKS + 500, tmp_path / "links.csv"
     rows = [f"k{number:05},https://example.com/{number},{number}" for number in range(count)]
     path.write_text("\n".join(["key,target_url,hits", *rows]))
-    insert = bulk.insert_keys
+    insert = bulk.insert
 
     def insert_or_fail(batch: Sequence[Any]) -> Any:
         if ShortUrl.objects.count() == 2 * MAX_LINKS:
@@ -199,7 +199,7 @@ def test_an_interrupted_import_can_be_repeated(
         return insert(batch)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bulk, "insert_keys", insert_or_fail)
+        patch.setattr(bulk, "insert", insert_or_fail)
         code, _, errors = transfer("import_links", path)
     assert code == 2
     stopped = (  # after lines on how far it was, on a busy machine
