@@ -17,6 +17,32 @@ from project.accounts import NAME_INDEX
 from shorturl.outages import PERMISSION_DENIED, driver_error, lacks_migrations
 
 
+def explain(error: Exception) -> str:
+    """Return a sentence about an error that an operator can mend; "" for any other."""
+    match error:
+        case ImproperlyConfigured():
+            return str(error)
+        case UnicodeEncodeError(encoding=encoding) if encoding != "utf-8":
+            character = error.object[error.start]
+            return f"the output has {character!a}, which {encoding} cannot write: set PYTHONUTF8=1"
+        case OperationalError():
+            return f"the database is unavailable: {error}".strip()
+        case DatabaseError() if driver_error(error, PERMISSION_DENIED):
+            advice = "The role of DATABASE_URL has to own the database and all tables"
+        case DatabaseError() if NAME_INDEX in str(error):
+            advice = "Two accounts may not differ in case alone: choose another name"
+        case DatabaseError() if lacks_migrations(error):
+            advice = "Apply the migrations first: manage.py migrate"
+        case _:
+            return ""
+    # The refusal may be the cause of an error of Django's.
+    reason, *details = str(driver_error(error, PERMISSION_DENIED) or error).splitlines()
+    for detail in details[:1]:
+        if detail.startswith("DETAIL:"):
+            reason = f"{reason} ({detail.removeprefix('DETAIL:').strip(' .')})"
+    return f"the database: {reason.strip()}. {advice}"
+
+
 def main() -> None:
     """Run the command of sys.argv; exit with one line for what an operator can mend."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
@@ -29,36 +55,11 @@ def main() -> None:
     except KeyboardInterrupt:
         print("manage.py: interrupted", file=sys.stderr)
         sys.exit(130)  # as a shell names the end by Ctrl-C
-    except ImproperlyConfigured as error:
-        sys.exit(f"manage.py: {error}")
-    except UnicodeEncodeError as error:
-        if error.encoding == "utf-8" or "--traceback" in sys.argv:
+    except Exception as error:
+        sentence = explain(error)
+        if not sentence or "--traceback" in sys.argv:
             raise
-        character = error.object[error.start]
-        sys.exit(
-            f"manage.py: the output has {character!a}, which {error.encoding} cannot write: "
-            "set PYTHONUTF8=1"
-        )
-    except OperationalError as error:
-        if "--traceback" in sys.argv:
-            raise
-        sys.exit(f"manage.py: the database is unavailable: {error}".strip())
-    except DatabaseError as error:
-        refusal = driver_error(error, PERMISSION_DENIED)
-        if refusal:
-            what_now = "The role of DATABASE_URL has to own the database and all tables"
-        elif NAME_INDEX in str(error):
-            what_now = "Two accounts may not differ in case alone: choose another name"
-        elif lacks_migrations(error):
-            what_now = "Apply the migrations first: manage.py migrate"
-        else:
-            raise
-        if "--traceback" in sys.argv:
-            raise
-        (reason, *details) = str(refusal or error).splitlines()
-        if details and NAME_INDEX in reason:
-            reason = f"{reason} ({details[0].removeprefix('DETAIL:').strip(' .')})"
-        sys.exit(f"manage.py: the database: {reason.strip()}. {what_now}")
+        sys.exit(f"manage.py: {sentence}")
 
 
 if __name__ == "__main__":
