@@ -3,8 +3,9 @@
     .venv/bin/python -m loadtests.bench_links    some ten minutes; it needs 4 GB of disk
 
 The visits are of a year, in the rows that the roll-up would have made: some 10 million for each
-value of a dimension on a day. The exit code is 1 if the visits of all links are not their hits, or
-if a page of a tag scans a whole table of visits.
+value of a dimension on a day. "Too long" is a page that names a shorter range, because its visits
+take longer to add up than DATABASE_STATEMENT_TIMEOUT. The exit code is 1 if the visits of a tag are
+not its hits, or if a page scans a whole table of visits, but for that of all links in a year.
 """
 
 import os
@@ -14,6 +15,7 @@ import sys
 import time
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
+from http import HTTPStatus
 from statistics import median
 from typing import Any
 
@@ -24,7 +26,8 @@ from loadtests.servers import NO_REFUSALS, ROOT, OwnPostgres, own_postgres, serv
 
 LINKS = 100_000
 LINK_DAYS = 2_200_000  # draws of a link and a day; each has five visits on average
-ROUNDS = 3
+ROUNDS = 3  # of each page, or fewer of one that takes long
+MAX_SECONDS = 10
 USER, PASSWORD = "bench", "bench-of-100000-links"
 # A link has every tenth, hundredth and thousandth tag of a kind, so a tag has as many links less.
 FILL = (
@@ -69,6 +72,7 @@ SCANS = """
     WHERE relname IN ('shorturl_dailyvisits', 'shorturl_hourlyvisits')
 """
 YEAR = f"from={date.today() - timedelta(days=364)}&by=month"  # noqa: DTZ011 - any year will do
+ALL_OF_A_YEAR = "a year of all links"
 PAGES = {
     "the list": "/links",
     "the list by the last seven days": "/links?order=week",
@@ -80,7 +84,7 @@ PAGES = {
     "30 days of all links": "/links/found/stats",
     "a year of a tag with 1,000 links": f"/links/found/stats?tags=b1&{YEAR}",
     "a year of a tag with 10,000 links": f"/links/found/stats?tags=a1&{YEAR}",
-    "a year of all links": f"/links/found/stats?{YEAR}",
+    ALL_OF_A_YEAR: f"/links/found/stats?{YEAR}",
 }
 
 
@@ -106,7 +110,6 @@ def main() -> int:
     about += f" {platform.release()}, load average before {os.getloadavg()[0]:.1f}"
     with own_postgres() as postgres:
         settings = {**NO_REFUSALS, "DATABASE_URL": postgres.url}
-        settings["DATABASE_STATEMENT_TIMEOUT"] = "120"  # the service's is 10 seconds
         with serving(**settings) as service:
             account = {"DJANGO_SUPERUSER_PASSWORD": PASSWORD, "SHORTURL_LOCAL": "on"}
             create = f"manage.py createsuperuser --noinput --username {USER} --email a@example.com"
@@ -123,18 +126,20 @@ def main() -> int:
             rows, failed = [], False
             for title, path in PAGES.items():
                 scans = execute(postgres, SCANS)
-                seconds = []
-                for _ in range(ROUNDS):
+                seconds: list[float] = []
+                while len(seconds) < ROUNDS and sum(seconds) < MAX_SECONDS:
                     begin = time.perf_counter()
-                    response = session.get(service.url + path, timeout=150)
+                    response = session.get(service.url + path, timeout=60)
                     seconds.append(time.perf_counter() - begin)
+                is_refused = response.status_code == HTTPStatus.UNPROCESSABLE_ENTITY
+                if not is_refused:
                     response.raise_for_status()
                 time.sleep(1.5)  # a session reports its scans once a second
                 has_scanned = execute(postgres, SCANS) > scans
-                failed |= has_scanned and "tags=" in path and "year" not in title
-                milliseconds = f"{1000 * median(seconds):,.0f}"
+                failed |= has_scanned and title != ALL_OF_A_YEAR
+                milliseconds = "too long" if is_refused else f"{1000 * median(seconds):,.0f}"
                 rows.append([title, milliseconds, "yes" if has_scanned else "no"])
-            visits = session.get(f"{service.url}/api/visits?{YEAR}", timeout=150).json()
+            visits = session.get(f"{service.url}/api/visits?tags=b1&{YEAR}", timeout=60).json()
     headings = ["page", "ms", "scans all visits"]
     print(tabulate(rows, headings, "pipe", colalign=["left", "right", "left"]))
     print(f"\nMeasured by `python -m loadtests.bench_links`: {about}.")
