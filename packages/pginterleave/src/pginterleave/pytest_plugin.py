@@ -56,10 +56,23 @@ def _add_options_of_discovery(parser: pytest.Parser, group: pytest.OptionGroup) 
     parser.addini("interleave_accepted", text, type="linelist")
 
 
+def _discovers(config: pytest.Config) -> bool:
+    option = config.getoption
+    return bool(option("--interleave-requests") or option("--interleave-calls"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Replay in one process: two workers of pytest-xdist would get the two tests of a pair."""
+    if config.getoption("--interleave-replay") and _discovers(config):
+        config.option.numprocesses = 0
+    return (yield)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--interleave-coverage"):
         config.pluginmanager.register(coverage_plugin.CoveragePlugin(config), "interleave_coverage")
-    discovers = config.getoption("--interleave-requests") or config.getoption("--interleave-calls")
+    discovers = _discovers(config)
     if path := config.getoption("--interleave-html"):
         if not discovers or config.getoption("--interleave-replay"):
             text = "needs --interleave-requests or --interleave-calls, without --interleave-replay"

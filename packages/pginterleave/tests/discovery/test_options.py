@@ -2,15 +2,16 @@
 
 import importlib.util
 import re
+import shlex
 from collections import defaultdict
 from typing import Any
 
 import pytest
 
-from pginterleave.discovery.accepted import Accepted
 from pginterleave.discovery.candidates import Traffic
 from pginterleave.discovery.findings import Discovery, Race
 from pginterleave.discovery.first_pass import SentByTest, choose_tests
+from pginterleave.discovery.report import Accepted, write_race
 
 from .conftest import RunSuite
 
@@ -68,9 +69,12 @@ def test_calls_of_a_function_and_a_method_are_explored(run_suite: RunSuite) -> N
     """Rows among the arguments are loaded again in each process."""
     options = ["--interleave-calls=shop.services.redeem"]
     ran = run_suite(*options, "--interleave-calls=shop.services.Desk.give", tests=CALLS)
-    assert ran.races["shop.services.redeem()", "rows"]["kind"] == "rows"
+    race = ran.races["shop.services.redeem()", "rows"]
     assert ran.explored["shop.services.Desk.give()"]["races"] == 0
     assert ran.outcomes == {"shop/tests.py::test_call": "PASSED"}
+    _, *arguments = shlex.split(race["command"])
+    replayed = run_suite(*arguments, tests=CALLS)
+    assert f"rows: {race['sentence']}\n\n" in replayed.text
 
 
 def test_an_unknown_function_is_named(run_suite: RunSuite) -> None:
@@ -104,10 +108,24 @@ def test_the_order_of_both_requests_does_not_matter() -> None:
         found.races.append(Race(names=names, **facts))
     results.add_json(other.to_json())
     [race] = results.races
+    assert race.shared_by == []
     accepted = Accepted(["POST b beside POST a rows: nobody does both"])
     accepted.accept([race])
     assert race.accepted == "nobody does both"
-    assert accepted.list_unused([race]) == []
+    assert accepted.unused == []
+
+
+def test_a_race_of_a_helper_is_listed_once_with_the_requests_that_share_it() -> None:
+    results = Discovery()
+    lines = [("POST a", "views.py:1", 1), ("POST b", "views.py:1", 2), ("POST c", "views.py:3", 1)]
+    for name, where, value in lines:
+        sql = f"UPDATE t SET a = {value}"
+        facts: dict[str, Any] = {"order": "12", "command": "", "tests": [], "steps": []}
+        facts["statements"] = [{"process": 1, "sql": sql, "result": "", "where": where}]
+        results.add_race(Race(names=[name, name], kind="rows", sentence="s", **facts))
+    first, other = results.races
+    assert (first.shared_by, other.shared_by) == (["POST b"], [])
+    assert "  the same lines in POST b" in [*write_race(first)]
 
 
 def test_a_second_whole_row_save_of_a_class_runs_too() -> None:
@@ -136,11 +154,7 @@ def test_workers_of_xdist_send_what_they_find(run_suite: RunSuite) -> None:
     assert ran.status == 1
     assert ran.races.keys() == {("use", "twice"), ("register", "errors")}
     assert re.search(r"^TWICE: POST use beside itself$", ran.text, re.MULTILINE)
-    race = ran.races["use", "twice"]
-    _, *replay = race["command"].split(" ")
-    replayed = run_suite(*replay, "-n2")
-    assert replayed.status == 1
-    assert f"twice: {race['sentence']}\n\n" in replayed.text
+    assert re.search(r"^gw\d \[\d+ of \d+ requests, \d+ pairs, \d+ races\]", ran.text, re.MULTILINE)
 
 
 def test_sqlite_is_not_explored(run_suite: RunSuite) -> None:

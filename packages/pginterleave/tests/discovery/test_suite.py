@@ -1,6 +1,8 @@
 """The discovery in a small suite: what it finds there, and what it leaves as it was."""
 
+import importlib.util
 import re
+import shlex
 
 import pytest
 
@@ -99,9 +101,11 @@ def test_the_report_begins_with_the_worst_and_fails(ran: Ran) -> None:
 
 
 def test_a_race_is_replayed_by_its_command(run_suite: RunSuite, ran: Ran) -> None:
+    """Of a pair too, whose tests two workers of pytest-xdist would get."""
+    workers = ["-n2"] if importlib.util.find_spec("xdist") else []
     for names, kind in (("redeem", "rows"), ("rename + reprice", "rows")):
-        _, *arguments = ran.races[names, kind]["command"].split(" ")
-        replayed = run_suite(*arguments)
+        _, *arguments = shlex.split(ran.races[names, kind]["command"])
+        replayed = run_suite(*arguments, *workers)
         assert replayed.status == 1
         sentence = ran.races[names, kind]["sentence"]
         assert f"{kind}: {sentence}\n\n" in replayed.text

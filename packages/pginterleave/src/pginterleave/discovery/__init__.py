@@ -4,16 +4,14 @@ First every test runs as always, and `first_pass` notes which requests it sends.
 sent something new run once more, without a transaction and only to be explored: `second_pass`.
 
     plugin.py         both passes as a plugin of pytest: progress, exit code, pytest-xdist
-    rerun.py          runs a test once more, without a transaction
     candidates.py     a request or call, what it sends, and whether two of them meet
     door.py           Django's handler: where requests come in, and how one is sent again
     calls.py          the calls of a named function, in place of requests
     first_pass.py     what each test sends, and which tests run once more
     second_pass.py    runs these tests: alone, beside itself, beside what fits
-    visits.py         explores at one request, and leaves everything as it was
+    visits.py         explores at one request, and says which kinds of races occur there
     surroundings.py   what is put back besides rows: mails, caches, files; entropy
-    kinds.py          which kind of race a wrong schedule shows
     undoing.py        whole-row saves that may undo what another request writes
     findings.py       the results, as plain data; report.py and page.py write them
-    accepted.py       the races that a project accepts
+    private_names.py  all that is not public of pytest, Django and Python
 """

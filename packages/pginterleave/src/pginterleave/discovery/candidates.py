@@ -63,8 +63,8 @@ class Traffic:
         return any(re.match(r"UPDATE [^=]+=[^=]+,[^=]+= ", sql) for sql in self.statements)
 
     def meets(self, other: "Traffic") -> bool:
-        """Whether one writes a table that the other reads or writes."""
-        return bool(self.writes & other.tables or other.writes & self.tables)
+        """Whether they differ, and one writes a table that the other reads or writes."""
+        return self != other and bool(self.writes & other.tables or other.writes & self.tables)
 
 
 def make_traffic(name: str, answer: object, statements: Iterable[str]) -> Traffic:

@@ -1,8 +1,7 @@
 """The door of requests: Django's handler, through which every test client sends them.
 
 `BaseHandler.get_response` and `get_response_async` have no underscore, and no page of Django's. The
-clients of Django, of the REST framework, of Ninja and of WebTest come through one of them. This is
-the one file that changes Django's classes and uses what its documentation does not name.
+clients of Django, of the REST framework, of Ninja and of WebTest come through one of them.
 """
 
 import contextlib
@@ -16,16 +15,14 @@ from asgiref.sync import async_to_sync, sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.base import BaseHandler
 from django.core.handlers.wsgi import WSGIRequest
-from django.core.signals import got_request_exception
 from django.db import models
 from django.test import override_settings
 from django.urls import Resolver404, resolve
 
 from pginterleave.discovery.candidates import Candidate, Listener, write_answer
+from pginterleave.discovery.private_names import OF_THE_BODY, replace_receivers
 from pginterleave.django.own_objects import load_again
 
-# What a request keeps when its body is read: no attributes of the test.
-OF_THE_BODY = frozenset(("_body", "_post", "_files", "_read_started", "_stream"))
 errors_of_views: dict[int, BaseException] = {}  # of an exploration, by the id of the request
 
 
@@ -124,9 +121,5 @@ def keep_exceptions_from_clients() -> Iterator[None]:
         if error := sys.exc_info()[1]:
             errors_of_views[id(request)] = error
 
-    signal = got_request_exception
-    with patch.object(signal, "receivers", []):
-        signal.sender_receivers_cache.clear()
-        signal.connect(note)
+    with replace_receivers(note):
         yield
-    signal.sender_receivers_cache.clear()

@@ -1,6 +1,7 @@
 """What a discovery has found, as plain data: a worker of pytest-xdist sends it, a page shows it."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,8 +12,18 @@ KINDS = {
     "twice": "both succeed where one after the other the second is refused",
     "answers": "another answer than one after the other",
 }
-RaceKey = tuple[frozenset[str], str]  # the names of both requests in either order, and the kind
+NO_WRITES = ("SELECT", "COMMIT", "ROLLBACK")
 FAILING_KINDS = ("rows", "errors", "twice")
+
+
+def join_names(names: Iterable[str]) -> str:
+    """Return both names in one text, or the one that is both."""
+    return " beside ".join(dict.fromkeys(names))
+
+
+def split_names(text: str) -> frozenset[str]:
+    """Return the names that join_names() has joined, in whichever order."""
+    return frozenset(text.split(" beside "))
 
 
 @dataclass(kw_only=True)
@@ -28,6 +39,7 @@ class Race:
         statements: those that take part, each with `process`, `sql`, `result` and `where`.
         steps: all steps, as picture.recorded.record_steps() returns them.
         accepted: the reason why the project accepts it, or "".
+        shared_by: the names of other requests whose race is in the same lines of code.
     """
 
     names: list[str]
@@ -40,15 +52,27 @@ class Race:
     steps: list[dict[str, Any]]
     also: list[str] = field(default_factory=list)
     accepted: str = ""
+    shared_by: list[str] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """`POST shop:redeem`, or `POST shop:redeem beside POST shop:refund`."""
-        return " beside ".join(dict.fromkeys(self.names))
+        return join_names(self.names)
 
     @property
-    def key(self) -> RaceKey:
-        return frozenset(self.names), self.kind
+    def all_names(self) -> list[str]:
+        return [self.name, *self.shared_by]
+
+    def split_names(self) -> list[frozenset[str]]:
+        """Return the names of each pair of requests that shows the race."""
+        return [split_names(name) for name in self.all_names]
+
+    @property
+    def cause(self) -> object:
+        """What is equal for the same race: the kind, and the lines of code that write."""
+        writes = [s for s in self.statements if s["sql"].split()[0] not in NO_WRITES]
+        lines = {(s["where"], *s["sql"].split()[:3]) for s in writes}  # such as UPDATE item SET
+        return self.kind, frozenset(lines or self.names)
 
 
 @dataclass(kw_only=True)
@@ -79,13 +103,16 @@ class Discovery:
     races: list[Race] = field(default_factory=list)
     may_undo: list[str] = field(default_factory=list)
 
-    def add_tests(self, key: RaceKey, tests: list[str]) -> bool:
-        """Add tests to the race that they show, if it is known; return whether it is."""
-        for race in self.races:
-            if race.key == key:
-                race.also += [test for test in tests if test not in race.tests + race.also]
-                return True
-        return False
+    def add_race(self, race: Race) -> None:
+        """Add a race; or its tests and names to the same one, if that is known."""
+        for known in self.races:
+            if known.cause == race.cause:
+                tests = race.tests + race.also
+                known.also += [test for test in tests if test not in known.tests + known.also]
+                names = [n for n in race.all_names if split_names(n) not in known.split_names()]
+                known.shared_by += names
+                return
+        self.races.append(race)
 
     def leave(self, test: str, name: str, reason: str) -> None:
         """Add a request that is not explored, once."""
@@ -101,9 +128,8 @@ class Discovery:
         self.explored += [Explored(**entry) for entry in other["explored"]]
         self.left += [Explored(**entry) for entry in other["left"]]
         self.may_undo += [line for line in other["may_undo"] if line not in self.may_undo]
-        for race in [Race(**race) for race in other["races"]]:
-            if not self.add_tests(race.key, race.tests + race.also):
-                self.races.append(race)
+        for race in other["races"]:
+            self.add_race(Race(**race))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), default=str)

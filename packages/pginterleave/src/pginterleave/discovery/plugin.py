@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -11,21 +12,20 @@ import pytest
 from django.db import connections
 
 from pginterleave.discovery import page, report
-from pginterleave.discovery.accepted import Accepted
 from pginterleave.discovery.calls import watch_calls
 from pginterleave.discovery.candidates import Listener
 from pginterleave.discovery.door import open_door
-from pginterleave.discovery.findings import FAILING_KINDS, Discovery
+from pginterleave.discovery.findings import FAILING_KINDS, Discovery, split_names
 from pginterleave.discovery.first_pass import DATABASE, FirstPass, choose_tests, watch_statements
-from pginterleave.discovery.rerun import (
+from pginterleave.discovery.private_names import (
     AfterTheTests,
+    allow_database,
     run_again,
     tear_down_session,
-    without_transactions,
 )
 from pginterleave.discovery.second_pass import ROUNDS, SecondPass
-from pginterleave.discovery.surroundings import Entropy, prepare_python
-from pginterleave.discovery.undoing import find_undoing
+from pginterleave.discovery.surroundings import Entropy, prepare_python, without_transactions
+from pginterleave.discovery.undoing import describe_undoing
 from pginterleave.django.database import DjangoDatabase
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.processes.rows import Rows
@@ -43,7 +43,7 @@ class DiscoveryPlugin:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.results = Discovery()
-        self.accepted = Accepted(config.getini("interleave_accepted"))
+        self.accepted = report.Accepted(config.getini("interleave_accepted"))
         self.first_pass = FirstPass()
         self.listener: Listener = self.first_pass
         self.rows: Rows | None = None  # of the new test database
@@ -85,17 +85,12 @@ class DiscoveryPlugin:
 
     def _save_rows(self) -> None:
         """Save the rows of a new test database, which the second pass begins with."""
-        with self._unblock():
+        with allow_database(self.config):
             try:
                 self.rows = Rows(DjangoDatabase(DATABASE).ask)
                 self.obstacle = ""
             except CannotExplore as error:
                 self.obstacle = str(error)
-
-    def _unblock(self) -> contextlib.AbstractContextManager[None]:
-        from pytest_django.plugin import blocking_manager_key
-
-        return self.config.stash[blocking_manager_key].unblock()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Any:
@@ -135,19 +130,25 @@ class DiscoveryPlugin:
             return
         option = self.config.getoption
         minutes = option("--interleave-minutes")
+        names, _, order = option("--interleave-replay").rpartition(" ")
         second_pass = SecondPass(
             self.results,
             Entropy(),
             seconds=option("--interleave-seconds"),
             ends_at=time.monotonic() + (60 * minutes or float("inf")),
-            replay=option("--interleave-replay"),
+            replay=order,
+            replay_names=split_names(names) if names else frozenset(),
             report_progress=lambda: self._report_progress(
                 second_pass.describe_progress(choice.requests)
             ),
         )
         self.listener = second_pass
-        rounds = ROUNDS[:2] if second_pass.replay else ROUNDS
-        with self._unblock(), without_transactions(), prepare_python(second_pass.entropy):
+        rounds = [r for r in ROUNDS if r.preemptions == 1] if second_pass.replay else ROUNDS
+        with (
+            allow_database(self.config),
+            without_transactions(),
+            prepare_python(second_pass.entropy),
+        ):
             self.rows.put_back()
             for round_, test in itertools.product(rounds, choice.names):
                 second_pass.begin(round_, test, groups[test], choice.names[test])
@@ -160,7 +161,9 @@ class DiscoveryPlugin:
                     beside = " beside others" if round_.pairs else ""
                     self.results.leave(test, names + beside, f"{minutes:g} minutes passed")
         self.listener = Listener()
-        self.results.may_undo = find_undoing(second_pass.known, self.results.races)
+        known = itertools.chain.from_iterable(second_pass.known.values())
+        updates = [update for this in known for update in this.updates]
+        self.results.may_undo = describe_undoing(updates, self.results.races)
         self._replayed = [report.draw(wrong) for wrong in second_pass.replayed]
 
     def _run_again(self, item: pytest.Item, entropy: Entropy) -> None:
@@ -172,15 +175,20 @@ class DiscoveryPlugin:
         self.rows.put_back()
 
     def _report_progress(self, text: str) -> None:
-        """Write how far the exploration is: at a terminal in one line, else each half a minute."""
+        """Write how far the exploration is: at a terminal in one line, else each half a minute.
+
+        A worker of pytest-xdist writes it with its name.
+        """
         find_plugin: Any = self.config.pluginmanager.get_plugin
         reporter, capture = find_plugin("terminalreporter"), find_plugin("capturemanager")
-        if reporter is None or capture is None or hasattr(self.config, "workerinput"):
+        is_terminal = reporter is not None and reporter.isatty
+        if capture is None or (not is_terminal and time.monotonic() < self._progress_at):
             return
-        if reporter.isatty or time.monotonic() >= self._progress_at:
-            self._progress_at = time.monotonic() + PROGRESS_SECONDS
-            with capture.global_and_fixture_disabled():
-                reporter.write(f"\r{text}" if reporter.isatty else f"\n{text}", flush=True)
+        self._progress_at = time.monotonic() + PROGRESS_SECONDS
+        if worker := getattr(self.config, "workerinput", {}).get("workerid"):
+            text = f"{worker} {text}"
+        with capture.global_and_fixture_disabled():
+            print("\r" if is_terminal else "\n", text, sep="", end="", file=sys.stderr, flush=True)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

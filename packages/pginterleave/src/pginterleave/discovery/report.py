@@ -1,16 +1,58 @@
-"""Writes what a discovery has found as text, for the end of a run of pytest."""
+"""Writes what a discovery has found as text, without the races that a project accepts."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from pginterleave.discovery.accepted import Accepted
-from pginterleave.discovery.findings import FAILING_KINDS, KINDS, Discovery, Explored, Race
-from pginterleave.discovery.kinds import WrongSchedule
+import pytest
+
+from pginterleave.discovery.findings import (
+    FAILING_KINDS,
+    KINDS,
+    Discovery,
+    Explored,
+    Race,
+    join_names,
+    split_names,
+)
+from pginterleave.discovery.visits import WrongSchedule
 from pginterleave.searching.search import format_preemptions
 
+FORM = re.compile(rf"(?P<name>.+?) (?P<kind>{'|'.join(KINDS)}): *(?P<reason>\S.*)")
 MAX_LINES = 10  # of a list; all of them with -v
 MAX_LENGTH = 300  # of a sentence or a statement
 MAX_RESULT_LENGTH = 80  # of the first row that a statement returns
+
+
+class Accepted:
+    """The lines of the option, such as `POST shop:redeem twice: a second click is harmless`."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.reasons: dict[tuple[frozenset[str], str], str] = {}  # by the names and the kind
+        self.unused: list[str] = []  # what has not occurred
+        for line in lines:
+            match = FORM.fullmatch(line)
+            if not match:
+                raise pytest.UsageError(
+                    f"interleave_accepted has {line!r}, and needs the name, the kind and a reason, "
+                    "as in `POST shop:redeem twice: a second click is harmless`. The kinds are "
+                    f"{', '.join(KINDS)}."
+                )
+            self.reasons[split_names(match["name"]), match["kind"]] = match["reason"]
+
+    def accept(self, races: Iterable[Race]) -> None:
+        """Give a reason to each race that is accepted of all requests that share it.
+
+        `unused` is what did not occur.
+        """
+        unused = dict(self.reasons)
+        for race in races:
+            keys = [(names, race.kind) for names in race.split_names()]
+            reasons = [self.reasons.get(key, "") for key in keys]
+            race.accepted = reasons[0] if all(reasons) else ""
+            for key in keys:
+                unused.pop(key, None)
+        self.unused = [f"{join_names(sorted(names))} {kind}" for names, kind in unused]
 
 
 def write_report(results: Discovery, accepted: Accepted, verbosity: int) -> Iterator[str]:
@@ -34,7 +76,7 @@ def write_report(results: Discovery, accepted: Accepted, verbosity: int) -> Iter
     for race in races:
         if race.accepted:
             yield f"Accepted: {race.name} {race.kind}: {race.accepted}"
-    for text in accepted.list_unused(races):
+    for text in accepted.unused:
         yield f"Accepted, but did not occur: {text}"
     yield from _write_left(results, is_verbose)
     yield from _cut([f"May undo: {line}" for line in results.may_undo], is_verbose)
@@ -68,6 +110,8 @@ def write_race(race: Race) -> Iterator[str]:
         at = f"  ({statement['where']})" if statement["where"] else ""
         result = _shorten(statement["result"], MAX_RESULT_LENGTH)
         yield f"    {statement['process']}  {_shorten(statement['sql'])} {result}{at}"
+    if race.shared_by:
+        yield f"  the same lines in {', '.join(race.shared_by)}"
     tests = ", ".join(race.tests)
     yield f"  in {tests}" + (f" and {len(race.also)} more" if race.also else "")
     yield f"  {race.command}"
@@ -76,7 +120,7 @@ def write_race(race: Race) -> Iterator[str]:
 def _write_left(results: Discovery, is_verbose: bool) -> Iterator[str]:
     """Yield what was not explored or not decided, each with the reason."""
     undecided = [entry for entry in results.explored if entry.reason]
-    lines = [f"Not decided: {' beside '.join(e.names)}: {_shorten(e.reason)}" for e in undecided]
+    lines = [f"Not decided: {join_names(e.names)}: {_shorten(e.reason)}" for e in undecided]
     lines += [f"Not explored: {e.names[0]} in {e.tests[0]}: {e.reason}" for e in results.left]
     yield from _cut(lines, is_verbose)
 

@@ -1,6 +1,7 @@
 """The second pass: what is new is explored at its place in its test, which runs once more.
 
-First each request beside itself, then pairs of a class, both with one preemption; then with two.
+First each request beside itself; then pairs of a class of which one may undo what the other writes,
+and then the other pairs. All that with one preemption, and then with two.
 """
 
 import contextlib
@@ -13,24 +14,42 @@ from typing import NamedTuple
 
 from pginterleave.discovery.candidates import Candidate, Listener, Traffic
 from pginterleave.discovery.door import keep_exceptions_from_clients
-from pginterleave.discovery.findings import Discovery, Explored, Race
+from pginterleave.discovery.findings import Discovery, Explored, Race, join_names
 from pginterleave.discovery.first_pass import DATABASE
-from pginterleave.discovery.kinds import WrongSchedule, find_wrong_schedules, judge, list_statements
 from pginterleave.discovery.surroundings import Entropy
-from pginterleave.discovery.visits import Known, Pair, Visit
+from pginterleave.discovery.undoing import may_undo
+from pginterleave.discovery.visits import (
+    Known,
+    Pair,
+    Visit,
+    WrongSchedule,
+    find_wrong_schedules,
+    judge,
+    list_statements,
+)
 from pginterleave.django.caches import RowCaches
 from pginterleave.explorer_errors import ImpossibleSchedule, InterleaveError
 from pginterleave.picture.recorded import record_steps
 
 
 class Round(NamedTuple):
-    """What is explored while the tests run once: pairs, or each request beside itself."""
+    """What is explored while the tests run once: pairs, or each request beside itself.
+
+    `undoing`: only pairs of which one may undo what the other writes.
+    """
 
     pairs: bool
     preemptions: int
+    undoing: bool = False
 
 
-ROUNDS = (Round(False, 1), Round(True, 1), Round(False, 2), Round(True, 2))
+ROUNDS = (
+    Round(False, 1),
+    Round(True, 1, undoing=True),
+    Round(True, 1),
+    Round(False, 2),
+    Round(True, 2),
+)
 
 
 @dataclass
@@ -41,6 +60,7 @@ class SecondPass(Listener):
         seconds: the limit of each exploration.
         ends_at: when to begin no further one, by time.monotonic().
         replay: a schedule; if it is given, only this one runs, and `replayed` has what is wrong.
+        replay_names: the names of the pair that it is of; none: of any pair.
         report_progress: called after each exploration.
         test, group, wanted: the test that runs, its class or module, and the names to explore.
         known: what was found in the tests of each group.
@@ -51,6 +71,7 @@ class SecondPass(Listener):
     seconds: float
     ends_at: float
     replay: str
+    replay_names: frozenset[str]
     report_progress: Callable[[], object]
     round: Round = ROUNDS[0]
     test: str = ""
@@ -66,7 +87,8 @@ class SecondPass(Listener):
 
     def begin(self, round_: Round, test: str, group: str, wanted: frozenset[str]) -> None:
         """Begin to explore a test of a group: what it sends with one of the names `wanted`."""
-        self.round, self.test, self.group, self.wanted = round_, test, group, wanted
+        self.round, self.test, self.group = round_, test, group
+        self.wanted = wanted & self.replay_names if self.replay_names else wanted
 
     def describe_progress(self, total: int) -> str:
         """Return a line such as `[12 of 340 requests, 5 pairs, 3 races]`."""
@@ -79,6 +101,8 @@ class SecondPass(Listener):
 
     def has_work(self) -> bool:
         """Whether something of the test is left to explore in this round."""
+        if self.replayed:
+            return False
         own = [known for known in self.known[self.group] if known.test == self.test]
         return self.round == ROUNDS[0] or any(self._list_partners(this) for this in own)
 
@@ -86,13 +110,11 @@ class SecondPass(Listener):
         """Return what a candidate is to be explored beside in this round."""
         partners = [this]
         if self.round.pairs:
-            others = [
-                other
-                for other in self.known[self.group]
-                if other.traffic != this.traffic
-                or (other.test != this.test and this.traffic.saves_rows)
-            ]
-            partners = [other for other in others if other.traffic.meets(this.traffic)]
+            others = [other for other in self.known[self.group] if not other.is_same(this)]
+            if self.round.undoing:
+                partners = [other for other in others if may_undo(this.updates, other.updates)]
+            else:
+                partners = [other for other in others if other.traffic.meets(this.traffic)]
         return [other for other in partners if self._is_open(this, other)]
 
     def _is_open(self, this: Known, other: Known) -> bool:
@@ -127,7 +149,7 @@ class SecondPass(Listener):
             reason = f"alone it answers {this.traffic.answer}"
             self.results.leave(self.test, candidate.name, reason)
             return
-        if (this.traffic, this.test) not in [(k.traffic, k.test) for k in self.known[self.group]]:
+        if not any(other.is_same(this) for other in self.known[self.group]):
             self.known[self.group].append(this)
         for other in self._list_partners(this):
             if self.has_time() and (other is this or self._fits(visit, other)):
@@ -156,8 +178,7 @@ class SecondPass(Listener):
                 wrong_schedules = find_wrong_schedules(visit, pair, exploration)
                 entry.races = len(wrong_schedules)
                 for wrong in wrong_schedules:
-                    if not self.results.add_tests((frozenset(names), wrong.kind), entry.tests):
-                        self.results.races.append(make_race(names, entry.tests, wrong))
+                    self.results.add_race(make_race(names, entry.tests, wrong))
             elif entry.preemptions in (-1, 0) or not (exploration.decided or exploration.truncated):
                 entry.reason = str(exploration)
         except InterleaveError as error:
@@ -170,6 +191,9 @@ class SecondPass(Listener):
 
     def _replay(self, visit: Visit, pair: Pair) -> None:
         """Run the one schedule, if it is one of this pair, and keep it if it is wrong."""
+        names = frozenset(known.candidate.name for known in pair)
+        if self.replayed or names != (self.replay_names or names):
+            return
         with contextlib.suppress(ImpossibleSchedule):
             schedule = visit.replay(pair, self.replay)
             if schedule.violation:
@@ -178,6 +202,16 @@ class SecondPass(Listener):
 
 def _get_first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def write_command(names: list[str], tests: list[str], order: str) -> str:
+    """Return the command that replays a schedule of a pair."""
+    calls = [name.removesuffix("()") for name in dict.fromkeys(names) if name.endswith("()")]
+    options = [f"--interleave-calls={call}" for call in calls]
+    if not all(name.endswith("()") for name in names):
+        options.append("--interleave-requests")
+    replay = f"{join_names(names)} {order}"
+    return shlex.join(["pytest", *tests, *options, "--interleave-replay", replay])
 
 
 def make_race(names: list[str], tests: list[str], wrong: WrongSchedule) -> Race:
@@ -189,7 +223,7 @@ def make_race(names: list[str], tests: list[str], wrong: WrongSchedule) -> Race:
         kind=wrong.kind,
         sentence=wrong.sentence,
         order=order,
-        command=f"pytest {shlex.join(tests)} --interleave-requests --interleave-replay {order}",
+        command=write_command(names, tests, order),
         statements=list_statements(wrong.schedule),
         steps=record_steps(wrong.schedule.timeline),
     )

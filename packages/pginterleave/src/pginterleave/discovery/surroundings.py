@@ -17,9 +17,18 @@ from unittest.mock import patch
 from django.conf import settings
 from django.core import mail
 from django.core.cache import caches
-from django.core.cache.backends.locmem import LocMemCache
-from django.core.files.storage import InMemoryStorage, storages
+from django.core.files.storage import storages
+from django.core.management.commands import flush
+from django.db import connections
 from django.test import override_settings
+
+from pginterleave.discovery.private_names import (
+    get_memory_of_cache,
+    get_memory_of_storage,
+    replace_entropy,
+)
+
+FAST_HASHER = "django.contrib.auth.hashers.MD5PasswordHasher"  # a slow one hides the rest
 
 
 class Surroundings:
@@ -49,12 +58,11 @@ class Surroundings:
 def _list_memories() -> list[MutableMapping[str, Any]]:
     """Return the dictionaries that caches and storages in memory consist of."""
     memories: list[MutableMapping[str, Any]] = []
-    for cache in [caches[alias] for alias in settings.CACHES]:
-        if isinstance(cache, LocMemCache):
-            memories += [cache._cache, cache._expire_info]  # type: ignore[attr-defined]
-    for storage in [storages[alias] for alias in settings.STORAGES if alias != "staticfiles"]:
-        if isinstance(storage, InMemoryStorage):
-            memories.append(storage._root._children)  # type: ignore[attr-defined]
+    for alias in settings.CACHES:
+        memories += get_memory_of_cache(caches[alias])
+    for alias in settings.STORAGES:
+        if alias != "staticfiles":
+            memories += get_memory_of_storage(storages[alias])
     return memories
 
 
@@ -91,6 +99,23 @@ class Entropy(threading.local):
 
 
 @contextlib.contextmanager
+def without_transactions() -> Iterator[None]:
+    """Enter to run tests whose rows are visible to others: who enters puts them back.
+
+    Django takes a database without transactions as a reason to run a TestCase like a
+    TransactionTestCase, and that one would empty all tables at its end.
+    """
+    hashers = [FAST_HASHER, *(name for name in settings.PASSWORD_HASHERS if name != FAST_HASHER)]
+    with contextlib.ExitStack() as stack:
+        for connection in connections.all():
+            features = connection.features
+            stack.enter_context(patch.object(features, "supports_transactions", False))
+        stack.enter_context(patch.object(flush.Command, "handle", lambda *_, **__: None))
+        stack.enter_context(override_settings(PASSWORD_HASHERS=hashers))
+        yield
+
+
+@contextlib.contextmanager
 def prepare_python(entropy: Entropy) -> Iterator[None]:
     """Enter to run tests only to explore.
 
@@ -105,7 +130,7 @@ def prepare_python(entropy: Entropy) -> Iterator[None]:
         stack.callback(shutil.rmtree, media)
         stack.enter_context(override_settings(MEDIA_ROOT=media))
         stack.enter_context(patch.object(os, "urandom", entropy))
-        stack.enter_context(patch.object(random, "_urandom", entropy))  # of SystemRandom, `secrets`
+        stack.enter_context(replace_entropy(entropy))
         for handler in handlers:
             lock = threading.Semaphore(1_000)  # more than there are processes
             stack.enter_context(patch.object(handler, "lock", lock))

@@ -1,20 +1,21 @@
 """The second look: whole-row saves that may undo what another request writes.
 
-They are candidates and no races: no test needs to make both requests meet on one row.
+Their pairs are explored before the other ones. Without a pair they are candidates and no races: no
+test needs to make both requests meet on one row.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from pginterleave.discovery.findings import Race
-from pginterleave.discovery.visits import Known
 from pginterleave.picture.recorded import record_steps
+from pginterleave.results import Schedule
 
-Step = dict[str, Any]  # as record_steps() returns it
+RecordedStep = dict[str, Any]  # as record_steps() returns it
 
 
-class Write(NamedTuple):
+class Update(NamedTuple):
     """An UPDATE of one row: the columns that it changes, and those it writes as they were read."""
 
     name: str
@@ -23,19 +24,27 @@ class Write(NamedTuple):
     unchanged: frozenset[str]
     where: str
 
+    def find_undone(self, other: "Update") -> frozenset[str]:
+        """Return the columns of another UPDATE that this one may undo."""
+        return self.unchanged & other.changed if self.table == other.table else frozenset()
 
-def find_undoing(known: Mapping[str, Iterable[Known]], races: Iterable[Race]) -> list[str]:
+
+def may_undo(updates: Collection[Update], others: Collection[Update]) -> bool:
+    """Whether an UPDATE of one request may undo one of the other."""
+    pairs = itertools.product(updates, others)
+    return any(one.find_undone(other) or other.find_undone(one) for one, other in pairs)
+
+
+def describe_undoing(updates: Collection[Update], races: Iterable[Race]) -> list[str]:
     """Return a line on each whole-row save of a column that another request changes.
 
     What a race between the two has confirmed is left out.
     """
-    confirmed = {frozenset(race.names) for race in races if race.kind == "rows"}
-    writes = [write for group in known.values() for each in group for write in list_writes(each)]
+    confirmed = {split for race in races if race.kind == "rows" for split in race.split_names()}
     lines: dict[str, None] = {}
-    for save, other in itertools.product(writes, writes):
-        columns = save.unchanged & other.changed
-        pair = frozenset((save.name, other.name))
-        if columns and save.table == other.table and pair not in confirmed:
+    for save, other in itertools.product(updates, updates):
+        columns = save.find_undone(other)
+        if columns and frozenset((save.name, other.name)) not in confirmed:
             text = (
                 f"{save.name} saves {save.table} with the {', '.join(sorted(columns))} that it has "
                 f"read ({save.where}), and {other.name} changes that ({other.where})"
@@ -44,20 +53,22 @@ def find_undoing(known: Mapping[str, Iterable[Known]], races: Iterable[Race]) ->
     return [*lines]
 
 
-def list_writes(known: Known) -> Iterator[Write]:
+def list_updates(name: str, alone: Schedule) -> Iterator[Update]:
     """Yield the UPDATEs of a request that has run alone."""
-    steps = record_steps(known.alone.timeline)
+    steps = record_steps(alone.timeline)
     for number, step in enumerate(steps):
         if step["kind"] != "UPDATE" or step["error"]:
             continue
         read = _find_row(steps[:number], step)
         wrote = step["wrote"]
-        same = frozenset(name for name in wrote if name in read and read[name] == wrote[name])
+        same = frozenset(
+            column for column in wrote if column in read and read[column] == wrote[column]
+        )
         changed = frozenset([*wrote, *step["computed"]]) - same
-        yield Write(known.candidate.name, step["table"], changed, same, step["where"])
+        yield Update(name, step["table"], changed, same, step["where"])
 
 
-def _find_row(steps: list[Step], update: Step) -> dict[str, str | None]:
+def _find_row(steps: list[RecordedStep], update: RecordedStep) -> dict[str, str | None]:
     """Return the row that an UPDATE writes, as a SELECT of the same request has read it last."""
     for step in reversed(steps):
         if step["table"] == update["table"] and step["kind"] == "SELECT":

@@ -1,0 +1,86 @@
+"""The names of pytest, pytest-django, Django and Python that are not public: no other file has any.
+
+A test that runs again, as plugins for flaky tests do, has no public function.
+"""
+
+import contextlib
+import random
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from _pytest.runner import runtestprotocol
+from django.core.cache.backends.base import BaseCache
+from django.core.cache.backends.locmem import LocMemCache
+from django.core.files.storage import InMemoryStorage, Storage
+from django.core.signals import got_request_exception
+from django.dispatch import Signal
+from pytest_django.plugin import blocking_manager_key
+
+# What a request of Django's keeps when its body is read.
+OF_THE_BODY = frozenset(("_body", "_post", "_files", "_read_started", "_stream"))
+
+
+class AfterTheTests(pytest.Item):
+    """A child of the session: only the fixtures of the session are left before it."""
+
+    def runtest(self) -> None:
+        raise NotImplementedError("it never runs")
+
+
+def run_again(item: pytest.Item) -> None:
+    """Run a test with all fixtures but those of the session; nothing is reported or counted."""
+    runtestprotocol(item, log=False, nextitem=AfterTheTests.from_parent(item.session, name="again"))
+
+
+def tear_down_session(item: pytest.Item) -> None:
+    """End the fixtures of the session, and report an error as one of the last test."""
+    state = item.session._setupstate
+    call = pytest.CallInfo.from_call(lambda: state.teardown_exact(None), "teardown")
+    if call.excinfo:
+        report = item.ihook.pytest_runtest_makereport(item=item, call=call)
+        item.ihook.pytest_runtest_logreport(report=report)
+
+
+def allow_database(config: pytest.Config) -> contextlib.AbstractContextManager[None]:
+    """Return what is entered to use the database outside of tests."""
+    return config.stash[blocking_manager_key].unblock()
+
+
+@contextlib.contextmanager
+def replace_receivers(receiver: Callable[..., None]) -> Iterator[None]:
+    """Enter to have `got_request_exception` sent to one receiver, and to no client of a test."""
+    signal: Signal = got_request_exception
+    with patch.object(signal, "receivers", []):
+        signal.sender_receivers_cache.clear()
+        signal.connect(receiver)
+        yield
+    signal.sender_receivers_cache.clear()
+
+
+def get_memory_of_cache(cache: BaseCache) -> list[MutableMapping[str, Any]]:
+    """Return the dictionaries that a cache in local memory consists of."""
+    return [cache._cache, cache._expire_info] if isinstance(cache, LocMemCache) else []
+
+
+def get_memory_of_storage(storage: Storage) -> list[MutableMapping[str, Any]]:
+    """Return the dictionary that a storage in memory consists of."""
+    return [storage._root._children] if isinstance(storage, InMemoryStorage) else []
+
+
+@contextlib.contextmanager
+def replace_entropy(draw: Callable[[int], bytes]) -> Iterator[None]:
+    """Enter to have `secrets`, SystemRandom and the functions of `random` draw from a function."""
+    generator: Any = random._inst  # type: ignore[attr-defined]
+    of_entropy = random.SystemRandom()
+    with (
+        patch.object(random, "_urandom", draw),
+        patch.object(random, "random", of_entropy.random),
+        patch.object(random, "getrandbits", of_entropy.getrandbits),
+    ):
+        generator.__class__ = random.SystemRandom
+        try:
+            yield
+        finally:
+            generator.__class__ = random.Random
