@@ -7,7 +7,7 @@ from typing import Any
 
 # The kinds of races, worst first, each with what it means.
 KINDS = {
-    "rows": "the database ends as no serial order ends it",
+    "rows": "rows, mails or calls of Mocks end as in no serial order",
     "errors": "an exception that no serial order raises",
     "twice": "both succeed where one after the other the second is refused",
     "answers": "another answer than one after the other",
@@ -69,8 +69,10 @@ class Race:
 
     @property
     def cause(self) -> object:
-        """What is equal for the same race: the kind, and the lines of code that write."""
+        """What is equal for the same race: the kind, and the lines of code that write or fail."""
         writes = [s for s in self.statements if s["sql"].split()[0] not in NO_WRITES]
+        if self.kind == "errors":
+            writes = [s for s in writes if s["result"].startswith("!!")] or writes
         lines = {(s["where"], *s["sql"].split()[:3]) for s in writes}  # such as UPDATE item SET
         return self.kind, frozenset(lines or self.names)
 
