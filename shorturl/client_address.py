@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -11,7 +10,6 @@ from django.utils.crypto import salted_hmac
 
 # The prefix lengths of a network: addresses that usually have one user or neighbouring ones.
 PREFIXES = {4: 24, 6: 64}
-MAX_HASHED = 1_000  # addresses in a cache: a hash takes a tenth of the time of a create
 
 
 def client_address(environ: Mapping[str, Any]) -> str | None:
@@ -47,7 +45,6 @@ def first_address(request: HttpRequest) -> str | None:
     return str(network_of(address).network_address) if address else None
 
 
-@lru_cache(MAX_HASHED)
 def hashed_network(address: str | None) -> str:
     """Return a keyed hash of an address's network; without the key it could be guessed.
 
