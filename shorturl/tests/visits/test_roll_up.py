@@ -161,7 +161,14 @@ def test_a_roll_up_that_is_killed_has_moved_whole_batches(
 
 
 def test_days_to_merge_into_months_are_found_by_an_index() -> None:
-    """The roll-up's statement looks for days older than two years that are not a month's first."""
+    """The roll-up's statement looks for days older than two years that are not a month's first.
+
+    Another index has all days, and with them the months, which are many after some years.
+    """
+    months = [date(year, month, 1) for year in range(1900, 2000) for month in range(1, 13)]
+    DailyVisits.objects.bulk_create(
+        DailyVisits(short_url_id="known", day=day, dimension=Dimension.DEVICE) for day in months
+    )
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(sql.SQL("EXPLAIN {}").format(batches.MOVE), batches.move_params())
