@@ -7,8 +7,10 @@ from typing import Any
 from django.db import transaction
 from django.db.backends.postgresql.psycopg_any import sql
 
-from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LinksRefused
+from shorturl import bans
+from shorturl.exceptions import KeySpaceExhausted, KeyTaken, LinksRefused, TargetBanned
 from shorturl.links import keys
+from shorturl.links.validators import shortened
 from shorturl.models import ShortUrl
 
 MAX_LINKS = 1_000  # of one statement, which locks their keys for some 20 ms
@@ -37,12 +39,14 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
     """Return a new link for each row, or create none. A row without a key gets a random one.
 
     If a drawn key is taken, all rows are rolled back and inserted again: two statements in one
-    transaction could deadlock. Raises LinksRefused for custom keys, and KeySpaceExhausted.
+    transaction could deadlock. Raises LinksRefused for banned targets and for custom keys that are
+    taken, and KeySpaceExhausted.
     """
     candidates = [iter([row["key"]] if row["key"] else keys.candidates()) for row in rows]
     chosen = [next(keys_of_row) for keys_of_row in candidates]  # the key that each row tries next
     while "" not in chosen:  # "" stands for a row whose candidates are all taken
         with transaction.atomic():
+            refuse_banned(rows)
             new = insert([{**row, "key": key} for row, key in zip(rows, chosen, strict=True)])
             if len(new) == len(rows):
                 return [new[key] for key in chosen]
@@ -57,6 +61,19 @@ def create_all(rows: Sequence[Mapping[str, Any]]) -> list[ShortUrl]:
         raise KeySpaceExhausted(keys.candidates())
     deleted = find_deleted(taken.values())
     raise LinksRefused({n: KeyTaken(key, deleted=key in deleted) for n, key in taken.items()})
+
+
+def refuse_banned(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise LinksRefused with each row whose target is in a banned domain."""
+    targets = [row["target_url"] for row in rows]
+    banned = bans.banned_targets(set(targets))
+    errors = {
+        index: TargetBanned(shortened(target), banned[target])
+        for index, target in enumerate(targets)
+        if target in banned
+    }
+    if errors:
+        raise LinksRefused(errors)
 
 
 def find_deleted(taken: Iterable[str]) -> set[str]:

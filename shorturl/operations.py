@@ -18,12 +18,10 @@ from shorturl.exceptions import (
     KeySpaceExhausted,
     KeyTaken,
     LimitTooLow,
-    LinksRefused,
-    TargetBanned,
 )
 from shorturl.links import keys
 from shorturl.links.keys import violates
-from shorturl.links.validators import shortened, validate_target_url
+from shorturl.links.validators import validate_target_url
 from shorturl.models import LIMIT_CONSTRAINT, IdempotencyRecord, ShortUrl, ShortUrlQuerySet
 from shorturl.outages import is_outage
 from shorturl.strategies.creating import on_conflict
@@ -85,16 +83,7 @@ def create_many(rows: Sequence[Mapping[str, Any]], *, owner_id: int | None) -> l
         validate_target_url(row["target_url"])
         if row["key"] is not None:
             keys.validate_custom_key(row["key"])
-    with in_transaction():
-        banned = bans.banned_targets({row["target_url"] for row in rows})
-        errors = {
-            index: TargetBanned(shortened(row["target_url"]), banned[row["target_url"]])
-            for index, row in enumerate(rows)
-            if row["target_url"] in banned
-        }
-        if errors:
-            raise LinksRefused(errors)
-        return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
+    return bulk.create_all([{**row, "owner_id": owner_id} for row in rows])
 
 
 def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
