@@ -4,12 +4,11 @@ A hit is counted in following.py, and a quota spent in limits/quotas.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-from django.db import DatabaseError, IntegrityError, connection, transaction
+from django.db import DatabaseError, IntegrityError, transaction
 
 from shorturl import bans, bulk, cluster
 from shorturl.creating import insert_unless_banned
@@ -59,12 +58,12 @@ def create(
         "tags": tags,
         "forward_query": forward_query,
     }
-    if not cluster.is_distributed():  # a statement of it has one key, and asks for nothing else
+    if not cluster.is_distributed():  # there the INSERT of a key goes to one node, without the bans
         first_key = key or next(iter(keys.candidates()))
         if link := insert_unless_banned(first_key, target_url, values):
             return link
     # The target is banned, or the key is taken.
-    with in_transaction():
+    with transaction.atomic():
         bans.refuse_banned([target_url])
         if key is None:
             return with_candidates(partial(on_conflict.create, target_url, **values))
@@ -96,11 +95,6 @@ def with_candidates(create: Callable[..., ShortUrl]) -> ShortUrl:
             if not is_outage(error):
                 raise
     return create(keys=keys.candidates())
-
-
-def in_transaction() -> AbstractContextManager[None]:
-    """Open a transaction, unless one is open: a savepoint in it would only take time."""
-    return nullcontext() if connection.in_atomic_block else transaction.atomic()
 
 
 def find_reusable(target_url: str, *, owner_id: int) -> ShortUrl | None:
