@@ -1,15 +1,24 @@
 """Without an invariant: the order of new ids, and what processes do outside of rows and results."""
 
 import functools
+import logging
+import os
+import queue
 import socket
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 from django.core import mail
 from django.db import OperationalError, transaction
 
@@ -26,12 +35,13 @@ TABLES = """
     CREATE TABLE effect_article (
         id int PRIMARY KEY, current int REFERENCES effect_revision, title text);
     CREATE TABLE effect_log (id serial PRIMARY KEY, entry jsonb);
+    CREATE TABLE effect_tag (id serial PRIMARY KEY, name text UNIQUE);
     CREATE SEQUENCE effect_number
 """
 
 
 def setup() -> None:
-    sql("TRUNCATE effect_article, effect_revision, effect_log RESTART IDENTITY")
+    sql("TRUNCATE effect_article, effect_revision, effect_log, effect_tag RESTART IDENTITY")
     sql("INSERT INTO effect_article VALUES (1, NULL, '')")
     sql("SELECT setval('effect_number', 1)")
     counter.setup()
@@ -220,6 +230,51 @@ def test_a_refused_process_calls_a_mock_when_it_runs_once_more(interleave: Inter
     interleave(pay, expected=OperationalError)
 
 
+def test_a_number_of_calls_is_no_id(interleave: Interleave) -> None:
+    """Two new rows have the ids 1 and 2, and are equal otherwise."""
+    setup()
+    charge = Mock(name="charge")
+
+    def pay() -> None:
+        insert("a")
+        if not hits():
+            charge()
+            sql("UPDATE interleave_counter SET hits = 1 WHERE key = 'a'")
+
+    with pytest.raises(AssertionError, match=r"what also= returns is 2\. One after .* it is 1"):
+        interleave(pay, also=lambda: charge.call_count)
+
+
+def test_a_returned_number_that_may_be_an_id_is_a_limit(interleave: Interleave) -> None:
+    setup()
+
+    def add(own: str) -> int:
+        sql("INSERT INTO effect_tag (name) VALUES ('both') ON CONFLICT DO NOTHING")
+        return int(sql("INSERT INTO effect_tag (name) VALUES (%s) RETURNING id", own)[0][0])
+
+    limit = "whether a returned number is the id of a new row of effect_tag"
+    assert limit in interleave(partial(add, "a"), partial(add, "b")).limits
+    limits = interleave(partial(insert, "a"), partial(insert, "b")).limits
+    assert not [limit for limit in limits if "returned number" in limit]
+
+
+@pytest.mark.parametrize("value", ["%s", "'post-' || %s", "jsonb_build_object('id', %s)"])
+def test_a_violation_says_that_only_ids_are_shifted(interleave: Interleave, value: str) -> None:
+    """The column is no foreign key, so a number in it may be anything."""
+    setup()
+
+    def add(own: str) -> None:
+        sql("INSERT INTO effect_tag (name) VALUES ('both') ON CONFLICT DO NOTHING")
+        new = sql("INSERT INTO effect_tag (name) VALUES (%s) RETURNING id", own)
+        sql(f"INSERT INTO effect_revision (text) VALUES ({value}::text)", new[0][0])
+
+    with pytest.raises(AssertionError, match="Only numbers differ that may be ids of new rows of "):
+        interleave(partial(add, "a"), partial(add, "b"))
+    with pytest.raises(AssertionError) as raised:
+        interleave(counter.naive)
+    assert "Only numbers" not in str(raised.value)
+
+
 def test_mails_are_compared_by_their_recipients(interleave: Interleave) -> None:
     setup()
     mail.outbox = []
@@ -269,6 +324,59 @@ def test_what_is_sent_over_an_open_connection_is_named() -> None:
         limits = explore_effects(calls, sends).limits
     for name in (f"127.0.0.1:{port}", "127.0.0.1:9"):
         assert f"what a process sends to {name}: compare it with also=" in limits
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[SimpleNamespace]:
+    """Return what is open before an exploration."""
+    reader, writer = os.pipe()
+    with (
+        (tmp_path / "text").open("w") as text,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as connected,
+        os.fdopen(reader, "rb"),
+        os.fdopen(writer, "wb") as pipe,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        yield SimpleNamespace(
+            text=text, connected=connected, pipe=pipe, pool=pool, queue=queue.Queue()
+        )
+
+
+FILE, COMPARE = ", which a process writes", ": compare it with also="
+THREAD = f"what a thread does that a process starts{COMPARE}"
+
+
+@pytest.mark.parametrize(
+    ("effect", "limit"),
+    [
+        (lambda opened: opened.text.write("x"), f"text{FILE}"),
+        (lambda opened: print("x", file=opened.text), f"text{FILE}"),
+        (lambda opened: os.write(opened.text.fileno(), b"x"), f"text{FILE}"),
+        (lambda opened: opened.pipe.write(b"x"), f"a pipe{FILE}"),
+        (lambda opened: os.write(opened.pipe.fileno(), b"x"), f"to a pipe{COMPARE}"),
+        (lambda opened: os.write(opened.connected.fileno(), b"x"), COMPARE),
+        (lambda opened: opened.queue.put(1), f"what a process puts into a Queue{COMPARE}"),
+        (lambda opened: threading.Thread(target=bool).start(), THREAD),
+        (lambda opened: opened.pool.submit(bool).result(), THREAD),
+        (lambda opened: async_to_sync(sync_to_async(bool, thread_sensitive=False))(), ""),
+        (lambda opened: logging.getLogger().error("x"), ""),
+    ],
+)
+def test_what_goes_to_something_that_is_open_is_named(
+    opened: SimpleNamespace, effect: Callable[[Any], object], limit: str
+) -> None:
+    """A log line and the threads of asgiref are no effects."""
+
+    def acts() -> None:
+        if not hits():
+            effect(opened)
+            update_returning()
+
+    found = explore_effects(acts, acts)
+    limits = [each for each in found.limits if FILE in each or COMPARE in each]
+    assert bool(limits) is bool(limit), found
+    assert any(each.endswith(limit) for each in limits or [""])
 
 
 def test_a_program_is_named_and_proves_nothing() -> None:

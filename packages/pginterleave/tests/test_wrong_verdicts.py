@@ -1,14 +1,17 @@
 """Programs of everyday Django, and how each is judged: what a test shares with its processes."""
 
 import asyncio
+import fcntl
 import functools
 import logging
+import queue
 import threading
 import time
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 from unittest import mock
@@ -20,11 +23,13 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models, transaction
 from django.db.backends.postgresql.psycopg_any import Jsonb
+from django.db.models import F
 from django.test import RequestFactory
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from pginterleave import CannotExplore, InterleaveError, Outcome
+from pginterleave import CannotExplore, InterleaveError, Outcome, StepTimeout
+from pginterleave.processes.monitor import LOCK_LIMIT
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
@@ -38,7 +43,9 @@ TABLES = """
     CREATE TABLE verdict_subscription (id int PRIMARY KEY, until timestamptz);
     CREATE TABLE verdict_tag (id serial PRIMARY KEY, name text UNIQUE);
     CREATE TABLE verdict_note (
-        id serial PRIMARY KEY, kind_id int, object_key text, content_type_id int, object_id text)
+        id serial PRIMARY KEY, kind_id int, object_key text, content_type_id int, object_id text);
+    CREATE TABLE verdict_visitor (id serial PRIMARY KEY, last_login timestamptz);
+    CREATE TABLE verdict_mark (id serial PRIMARY KEY, label_id int)
 """
 
 
@@ -67,6 +74,17 @@ class Note(models.Model):  # noqa: DJ008
     class Meta:
         app_label = "recipes"
         db_table = "verdict_note"
+        managed = False
+
+
+class Visitor(models.Model):  # noqa: DJ008
+    last_login = models.DateTimeField(null=True)
+
+    objects: ClassVar[models.Manager["Visitor"]] = models.Manager()
+
+    class Meta:
+        app_label = "recipes"
+        db_table = "verdict_visitor"
         managed = False
 
 
@@ -178,17 +196,20 @@ def in_a_variable(row: Counter) -> Callable[[], Counter]:
     return lambda: KEPT["row"]
 
 
+@pytest.mark.parametrize("replay", ["", "12"])
 @pytest.mark.parametrize("keep", [in_a_mock, in_a_cache, in_a_variable])
 def test_an_object_that_cannot_be_replaced_is_refused_or_named(
-    interleave: Interleave, keep: Callable[[Counter], Callable[[], Counter]]
+    interleave: Interleave, keep: Callable[[Counter], Callable[[], Counter]], replay: str
 ) -> None:
+    """A replay says the same."""
     get = keep(make())
-    with pytest.raises(InterleaveError, match=r"Counter with the primary key 1 is saved .* load"):
-        interleave(lambda: count(get()))
     named = "a Counter with the primary key 1, which the processes share: load it in the function"
-    get().refresh_from_db()
-    assert named in interleave(lambda: update(get())).limits
-    assert named not in interleave(lambda: Counter.objects.filter(pk=get().pk).first()).limits
+    reads = partial(sql, "SELECT 1")
+    assert named in interleave(lambda: [get().hits, reads()], replay=replay).limits
+    assert named not in interleave(lambda: [get().pk, reads()], replay=replay).limits
+    for process in (lambda: count(get()), lambda: get().delete()):
+        with pytest.raises(InterleaveError, match=r"a Counter with the .* is saved or deleted by"):
+            interleave(process, replay=replay)
 
 
 def test_a_list_that_processes_fill_is_the_tests_own(interleave: Interleave) -> None:
@@ -219,6 +240,17 @@ def test_an_object_with_changes_is_refused(interleave: Interleave) -> None:
     row.hits = 5
     with pytest.raises(CannotExplore, match=r"whose hits is 5, and 0 in the database. Each"):
         interleave(row.save)
+
+
+def test_what_django_has_changed_in_a_row_is_no_change(interleave: Interleave) -> None:
+    """A login of the test's client sets last_login, and not in the test's object."""
+    row = make(7)
+    row.hits = F("hits") + 1
+    row.save()
+    interleave(lambda: row.pk and sql("SELECT 1"))
+    user = Visitor.objects.create()
+    Visitor.objects.update(last_login=timezone.now())
+    interleave(lambda: Visitor.objects.filter(pk=user.pk).exists())
 
 
 ROW: Counter | None = None
@@ -381,20 +413,78 @@ def reads_and_waits() -> None:
         counter.naive()
 
 
-@pytest.mark.parametrize("process", [with_a_lock, with_an_acquisition, reads_and_waits])
+SEMAPHORE = threading.Semaphore()
+
+
+def with_a_semaphore() -> None:
+    with SEMAPHORE:
+        counter.naive()
+
+
+@pytest.mark.parametrize(
+    "process", [with_a_lock, with_an_acquisition, reads_and_waits, with_a_semaphore]
+)
 def test_a_lock_of_python_is_waited_for(process: Callable[[], None]) -> None:
     """The processes of a server do not share it, and the result says so."""
     processes = [process, counter.naive] if process is with_an_acquisition else [process, process]
     found = explore_all(*processes, invariant=counter.expect_hits(2), reduce=True)
     assert bool(found.violating) is (process is with_an_acquisition)
-    limit = (
-        "a lock of Python that a process waits for, which the processes of a server do not share"
-    )
-    assert (limit in found.limits) is (process is not with_an_acquisition)
+    assert (LOCK_LIMIT in found.limits) is (process is not with_an_acquisition)
 
 
 def test_three_processes_wait_for_a_lock_of_python() -> None:
     explore_all(*[with_a_lock] * 3, invariant=counter.expect_hits(3)).assert_safe()
+
+
+def test_a_lock_of_a_file_is_waited_for(tmp_path: Path) -> None:
+    """The processes of a server share it."""
+
+    def with_a_file() -> None:
+        with (tmp_path / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            counter.naive()
+
+    found = explore_all(with_a_file, with_a_file, invariant=counter.expect_hits(2))
+    found.assert_safe()
+    assert LOCK_LIMIT not in found.limits
+
+
+@pytest.mark.parametrize("wait", ["queue", "event", "condition"])
+def test_a_wait_for_what_another_process_gives(wait: str) -> None:
+    given, event, condition = queue.Queue[int](), threading.Event(), threading.Condition()
+    done: list[int] = []
+
+    def give() -> None:
+        counter.naive()
+        given.put(1)
+        event.set()
+        with condition:
+            done.append(1)
+            condition.notify()
+
+    def take() -> None:
+        if wait == "queue":
+            given.get()
+        elif wait == "event":
+            event.wait()
+        else:
+            with condition:
+                condition.wait_for(lambda: done)
+        counter.naive()
+
+    def setup() -> None:
+        counter.setup()
+        event.clear()
+        done.clear()
+        given.queue.clear()
+
+    found = explore_all(give, take, setup=setup, invariant=counter.expect_hits(2), reduce=True)
+    found.assert_safe()
+    assert LOCK_LIMIT in found.limits
+    with pytest.raises(StepTimeout, match=r"take.*\n.*nobody may end the wait \(give an invariant"):
+        explore_all(give, take, setup=setup, invariant=None, step_timeout=0.5)
+    if wait == "queue":
+        given.put(1)  # for the thread that is left
 
 
 class RowHandler(logging.Handler):
@@ -435,6 +525,17 @@ def test_a_step_of_async_code_names_the_line_that_waits_for_it() -> None:
     assert {file for file, _ in lines} == {__file__, counter.__file__}
 
 
+class Mark(models.Model):  # noqa: DJ008
+    label = models.ForeignKey(Label, models.CASCADE, db_constraint=False, related_name="+")
+
+    objects: ClassVar[models.Manager["Mark"]] = models.Manager()
+
+    class Meta:
+        app_label = "recipes"
+        db_table = "verdict_mark"
+        managed = False
+
+
 def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     """Make a tag that both make, whose loser uses an id up, and then one with a note on it."""
     Label.objects.get_or_create(name="both")
@@ -442,11 +543,12 @@ def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     noted = Label.objects.order_by("-id")[0] if refers_to_first else tag
     kind = ContentType.objects.get_for_model(Label)
     Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
+    Mark.objects.create(label=noted)
     return f"/tags/{tag.pk}/"
 
 
 def test_ids_are_shifted_without_a_difference(interleave: Interleave) -> None:
-    """In a GenericForeignKey, in a text log and in a returned address."""
+    """In a GenericForeignKey, a text log, a key without a constraint, and a returned address."""
     ContentType.objects.get_for_model(Label)
     found = interleave(*[partial(make_tag_and_note, own) for own in "ab"])
     assert not [limit for limit in found.limits if "clock or chance" in limit]

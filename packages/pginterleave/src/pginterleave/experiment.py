@@ -63,22 +63,24 @@ class Experiment:
     @contextlib.contextmanager
     def start_scheduler(self) -> Iterator[Scheduler]:
         """Start the processes; first run the serial orders if the judge compares with them."""
-        if self.serial_judge and self.like:
-            if len(self.like) != len(self.processes):
-                raise CannotExplore("like needs one function for each process.")
-            self.serial_judge.reference = "with like=, "
-            with self._new_scheduler(self.like) as reference:
-                self.serial_judge.run_serial_orders(reference.run_in_turn, len(self.like))
-        with self._new_scheduler(self.processes) as scheduler:
-            try:
-                if self.serial_judge and not self.like:
-                    self.serial_judge.run_serial_orders(scheduler.run_in_turn, len(self.processes))
-                yield scheduler
-            except NotDeterministic as error:
-                if used := scheduler.memory.used:
-                    kept = f"They have used {' and '.join(used)}, which nothing puts back."
-                    raise NotDeterministic(f"{error} {kept}") from None
-                raise
+        with self.shared_objects.watch_reads():
+            if self.serial_judge and self.like:
+                if len(self.like) != len(self.processes):
+                    raise CannotExplore("like needs one function for each process.")
+                self.serial_judge.reference = "with like=, "
+                with self._new_scheduler(self.like) as reference:
+                    self.serial_judge.run_serial_orders(reference.run_in_turn, len(self.like))
+            with self._new_scheduler(self.processes) as scheduler:
+                try:
+                    if self.serial_judge and not self.like:
+                        number = len(self.processes)
+                        self.serial_judge.run_serial_orders(scheduler.run_in_turn, number)
+                    yield scheduler
+                except NotDeterministic as error:
+                    if used := scheduler.memory.used:
+                        kept = f"They have used {' and '.join(used)}, which nothing puts back."
+                        raise NotDeterministic(f"{error} {kept}") from None
+                    raise
 
     def _new_scheduler(self, functions: Sequence[Function]) -> Scheduler:
         return Scheduler(functions, self.setup, self.judge, self.database, self.options)

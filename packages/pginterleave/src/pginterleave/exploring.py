@@ -98,7 +98,7 @@ def explore(
         options=options,
     )
     began = RealClock.monotonic()
-    with experiment.shared_objects.watch_reads(), experiment.start_scheduler() as scheduler:
+    with experiment.start_scheduler() as scheduler:
         scheduler.reduce = options.reduces
         scheduler.control.catalogue.reduced = options.reduces
         while True:

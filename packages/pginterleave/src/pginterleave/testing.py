@@ -192,8 +192,15 @@ class Interleave(contextlib.AbstractContextManager["Interleave"]):
         self.replayed.append(schedule)
         if schedule.violation:
             raise AssertionError(f"Race: {schedule.explain()}\n\nThis is the schedule {order}.")
-        reason = f"replay={order!r}"
-        result = Exploration(orders=(order,), schedules=1, violating=0, truncated=reason)
+        from pginterleave.django.shared_objects import shared_objects
+
+        result = Exploration(
+            orders=(order,),
+            schedules=1,
+            violating=0,
+            truncated=f"replay={order!r}",
+            limits=tuple(shared_objects.list_limits()),
+        )
         mark_read(result)
         return result
 

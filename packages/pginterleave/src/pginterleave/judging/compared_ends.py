@@ -56,6 +56,7 @@ class Criteria(NamedTuple):
     number_column: Column | None  # an int in a value may be a new id of it; None: it is no id
     ordered: tuple[str, ...] = ()  # tables whose new rows have to be in the same order
     only_first_and_last: bool = False  # of these tables, only the first and the last new row
+    has_ids_in_rows: bool = False  # a number in any column may be a new id of number_column, too
 
 
 class Comparison:
@@ -156,8 +157,12 @@ class Comparison:
         for table in criteria.tables:
             for number, row in enumerate(self._get_rows(end, table)):
                 item = Item(table, number)
-                contents[item] = table, self._write_row(end, row)
+                texts = [*self._write_row(end, row)]
                 edges[item] = self._list_references(row, new_ids)
+                for place, text in enumerate(texts if criteria.has_ids_in_rows else ()):
+                    texts[place], rows = _replace_ids(text, criteria.number_column, new_ids)
+                    edges[item] += [(f"in column {place}", row) for row in rows]
+                contents[item] = table, texts
         for table in criteria.ordered:
             places = list(enumerate(self.list_new_rows(end, table)))
             if criteria.only_first_and_last:
@@ -190,6 +195,11 @@ class Comparison:
             if target and value and (target, value) in new_ids:
                 references.append((column.name, new_ids[target, value]))
         return references
+
+    def list_new_ids(self, end: EndState, column: Column) -> list[str]:
+        """Return the new ids in a column."""
+        new_ids = self._find_new_ids(end, [column.table])
+        return sorted(value for where, value in new_ids if where == column)
 
     def list_new_rows(self, end: EndState, table: str) -> list[Item]:
         """Return the new rows of a table in the order of their ids, if there are several."""

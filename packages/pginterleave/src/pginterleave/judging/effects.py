@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pginterleave.judging.end_states import EndStates
-from pginterleave.judging.values import Leaf, Node, Value, make_plain_value
+from pginterleave.judging.values import Node, Value, make_plain_value
 
 Also = Callable[[], object]
 CLOCKS = ("sleep", "now", "time", "monotonic")  # Mocks of these have no effect
@@ -84,7 +84,7 @@ class CalledMocks:
         for name in sorted(calls):
             called = sorted(calls[name], key=repr)
             arguments = tuple((str(place), call) for place, call in enumerate(called, start=1))
-            values[f"the number of calls of {name}"] = Node("is", (("", Leaf(str(len(called)))),))
+            values[f"the number of calls of {name}"] = make_plain_value(len(called))
             values[f"what {name} is called with"] = Node("is", arguments)
         return values
 

@@ -5,7 +5,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.judging.generic_keys import list_generic_keys, list_keys_of_types
+from pginterleave.judging.generic_keys import (
+    list_generic_keys,
+    list_keys_of_types,
+    list_model_keys,
+)
 from pginterleave.judging.values import Value
 from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.rows import MAX_BYTES, Ask, WatchedTable, read_tables, require_counts
@@ -157,10 +161,14 @@ class EndStates:
         for table, name, target_table, target_name in self._ask(REFERENCES, {}):
             structure.references[Column(table, name)] = Column(target_table, target_name)
         tables = structure.tables
+        for relname, name, target_relname, target_name in list_model_keys():
+            if relname in tables and target_relname in tables:
+                target = Column(tables[target_relname], target_name)
+                structure.references.setdefault(Column(tables[relname], name), target)
         for relname, id_name, type_name in list_generic_keys():
             if table := tables.get(relname):
                 structure.types_of_objects[Column(table, id_name)] = Column(table, type_name)
-        if structure.types_of_objects:
+        if structure.types_of_objects and "django_content_type" in tables:
             types = {(app, name): type_id for type_id, app, name in self._ask(CONTENT_TYPES, {})}
             for app, name, relname, key in list_keys_of_types():
                 if relname in tables and (app, name) in types:

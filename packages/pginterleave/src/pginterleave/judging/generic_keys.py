@@ -1,12 +1,27 @@
-"""References without a foreign key, of Django's content types: a GenericForeignKey, or a log's."""
+"""References of Django's models that the database may not know as foreign keys."""
 
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 
+def list_model_keys() -> Iterator[tuple[str, str, str, str]]:
+    """Yield the table and the column of each ForeignKey, and those that it refers to.
+
+    With db_constraint=False the database does not know it.
+    """
+    for model in _list_models():
+        for field in model._meta.concrete_fields:
+            if field.remote_field:
+                target = field.target_field
+                yield model._meta.db_table, field.column, target.model._meta.db_table, target.column
+
+
 def list_generic_keys() -> Iterator[tuple[str, str, str]]:
-    """Yield the table of a model, the column with its object's id, and that with its type."""
+    """Yield the table of a model, the column with its object's id, and that with its type.
+
+    It may be a GenericForeignKey, or that of a log.
+    """
     for model in _list_models():
         meta = model._meta
         names = {
@@ -30,7 +45,6 @@ def list_keys_of_types() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _list_models() -> list[Any]:
-    """Return the models of a project that has content types; [] without Django."""
+    """Return the models of a project; [] without Django."""
     apps = getattr(sys.modules.get("django.apps"), "apps", None)
-    has_types = apps and apps.ready and apps.is_installed("django.contrib.contenttypes")
-    return [*apps.get_models()] if apps and has_types else []
+    return [*apps.get_models(include_auto_created=True)] if apps and apps.ready else []

@@ -58,6 +58,7 @@ class SerialJudge(Judge):
         self.ends: dict[Order, EndState] = {}  # of the serial orders
         self.several_commits: set[int] = set()  # the processes with several transactions
         self.unordered: set[str] = set()  # tables whose new ids may have another order
+        self.read_as_ids: set[str] = set()  # tables whose new ids a returned number may be
         self._queried_orders: set[str] = set()  # tables of whose ids a statement asks for the order
         self._noted_statements: set[str] = set()
         self._is_serial_run = False
@@ -140,7 +141,7 @@ class SerialJudge(Judge):
             return Judgement(
                 find_violation(self.invariant, final_outcomes) if self.invariant else ""
             )
-        hint = self._suggest_option(outcomes, steps)
+        hint = self._suggest_option(outcomes, steps) or self._suggest_key(end)
         return (
             judgement._replace(violation=f"{judgement.violation}\n\n{hint}") if hint else judgement
         )
@@ -169,6 +170,8 @@ class SerialJudge(Judge):
         values = self.list_not_compared()
         limits += [f"the value of {value}, which clock or chance sets" for value in values]
         limits += [f"the order of the new ids of {table}" for table in sorted(self.unordered)]
+        is_id = "whether a returned number is the id of a new row of"
+        limits += [f"{is_id} {table}" for table in sorted(self.read_as_ids)]
         return limits + self.effects.list_limits()
 
     def _has_to_try_again(self, outcome: Outcome) -> bool:
@@ -226,6 +229,8 @@ class SerialJudge(Judge):
                 labels = {self.comparison.make_labels(e, criteria) for e in self.ends.values()}
                 self._serial_labels[criteria] = labels
             if self.comparison.make_labels(end, criteria) in self._serial_labels[criteria]:
+                if number_column:
+                    self.read_as_ids.add(number_column.table)
                 return True
         return False
 
@@ -289,6 +294,23 @@ class SerialJudge(Judge):
                     f"If process {number} says that it found nothing free, give "
                     f"try_again=lambda outcome: outcome.returned == {outcome.returned!r}"
                 )
+        return ""
+
+    def _suggest_key(self, end: EndState) -> str:
+        """Suggest a ForeignKey if other numbers are new ids, and these differ; or return ""."""
+        comparison = self.comparison
+        for column in filter(None, self._list_number_columns()):
+            criteria = Criteria(self._tables, column, has_ids_in_rows=True)
+            labels = comparison.make_labels(end, criteria)
+            new_ids = comparison.list_new_ids(end, column)
+            for serial in self.ends.values():
+                is_equal = comparison.make_labels(serial, criteria) == labels
+                if is_equal and comparison.list_new_ids(serial, column) != new_ids:
+                    return (
+                        f"Only numbers differ that may be ids of new rows of {column.table}: they "
+                        "are compared as ids in a ForeignKey, which may have db_constraint=False, "
+                        "and not at all in a table of Options(ignored_tables=…)"
+                    )
         return ""
 
     def _note_statements(self, steps: Sequence[Any]) -> None:

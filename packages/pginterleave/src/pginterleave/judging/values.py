@@ -51,8 +51,13 @@ def make_outcome_value(outcome: Outcome) -> Value:
 
 
 def make_plain_value(value: Any) -> Value:
-    """Return a value that is compared besides those that the processes returned."""
-    return Node("is", (("", _make_value(value, depth=0)),))
+    """Return a value that is compared besides those that the processes returned.
+
+    A number alone is a number of calls or the like, and no id.
+    """
+    part = _make_value(value, depth=0)
+    part = part._replace(is_number=False) if isinstance(part, Leaf) else part
+    return Node("is", (("", part),))
 
 
 def _make_value(value: Any, depth: int) -> Value:

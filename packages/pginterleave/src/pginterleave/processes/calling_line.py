@@ -20,6 +20,11 @@ def find_calling_frame(frame: FrameType | None) -> FrameType | None:
             variables = frame.f_locals
             if waiting := _find_waiting_frame(variables.get("loop"), variables.get("args")):
                 return waiting
+        elif frame.f_code.co_qualname == "AsyncToSync.__call__":
+            waiting_frames = [*_list_frames(frame.f_locals.get("awaitable"))]
+            for each in reversed(waiting_frames):
+                if is_user_code(each.f_code.co_filename):
+                    return each
         frame = frame.f_back
     return frame
 

@@ -17,7 +17,7 @@ from pginterleave.processes import queries
 from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.control import Control
 from pginterleave.processes.process import AT_STEP, DONE, FAILED, RETURNED, RUNNING, Process, Stops
-from pginterleave.processes.python_locks import waits_for_lock
+from pginterleave.processes.python_locks import IN_PYTHON, find_wait
 from pginterleave.sql.dependent_steps import Effect, TakenStep
 
 MIN_POLL_INTERVAL = 0.0006  # seconds until PostgreSQL is first asked whether a statement waits
@@ -29,8 +29,11 @@ MIN_LATE_CHECK = 0.03  # seconds until a planned victim looks for the deadlock c
 MAX_LATE_CHECK = 1.0
 NO_CHECK_SECONDS = 3600.0
 MIN_LOCK_WAIT = 0.05  # seconds at a lock of Python; who has just got it needs a moment to go on
-LOCK_LIMIT = (
-    "a lock of Python that a process waits for, which the processes of a server do not share"
+LOCK_LIMIT = f"{IN_PYTHON} that a process waits for, which the processes of a server do not share"
+UNSEEN_WAIT = (
+    "\nIf it waits there for another process: only waits of PostgreSQL, threading, queue and "
+    "fcntl.flock are seen (let a Mock replace another one), and one after the other nobody may end "
+    "the wait (give an invariant)."
 )
 Blocked = dict[Process, tuple[int, ...]]  # waiting processes: the numbers of those they wait for
 
@@ -81,7 +84,7 @@ class Monitor:
         self.durations: dict[str, float] = {}  # seconds by statement, with the Python after it
         self.have_waited: set[str] = set()  # statements
         self.orders_with_wait: set[str] = set()  # whose last step waited
-        self.locks_awaited = False  # whether a process has waited for a lock of Python
+        self.locks_awaited = False  # whether a process has waited in Python
         self._at_lock_since: dict[Process, float] = {}  # during one step
         self.stalled = False  # no process can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
@@ -181,10 +184,12 @@ class Monitor:
                 return
             step_timeout = self.control.options.step_timeout
             if RealClock.monotonic() > began + step_timeout:
+                is_in_python = not all(process.sending for process in running)
                 raise StepTimeout(
                     f"No step was finished within step_timeout={step_timeout} seconds after "
                     f"{self.attempt.order()!r}. "
                     + " ".join(process.describe() for process in running)
+                    + (UNSEEN_WAIT if is_in_python else "")
                 )
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))  # from 0.0
 
@@ -346,16 +351,18 @@ class Monitor:
         return blocked
 
     def _waits_for_python_lock(self, process: Process) -> bool:
-        """Whether a process waits in Python for a lock, which any other process may hold."""
+        """Whether a process waits in Python for what any other process may hold or give."""
         now = RealClock.monotonic()
         frame = sys._current_frames().get(process.thread.ident or 0)
-        if process.sending or not waits_for_lock(frame):
+        wait = "" if process.sending else find_wait(frame)
+        if not wait:
             self._at_lock_since.pop(process, None)
             return False
         if now - self._at_lock_since.setdefault(process, now) < MIN_LOCK_WAIT:
             return False
         self.locks_awaited = True
-        self.control.catalogue.note_unchecked(LOCK_LIMIT)
+        if wait == IN_PYTHON:
+            self.control.catalogue.note_unchecked(LOCK_LIMIT)
         return True
 
 

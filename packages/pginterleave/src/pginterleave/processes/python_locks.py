@@ -1,7 +1,8 @@
-"""Whether a thread waits for a lock of Python, which another process holds at its step.
+"""Whether a thread waits in Python for another process, which is at its step.
 
-Python does not say for which lock a thread waits. The instruction at which it stands does: a call
-of `acquire`, or the beginning of a `with`.
+Python does not say for what a thread waits. The instruction at which it stands does: a call of
+`acquire` or `flock`, the beginning of a `with`, or the wait of a condition, by which semaphores,
+events and queues wait.
 """
 
 import ast
@@ -12,21 +13,35 @@ from types import FrameType
 from typing import Any
 
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
+IN_PYTHON = "a lock, queue or event of Python"
+FILE_LOCK = "a file lock"
+WITH_THREADS = ("asgiref", "asyncio", "concurrent")  # wait for threads of their own
 METHODS = ("acquire", "__enter__")
 PLAIN = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Load)  # run no other code
 
 
-def waits_for_lock(frame: FrameType | None) -> bool:
-    """Whether the innermost frame of a thread is at the acquisition of a lock that is held.
+def find_wait(frame: FrameType | None) -> str:
+    """Return for what a thread with this innermost frame waits, or "": IN_PYTHON or FILE_LOCK.
 
-    A wait for an event or a future is none: another thread may be at work for it.
+    A wait for a thread that works for the process, such as asgiref's, is none.
     """
-    if frame is None or frame.f_code.co_name == "wait":
-        return False
-    locks: list[Any] = []
+    if frame is None or frame.f_code.co_name == "_wait_for_tstate_lock":  # Thread.join() up to 3.12
+        return ""
+    if frame.f_code is threading.Condition.wait.__code__:
+        return _find_wait_of_condition(frame)
+    waits: list[str] = []
     with contextlib.suppress(Exception):  # the source is missing, or has changed
-        locks = [_evaluate(expression, frame) for expression in _list_expressions(frame)]
-    return any(_is_held(lock) for lock in locks if isinstance(lock, LOCKS))
+        waits = [_find_wait_at(expression, frame) for expression in _list_expressions(frame)]
+    return max(waits, default="")
+
+
+def _find_wait_of_condition(frame: FrameType | None) -> str:
+    while frame and frame.f_globals.get("__name__") in ("threading", "queue"):
+        if frame.f_code is threading.Thread.start.__code__:
+            return ""
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__", "") if frame else ""
+    return "" if name.partition(".")[0] in WITH_THREADS else IN_PYTHON
 
 
 def _is_held(lock: Any) -> bool:
@@ -45,16 +60,17 @@ def _list_expressions(frame: FrameType) -> list[ast.expr]:
     return [ast.parse(f"({source})", mode="eval").body]
 
 
-def _evaluate(expression: ast.expr, frame: FrameType) -> Any:
-    """Return the object of an expression, or of the method that it calls; None for any other."""
-    is_call = isinstance(expression, ast.Call)
+def _find_wait_at(expression: ast.expr, frame: FrameType) -> str:
+    """Return for what the evaluation of an expression waits, or the beginning of its `with`."""
     named = expression.func if isinstance(expression, ast.Call) else expression
     if not all(isinstance(node, PLAIN) for node in ast.walk(named)):
-        return None
+        return ""
     value = eval(ast.unparse(named), frame.f_globals, dict(frame.f_locals))  # noqa: S307
-    if not is_call:
-        return value
-    return value.__self__ if value.__name__ in METHODS else None
+    if named is not expression:  # it is a call
+        if (value.__module__, value.__name__) == ("fcntl", "flock"):
+            return FILE_LOCK
+        value = value.__self__ if value.__name__ in METHODS else None
+    return IN_PYTHON if isinstance(value, LOCKS) and _is_held(value) else ""
 
 
 def _read_source(frame: FrameType) -> str:

@@ -31,7 +31,7 @@ from pginterleave.processes.judgement import Function, Judge, Judgement
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.processes.process import AT_STEP, DONE, Process, Stops, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
-from pginterleave.processes.watching import Kind, watch
+from pginterleave.processes.watching import Kind, OpenFiles, watch
 from pginterleave.results import Schedule
 from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, find_claim, find_effect
 from pginterleave.steps import Outcome, Step
@@ -44,6 +44,8 @@ MAX_FAIR_ATTEMPTS = 30  # the first attempts, in which no process may overtake a
 CALLS = {
     "program": "what the program {!r} does",
     "socket": "what a process sends to {}",
+    "queue": "what a process puts into a {}",
+    "thread": "what a thread does that a process starts",
 }
 Setup = Callable[[], object]
 
@@ -82,6 +84,7 @@ class Scheduler:
         self.monitor = Monitor(self.processes, self.control, stops)
         self.attempt = self.monitor.attempt
         self.memory = SharedMemory(processes)
+        self.files = OpenFiles()
         self.add_victims: Callable[[list[int]], object] = lambda _: None  # run() sets it
         self.reduce = False  # whether the effects of steps are needed
         self.affected_others = False  # whether the last step did more than its effect
@@ -178,8 +181,10 @@ class Scheduler:
         self.control.begin_schedule()
         with watch(self._note_outside_use):
             self.memory.begin()
+            self.files.begin()
             self._run_processes(choose, in_turn)
             self.memory.note_use()
+            self._note_files(self.files.list_written())
         sessions = itertools.chain(*(process.list_sessions() for process in self.processes))
         self.control.note_strangers(set[int]().union(*(session.pids for session in sessions)))
         outcomes = [process.outcome for process in self.processes]
@@ -245,11 +250,15 @@ class Scheduler:
         elif kind == "program":  # it may open a session
             catalogue.note_unobserved(f"a program, {name!r}{format_calling_place()}")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
-            catalogue.note_unchecked(f"the file {name}, which a process writes")
+            self._note_files([f"the file {name}"])
         elif kind == "mock":
             self.judge.note_mock(name)
         if kind in CALLS:
             self.judge.note_call(CALLS[kind].format(name))
+
+    def _note_files(self, files: list[str]) -> None:
+        for file in files:
+            self.control.catalogue.note_unchecked(f"{file}, which a process writes")
 
     def _take_step(self, choice: int, expected: Effect) -> None:
         """Let the process of a choice take its step, which is expected to have this effect."""

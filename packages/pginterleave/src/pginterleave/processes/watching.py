@@ -1,4 +1,4 @@
-"""Notices what processes do outside of their sessions: programs, files, sockets, mocks.
+"""Notices what processes do outside of their sessions: programs, files, sockets, threads, mocks.
 
 It also lets processes use `functools.cached_property` and handlers of `logging` as those of a
 server do: without the locks that would make one thread wait for the other.
@@ -7,24 +7,35 @@ server do: without the locks that would make one thread wait for the other.
 import contextlib
 import functools
 import gc
+import io
 import itertools
 import logging
 import os
+import queue
 import socket
 import ssl
+import stat
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 from unittest.mock import patch
 
-Kind = Literal["connection", "program", "file", "socket", "mock"]
+Kind = Literal["connection", "program", "file", "socket", "queue", "thread", "mock"]
 Note = Callable[[Kind, Any], object]  # with a name; of a mock, the Mock itself
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
-# Python's audit events for the start of a program, and which of the arguments is its name, if any.
+BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
+OPEN_FILES = Path("/dev/fd")  # named by their descriptors
+TERMINAL = (0, 1, 2)  # descriptors
 SENDING = ("send", "sendall", "sendto", "sendmsg")  # methods of sockets
+OWN_THREADS = ("asgiref", "asyncio")  # which start threads for the code of a process
+# Python's audit events for the start of a program, and which of the arguments is its name, if any.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
 _notes: list[Note] = []  # the audit hook, which cannot be removed, calls the last one
 
@@ -35,14 +46,92 @@ def find_open_pids() -> list[int]:
     for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
         if name in sys.modules:
             kinds |= _with_subclasses(getattr(sys.modules[name], kind))
-    # A look-up in a set is faster than issubclass(), and there may be a million objects.
-    objects = gc.get_objects()
-    opened: Iterator[Any] = itertools.compress(objects, map(kinds.__contains__, map(type, objects)))
+    opened = _find_instances(kinds)
     return [connection.info.backend_pid for connection in opened if not connection.closed]
 
 
 def _with_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
+
+
+def _find_instances(kinds: set[type]) -> list[Any]:
+    # A look-up in a set is faster than issubclass(), and there may be a million objects.
+    objects = gc.get_objects()
+    return [*itertools.compress(objects, map(kinds.__contains__, map(type, objects)))]
+
+
+class OpenFiles:
+    """The files and pipes that are open before a schedule, but for those of the terminal.
+
+    The system knows when a file was written, and how much of a pipe nobody has read.
+    """
+
+    def __init__(self) -> None:
+        self._buffered: list[Any] | None = None
+        self._before: dict[int, tuple[str, int, int]] = {}
+
+    def begin(self) -> None:
+        """Note how the files are before a schedule, after its setup."""
+        if self._buffered is None:
+            kinds = set[type]().union(*map(_with_subclasses, BUFFERED))
+            self._buffered = [each for each in _find_instances(kinds) if _is_open_file(each)]
+        self._before = self._read()
+
+    def list_written(self) -> list[str]:
+        """Return the descriptions of what was written since `begin`."""
+        after = self._read()
+        before = self._before.items()
+        return [state[0] for number, state in before if after.get(number, state) != state]
+
+    def _read(self) -> dict[int, tuple[str, int, int]]:
+        """Return a description, the size and the time of each file and pipe, by its inode."""
+        for file in self._buffered or ():
+            with contextlib.suppress(OSError, ValueError):  # it is closed
+                file.flush()
+        states = {}
+        with contextlib.suppress(OSError):  # the system has no such folder
+            for number in [int(path.name) for path in OPEN_FILES.iterdir()]:
+                with contextlib.suppress(OSError):  # it is closed, as that of the folder is
+                    status = os.fstat(number)
+                    if _is_file(status):
+                        name = _describe_file(number, status)
+                        size = status.st_size or _count_unread(number, status)
+                        states[status.st_ino] = name, size, status.st_mtime_ns
+        return states
+
+
+def _is_file(status: os.stat_result) -> bool:
+    """Whether this is a file or a pipe, and not one of the terminal's, where pytest may look."""
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
+        return False
+    return not any(os.path.samestat(status, os.fstat(number)) for number in TERMINAL)
+
+
+def _is_open_file(file: Any) -> bool:
+    try:
+        return _is_file(os.fstat(file.fileno()))
+    except (OSError, ValueError):  # it is closed, or has no descriptor
+        return False
+
+
+def _count_unread(number: int, status: os.stat_result) -> int:
+    """Return how many bytes are in a pipe; 0 for a file."""
+    import fcntl  # not on Windows
+    import termios
+
+    if not stat.S_ISFIFO(status.st_mode):
+        return 0
+    return int.from_bytes(fcntl.ioctl(number, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def _describe_file(number: int, status: os.stat_result) -> str:
+    """Describe an open file or pipe."""
+    if stat.S_ISFIFO(status.st_mode):
+        return "a pipe"
+    try:
+        return f"the file {(OPEN_FILES / str(number)).readlink()}"
+    except OSError:  # only Linux knows the path
+        return f"the file with the descriptor {number}"
 
 
 @contextlib.contextmanager
@@ -64,6 +153,14 @@ def watch(note: Note) -> Iterator[None]:
             for name in SENDING:
                 send = _call_before(getattr(kind, name), partial(_note_sending, note))
                 stack.enter_context(patch.object(kind, name, send))
+        for owner, name, note_call in (
+            (os, "write", _note_writing),
+            (queue.Queue, "put", _note_queue),
+            (threading.Thread, "start", _note_thread),
+            (ThreadPoolExecutor, "submit", _note_thread),
+        ):
+            call = _call_before(getattr(owner, name), partial(note_call, note))
+            stack.enter_context(patch.object(owner, name, call))
         # Python runs in one process at a time, and a server has a handler in each process.
         stack.enter_context(patch.object(logging.Handler, "handle", _handle_without_lock))
         if sys.version_info < (3, 12):
@@ -89,6 +186,30 @@ def _note_sending(note: Note, sender: socket.socket, *args: Any) -> None:
         address = args[-1]
     if address:  # which the ends of a socketpair() have not
         note("socket", _write_address(address))
+
+
+def _note_writing(note: Note, descriptor: int, *_: object) -> None:
+    """Note what os.write() sends over a socket or a pipe; of a file, `OpenFiles` knows."""
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode):
+        note("socket", "a pipe")
+    if stat.S_ISSOCK(mode):
+        with socket.socket(fileno=os.dup(descriptor)) as sender:
+            _note_sending(note, sender, "")
+
+
+def _note_queue(note: Note, filled: object, *_: object) -> None:
+    note("queue", type(filled).__name__)
+
+
+def _note_thread(note: Note, *_: object) -> None:
+    """Note that a thread begins or gets work, but for those in which asgiref runs async code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in OWN_THREADS:
+            return
+        frame = frame.f_back
+    note("thread", "")
 
 
 def _write_address(address: Any) -> str:
