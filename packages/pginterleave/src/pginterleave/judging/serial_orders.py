@@ -115,7 +115,7 @@ class SerialJudge(Judge):
         self.states.begin()
         self.effects.begin()
 
-    def note_call(self, what: str) -> None:
+    def note_effect(self, what: str) -> None:
         self.effects.calls[what] = None
 
     def note_mock(self, mock: Any) -> None:

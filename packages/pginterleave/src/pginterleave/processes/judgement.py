@@ -20,8 +20,8 @@ class Judge(ABC):
     def begin(self) -> None:  # noqa: B027 - an invariant looks at the end alone
         """Look at the database before the processes run; called after each setup."""
 
-    def note_call(self, what: str) -> None:  # noqa: B027 - an invariant says what has to hold
-        """Note a call of a process that has an effect outside of the database."""
+    def note_effect(self, what: str) -> None:  # noqa: B027 - an invariant says what has to hold
+        """Note an effect of a process outside of the database."""
 
     def note_mock(self, mock: Any) -> None:  # noqa: B027
         """Note that a process is about to call a Mock."""

@@ -40,13 +40,6 @@ MAX_PROCESSES = 9  # a schedule is written with one digit for each step
 MAX_ATTEMPTS = 100  # at one schedule, as timing in PostgreSQL may discard an attempt
 MAX_FAIR_ATTEMPTS = 30  # the first attempts, in which no process may overtake another in a wait
 
-# What a call does outside of the database.
-CALLS = {
-    "program": "what the program {!r} does",
-    "socket": "what a process sends to {}",
-    "queue": "what a process puts into a {}",
-    "thread": "what a thread does that a process starts",
-}
 Setup = Callable[[], object]
 
 # Returns the choice of the next step. The arguments: the effects of the steps that can be taken, by
@@ -235,7 +228,7 @@ class Scheduler:
     def _note_outside_use(self, kind: Kind, name: Any) -> None:
         """Note what another thread than the caller's uses outside of the sessions.
 
-        `name` is that of a program, a file or an address; of a Mock, it is the Mock.
+        `name` is that of a program or a file, or describes an effect; of a Mock, it is the Mock.
         """
         thread = threading.current_thread()
         catalogue = self.control.catalogue
@@ -249,12 +242,13 @@ class Scheduler:
                 catalogue.note_unobserved(what)
         elif kind == "program":  # it may open a session
             catalogue.note_unobserved(f"a program, {name!r}{format_calling_place()}")
+            self.judge.note_effect(f"what the program {name!r} does")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
             self._note_files([f"the file {name}"])
         elif kind == "mock":
             self.judge.note_mock(name)
-        if kind in CALLS:
-            self.judge.note_call(CALLS[kind].format(name))
+        elif kind == "effect":
+            self.judge.note_effect(name)
 
     def _note_files(self, files: list[str]) -> None:
         for file in files:

@@ -25,8 +25,8 @@ from types import FrameType
 from typing import Any, Literal
 from unittest.mock import patch
 
-Kind = Literal["connection", "program", "file", "socket", "queue", "thread", "mock"]
-Note = Callable[[Kind, Any], object]  # with a name; of a mock, the Mock itself
+Kind = Literal["connection", "program", "file", "effect", "mock"]
+Note = Callable[[Kind, Any], object]  # with a name or a description; of a mock, the Mock itself
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
@@ -61,57 +61,65 @@ def _find_instances(kinds: set[type]) -> list[Any]:
 
 
 class OpenFiles:
-    """The files and pipes that are open before a schedule, but for those of the terminal.
+    """The files and pipes that are open before the first schedule, but for those of the terminal.
 
     The system knows when a file was written, and how much of a pipe nobody has read.
     """
 
     def __init__(self) -> None:
+        self._names: dict[int, str] = {}  # by descriptor
         self._buffered: list[Any] | None = None
-        self._before: dict[int, tuple[str, int, int]] = {}
+        self._before: dict[tuple[int, int], tuple[int, int]] = {}
 
     def begin(self) -> None:
         """Note how the files are before a schedule, after its setup."""
         if self._buffered is None:
+            self._names = dict(_list_open_files())
             kinds = set[type]().union(*map(_with_subclasses, BUFFERED))
-            self._buffered = [each for each in _find_instances(kinds) if _is_open_file(each)]
+            files = _find_instances(kinds)
+            self._buffered = [file for file in files if _find_descriptor(file) in self._names]
         self._before = self._read()
 
     def list_written(self) -> list[str]:
         """Return the descriptions of what was written since `begin`."""
         after = self._read()
         before = self._before.items()
-        return [state[0] for number, state in before if after.get(number, state) != state]
+        return [self._names[key[0]] for key, state in before if after.get(key, state) != state]
 
-    def _read(self) -> dict[int, tuple[str, int, int]]:
-        """Return a description, the size and the time of each file and pipe, by its inode."""
+    def _read(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """Return the size and the time of each file or pipe, by its descriptor and its inode."""
         for file in self._buffered or ():
             with contextlib.suppress(OSError, ValueError):  # it is closed
                 file.flush()
         states = {}
-        with contextlib.suppress(OSError):  # the system has no such folder
-            for number in [int(path.name) for path in OPEN_FILES.iterdir()]:
-                with contextlib.suppress(OSError):  # it is closed, as that of the folder is
-                    status = os.fstat(number)
-                    if _is_file(status):
-                        name = _describe_file(number, status)
-                        size = status.st_size or _count_unread(number, status)
-                        states[status.st_ino] = name, size, status.st_mtime_ns
+        for number in self._names:
+            with contextlib.suppress(OSError):  # it is closed
+                status = os.fstat(number)
+                size = status.st_size or _count_unread(number, status)
+                states[number, status.st_ino] = size, status.st_mtime_ns
         return states
 
 
-def _is_file(status: os.stat_result) -> bool:
-    """Whether this is a file or a pipe, and not one of the terminal's, where pytest may look."""
-    if not (stat.S_ISREG(status.st_mode) or stat.S_ISFIFO(status.st_mode)):
-        return False
-    return not any(os.path.samestat(status, os.fstat(number)) for number in TERMINAL)
+def _list_open_files() -> Iterator[tuple[int, str]]:
+    """Yield the descriptor of each open file or pipe, and a description."""
+    with contextlib.suppress(OSError):  # the system has no such folder
+        for path in [*OPEN_FILES.iterdir()]:
+            with contextlib.suppress(OSError):  # it is closed, as that of the folder is
+                status = path.stat()
+                if any(os.path.samestat(status, os.fstat(number)) for number in TERMINAL):
+                    continue  # pytest may have put files there
+                if stat.S_ISFIFO(status.st_mode):
+                    yield int(path.name), "a pipe"
+                elif stat.S_ISREG(status.st_mode):  # only Linux knows the path
+                    name = path.readlink() if path.is_symlink() else path
+                    yield int(path.name), f"the file {name}"
 
 
-def _is_open_file(file: Any) -> bool:
+def _find_descriptor(file: Any) -> int:
     try:
-        return _is_file(os.fstat(file.fileno()))
-    except (OSError, ValueError):  # it is closed, or has no descriptor
-        return False
+        return int(file.fileno())
+    except (OSError, ValueError):  # it is closed, or in memory
+        return -1
 
 
 def _count_unread(number: int, status: os.stat_result) -> int:
@@ -122,16 +130,6 @@ def _count_unread(number: int, status: os.stat_result) -> int:
     if not stat.S_ISFIFO(status.st_mode):
         return 0
     return int.from_bytes(fcntl.ioctl(number, termios.FIONREAD, bytes(4)), sys.byteorder)
-
-
-def _describe_file(number: int, status: os.stat_result) -> str:
-    """Describe an open file or pipe."""
-    if stat.S_ISFIFO(status.st_mode):
-        return "a pipe"
-    try:
-        return f"the file {(OPEN_FILES / str(number)).readlink()}"
-    except OSError:  # only Linux knows the path
-        return f"the file with the descriptor {number}"
 
 
 @contextlib.contextmanager
@@ -185,21 +183,21 @@ def _note_sending(note: Note, sender: socket.socket, *args: Any) -> None:
     except OSError:  # it is not connected
         address = args[-1]
     if address:  # which the ends of a socketpair() have not
-        note("socket", _write_address(address))
+        note("effect", f"what a process sends to {_write_address(address)}")
 
 
 def _note_writing(note: Note, descriptor: int, *_: object) -> None:
     """Note what os.write() sends over a socket or a pipe; of a file, `OpenFiles` knows."""
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISFIFO(mode):
-        note("socket", "a pipe")
+        note("effect", "what a process sends to a pipe")
     if stat.S_ISSOCK(mode):
         with socket.socket(fileno=os.dup(descriptor)) as sender:
             _note_sending(note, sender, "")
 
 
 def _note_queue(note: Note, filled: object, *_: object) -> None:
-    note("queue", type(filled).__name__)
+    note("effect", f"what a process puts into a {type(filled).__name__}")
 
 
 def _note_thread(note: Note, *_: object) -> None:
@@ -209,7 +207,7 @@ def _note_thread(note: Note, *_: object) -> None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in OWN_THREADS:
             return
         frame = frame.f_back
-    note("thread", "")
+    note("effect", "what a thread does that a process starts")
 
 
 def _write_address(address: Any) -> str:
@@ -245,7 +243,7 @@ def _add_audit_hook() -> None:
             if isinstance(path, str) and flags & (os.O_WRONLY | os.O_RDWR):
                 _notes[-1]("file", path)
         elif event == "socket.connect":
-            _notes[-1]("socket", _write_address(arguments[1]))
+            _notes[-1]("effect", f"what a process sends to {_write_address(arguments[1])}")
         elif event in PROGRAMS:
             index = PROGRAMS[event]
             program = "a fork" if index is None else arguments[index]
