@@ -360,6 +360,7 @@ THREAD = f"what a thread does that a process starts{COMPARE}"
         (lambda opened: threading.Thread(target=bool).start(), THREAD),
         (lambda opened: opened.pool.submit(bool).result(), THREAD),
         (lambda opened: async_to_sync(sync_to_async(bool, thread_sensitive=False))(), ""),
+        (lambda opened: async_to_sync(sync_to_async(lambda: opened.pool.submit(bool)))(), THREAD),
         (lambda opened: logging.getLogger().error("x"), ""),
     ],
 )

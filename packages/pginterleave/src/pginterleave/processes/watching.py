@@ -25,6 +25,8 @@ from types import FrameType
 from typing import Any, Literal
 from unittest.mock import patch
 
+from pginterleave.formatting import is_user_code
+
 Kind = Literal["connection", "program", "file", "effect", "mock"]
 Note = Callable[[Kind, Any], object]  # with a name or a description; of a mock, the Mock itself
 
@@ -34,7 +36,7 @@ BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 OPEN_FILES = Path("/dev/fd")  # named by their descriptors
 TERMINAL = (0, 1, 2)  # descriptors
 SENDING = ("send", "sendall", "sendto", "sendmsg")  # methods of sockets
-OWN_THREADS = ("asgiref", "asyncio")  # which start threads for the code of a process
+OWN_EFFECTS = ("asgiref", "asyncio", "logging")  # start threads and fill queues for other code
 # Python's audit events for the start of a program, and which of the arguments is its name, if any.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
 _notes: list[Note] = []  # the audit hook, which cannot be removed, calls the last one
@@ -197,17 +199,21 @@ def _note_writing(note: Note, descriptor: int, *_: object) -> None:
 
 
 def _note_queue(note: Note, filled: object, *_: object) -> None:
-    note("effect", f"what a process puts into a {type(filled).__name__}")
+    _note_unless_own(note, f"what a process puts into a {type(filled).__name__}")
 
 
 def _note_thread(note: Note, *_: object) -> None:
-    """Note that a thread begins or gets work, but for those in which asgiref runs async code."""
+    _note_unless_own(note, "what a thread does that a process starts")
+
+
+def _note_unless_own(note: Note, effect: str) -> None:
+    """Note an effect of the code under test, and none by which asgiref or logging works."""
     frame: FrameType | None = sys._getframe(1)
-    while frame:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in OWN_THREADS:
+    while frame and not is_user_code(frame.f_code.co_filename):
+        if frame.f_globals.get("__name__", "").partition(".")[0] in OWN_EFFECTS:
             return
         frame = frame.f_back
-    note("effect", "what a thread does that a process starts")
+    note("effect", effect)
 
 
 def _write_address(address: Any) -> str:
