@@ -13,7 +13,7 @@ from django.db import IntegrityError
 
 from pginterleave import Outcome
 
-from .counter import sql
+from .counter import sql, transact
 from .test_reduction import explore_both, some_violate
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -166,6 +166,19 @@ def test_a_row_that_gives_its_value_up(give_up: str, take: str) -> None:
 
 
 REFERENCE = "REFERENCES interleave_parent"
+def test_a_wait_for_a_deleted_row_whose_value_another_row_gets() -> None:
+    """Who waits finds no row, and who comes later finds the other one."""
+    gives = transact("DELETE FROM interleave_doc WHERE title = 'old'", TAKE.format(column="title"))
+    finds = partial(sql, "UPDATE interleave_doc SET n = 1 WHERE title = 'old' RETURNING n")
+    with make_table("title text UNIQUE, n int"):
+        some_violate(
+            gives,
+            finds,
+            setup=partial(set_up, "title", ("old", "second")),
+            invariant=lambda outcomes: "" if outcomes[1].returned else "no row is found",
+        )
+
+
 FREE = "DELETE FROM interleave_parent WHERE code = 'old'"
 
 
