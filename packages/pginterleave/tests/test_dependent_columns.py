@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, OperationalError
 
 from pginterleave import Outcome
 
@@ -51,7 +51,7 @@ def set_up(column: str, values: tuple[str, str | None]) -> None:
 def is_done(statement: str) -> bool:
     try:
         sql(statement)
-    except IntegrityError:
+    except (IntegrityError, OperationalError):  # it is refused, or busy
         return False
     return True
 
@@ -166,6 +166,8 @@ def test_a_row_that_gives_its_value_up(give_up: str, take: str) -> None:
 
 
 REFERENCE = "REFERENCES interleave_parent"
+
+
 def test_a_wait_for_a_deleted_row_whose_value_another_row_gets() -> None:
     """Who waits finds no row, and who comes later finds the other one."""
     gives = transact("DELETE FROM interleave_doc WHERE title = 'old'", TAKE.format(column="title"))
@@ -194,6 +196,11 @@ FREE = "DELETE FROM interleave_parent WHERE code = 'old'"
 )
 def test_a_column_that_refers_to_another(columns: str, give_up: str) -> None:
     check(columns, give_up=give_up, values=("new", "second"))
+
+
+def test_a_column_that_refers_to_a_row_locks_it() -> None:
+    lock = "SELECT 1 FROM interleave_parent WHERE code = 'old' FOR UPDATE NOWAIT"
+    check(f"title text {REFERENCE} (code)", give_up=TAKE, take=lock, values=("new", "second"))
 
 
 SEQUENCE = "interleave_doc_number_seq"

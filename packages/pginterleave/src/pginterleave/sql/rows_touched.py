@@ -77,8 +77,8 @@ UNIQUE_COLUMNS = """
         AND indpred IS NULL AND indexprs IS NULL AND coalesce(collisdeterministic, true)
 """
 # The columns whose change also locks, checks or moves what belongs to other rows: those that a
-# unique index or an exclusion constraint is made from, those of foreign keys and what they refer
-# to, and those that a sequence fills.
+# unique index or an exclusion constraint is made from, such as what a foreign key refers to, those
+# of foreign keys, and those that a sequence fills.
 KEY_COLUMNS = """
     WITH keys (oid, number) AS (
         SELECT indrelid, unnest(indkey) FROM pg_index WHERE indisunique OR indisexclusion
@@ -92,7 +92,6 @@ KEY_COLUMNS = """
         WHERE (indisunique OR indisexclusion)
             AND concat(indexprs::text, indpred::text) ~ ':varattno 0 '
         UNION ALL SELECT conrelid, unnest(conkey) FROM pg_constraint WHERE contype = 'f'
-        UNION ALL SELECT confrelid, unnest(confkey) FROM pg_constraint WHERE contype = 'f'
         UNION ALL
         SELECT adrelid, adnum FROM pg_attrdef WHERE pg_get_expr(adbin, adrelid) ~ 'nextval'
         UNION ALL SELECT attrelid, attnum FROM pg_attribute WHERE attidentity <> ''
