@@ -17,6 +17,7 @@ urlpatterns = [
     path("races/<str:name>/", pages.race, name="race"),
     path(EXPLORATION, explorations.exploration, name="exploration"),
     path(f"{EXPLORATION}scheduler/", explorations.scheduler, name="scheduler"),
+    path(f"{EXPLORATION}picture.svg", explorations.picture, name="picture"),
     path("queue/", explorations.queue_of_locks, name="queue"),
     path("isolation/", pages.isolation, name="isolation"),
     path("museum/", pages.museum, name="museum"),

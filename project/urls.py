@@ -19,13 +19,17 @@ def show_lab_is_off(request: HttpRequest) -> HttpResponse:
     return render(request, "lab_is_off.html", status=HTTPStatus.NOT_FOUND)
 
 
+show_api_docs = csrf_exempt(require_safe(RedirectView.as_view(url="/api/docs")))
+
 urlpatterns = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
-    path("api", csrf_exempt(require_safe(RedirectView.as_view(url="/api/docs")))),
+    path("api", show_api_docs),
     path("api/", not_found),
+    path("api/docs/", show_api_docs),
     path("api/", api.urls),
     re_path("^api/", not_found),
+    path("lab", RedirectView.as_view(url="/lab/", query_string=True)),
     path("lab/", include("lab.urls") if settings.SHORTURL_LAB else show_lab_is_off),
     path("", include("project.accounts.urls")),
     path("", include("shorturl.pages.urls")),

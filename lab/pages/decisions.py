@@ -1,11 +1,13 @@
 """The visitor as the scheduler, who chooses the next step among those that are recorded."""
 
+import dataclasses
 import re
 from string import ascii_lowercase
 from typing import Any, NamedTuple
 
 from lab.pages.schedules import ChosenSchedule, begins_with, make_picture
-from lab.recordings.recording import RecordedSchedule
+from lab.recordings.cells import Cell
+from lab.recordings.recording import RecordedSchedule, read_counts, read_recording
 from pginterleave.picture.context import draw_pictures
 from pginterleave.picture.history import Wait, cut_steps, find_waits
 
@@ -79,6 +81,7 @@ def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
     schedule = chosen.schedule
     steps = split_steps(taken)
     picture = make_picture(chosen.recording, schedule, len(steps))
+    choices = [] if picture.is_whole else find_choices(chosen, taken)
     return {
         **draw_pictures(picture, f"The steps taken so far: {taken or 'none'}"),
         "taken": taken,
@@ -87,9 +90,51 @@ def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
         "verdict": picture.verdict,
         # Of the last step, and of second tries after it.
         "sentences": " ".join(picture.sentences[len(steps) - 1 :]),
-        "choices": [] if picture.is_whole else find_choices(chosen, taken),
+        "choices": choices,
+        "repaired": find_repaired(chosen.recording.cell, steps) if picture.is_whole else None,
         "held": picture.last_value,
     }
+
+
+def find_focus(choices: list[Choice], taken: str, *, went_back: bool) -> str:
+    """Return what has the focus after a step: the order of a choice, "back" or "repaired".
+
+    It is the link that the visitor used, so that Enter takes the next step of the same process.
+    """
+    steps = split_steps(taken)
+    if went_back and steps:
+        return "back"
+    orders = [choice.order for choice in choices if choice.order]
+    if not orders:
+        return "repaired"
+    same = "".join([*steps, steps[-1][0]]) if steps else ""
+    return same if same in orders else orders[0]
+
+
+class Repaired(NamedTuple):
+    """A right strategy, and the order that its scheduler begins with."""
+
+    cell: Cell
+    order: str
+
+
+def find_repaired(cell: Cell, steps: list[str]) -> Repaired | None:
+    """Return the first strategy that no schedule of the race breaks, if one breaks the cell's.
+
+    It takes the same steps as far as its recorded schedules do: it may have fewer, or wait.
+    """
+    counts = read_counts(cell.race)
+    if not counts[cell.key].violating:
+        return None
+    for strategy in cell.race.strategies.values():
+        other = dataclasses.replace(cell, strategy=strategy)
+        count = counts.get(other.key)
+        if count and not count.violating and not count.truncated:
+            orders = [end.order for end in read_recording(other).ends]
+            beginnings = ["".join(steps[:number]) for number in range(len(steps), -1, -1)]
+            order = next(b for b in beginnings if any(begins_with(order, b) for order in orders))
+            return Repaired(other, order)
+    return None
 
 
 def find_current_lines(schedule: RecordedSchedule, taken: str) -> dict[int, str]:

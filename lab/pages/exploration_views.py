@@ -1,12 +1,14 @@
 """The pages of one cell: a schedule as a picture, the scheduler, the queue of locks."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from lab.pages.decisions import find_current_lines, make_choice_context
+from lab.pages.decisions import find_current_lines, find_focus, make_choice_context
+from lab.pages.picture_file import make_file_context
 from lab.pages.requested import lab_page, read_number
 from lab.pages.schedules import (
     choose_beginning,
@@ -50,21 +52,43 @@ def exploration(request: HttpRequest, name: str, strategy: str, processes: int) 
 def scheduler(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
     """Let the visitor choose the process that goes next after the steps `taken`."""
     cell = find_cell(name, strategy, str(processes), request.GET.get("level", ""))
-    return render(request, "lab/scheduler.html", make_scheduler_context(request, cell))
+    return render(request, "lab/scheduler.html", make_scheduler_context(cell, request.GET))
 
 
-def make_scheduler_context(request: HttpRequest, cell: Cell) -> dict[str, Any]:
-    """Return the context of the scheduler: the choices, the steps `taken`, and the source."""
+def make_scheduler_context(cell: Cell, query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the context of the scheduler: the choices, the steps `taken`, and the source.
+
+    The query may have `taken`, and `back` if the last one was undone.
+    """
     recording = read_recording(cell)
-    taken = request.GET.get("taken", "")
+    taken = query.get("taken", "")
     chosen = choose_beginning(recording, taken)
     lines = find_current_lines(chosen.schedule, taken)
+    choice_context = make_choice_context(chosen, taken)
+    focus = ""  # on the first page, the browser's own
+    if "taken" in query:
+        focus = find_focus(choice_context["choices"], taken, went_back="back" in query)
     return {
         **make_cell_context(recording),
-        **make_choice_context(chosen, taken),
+        **choice_context,
+        "focus": focus,
         "schedule": chosen.schedule,
         "parts": split_source(cell.strategy, with_docstring=False, processes_by_line=lines),
     }
+
+
+@lab_page
+def picture(request: HttpRequest, name: str, strategy: str, processes: int) -> HttpResponse:
+    """Return the picture of a schedule as an SVG file; the query is that of its page."""
+    cell = find_cell(name, strategy, str(processes), request.GET.get("level", ""))
+    chosen = choose_schedule(read_recording(cell), request.GET.get("schedule", ""))
+    schedule = chosen.schedule
+    context = make_file_context(make_picture(chosen.recording, schedule, len(schedule.steps)))
+    context["description"] = f"{cell.race.title} with {strategy}, schedule {schedule.order}"
+    response = render(request, "lab/picture.svg", context, content_type="image/svg+xml")
+    file_name = f"{name}-{strategy}-{schedule.order}.svg"
+    response["Content-Disposition"] = f'attachment; filename="{file_name}"'
+    return response
 
 
 @lab_page

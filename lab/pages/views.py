@@ -18,7 +18,7 @@ from shorturl.strategies.table import Verdict
 def index(request: HttpRequest) -> HttpResponse:
     """Show the scheduler of a race that loses a hit, and the matrix of each operation."""
     context = {
-        **make_scheduler_context(request, find_cell("lost_update", "naive")),
+        **make_scheduler_context(find_cell("lost_update", "naive"), request.GET),
         "tables": [
             (operation.title, tables.make_operation_table(name))
             for name, operation in OPERATIONS.items()

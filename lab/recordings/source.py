@@ -5,6 +5,7 @@ import difflib
 import hashlib
 import inspect
 from collections.abc import Mapping
+from itertools import dropwhile
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
@@ -40,7 +41,8 @@ def hash_source(strategy: Strategy) -> str:
 def read_source(strategy: Strategy) -> Source:
     """Return a strategy's source: its file, or only its function if the file has other strategies.
 
-    The constants that say whether it is right are left out: they reveal the outcome.
+    It begins after the imports. The constants that say whether it is right are left out, because
+    they reveal the outcome.
     """
     function = inspect.unwrap(strategy.function)
     path = file_of(strategy)
@@ -48,7 +50,7 @@ def read_source(strategy: Strategy) -> Source:
     shown = {*range(1, len(text.splitlines()) + 1)}
     docstring = range(0)
     for node in ast.parse(text).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in REVEALING:
+        if isinstance(node, ast.Import | ast.ImportFrom) or _is_revealing(node):
             shown -= {node.lineno - 1, *_line_numbers_of(node)}  # with the empty line before
         if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
             if path.stem != strategy.name:  # the file has other strategies
@@ -57,7 +59,12 @@ def read_source(strategy: Strategy) -> Source:
                 docstring = _line_numbers_of(node.body[0])
     numbered = enumerate(text.splitlines(), start=1)
     lines = [(number, line) for number, line in numbered if number in shown]
+    lines = list(dropwhile(lambda numbered_line: not numbered_line[1], lines))
     return Source(str(path.relative_to(settings.BASE_DIR)), lines, docstring)
+
+
+def _is_revealing(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in REVEALING
 
 
 def _line_numbers_of(node: ast.stmt) -> range:

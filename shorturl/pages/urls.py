@@ -2,6 +2,7 @@
 
 from django.urls import path, re_path, register_converter
 from django.urls.converters import StringConverter
+from django.views.generic import RedirectView
 
 from shorturl.links import keys
 from shorturl.pages import my_links, redirect, views
@@ -21,6 +22,7 @@ urlpatterns = [
     path("", views.index, name="index"),
     path("static/logo", views.logo, name="logo"),
     path("links", my_links.index, name="my_links"),
+    path("links/", RedirectView.as_view(pattern_name="my_links", query_string=True)),
     # No key has a dot, and none of its pages these names.
     path("links/found.csv", my_links.save, name="found_links"),
     path("links/found/stats", my_links.stats, name="found_stats"),

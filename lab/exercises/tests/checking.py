@@ -21,6 +21,7 @@ from pginterleave.pytest_plugin import Interleave
 
 Call = Callable[[], Any]
 Invariant = Callable[[Sequence[Outcome]], str]  # returns what is wrong, or ""
+End = tuple[list[Any], list[dict[str, Any]]]  # what the calls return, and the rows afterwards
 Pair = tuple[Call, Call]  # a call of the solution, and the same one of a right strategy
 # By the number of processes; the schedules with the fewest preemptions come first.
 MAX_SCHEDULES = {2: 120, 3: 60}
@@ -67,7 +68,7 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
     """
     solution_calls, right_calls = zip(*pairs, strict=True)
     numbers = range(len(pairs))
-    right_ends = []
+    right_ends: list[End] = []
     for order in permutations(numbers) if interleave else [numbers]:
         with transaction.atomic():
             outcomes = {number: outcome_of(right_calls[number]) for number in order}
@@ -80,7 +81,7 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
         if end in right_ends or Raised("RuntimeError") in returned:  # from atomic(durable=True)
             return ""
         right = " or ".join(dict.fromkeys(map(str, right_ends)))
-        return f"{text}: it is {end}. Right is {right}."
+        return f"{text}: {name_difference(end, right_ends)}. It is {end}. Right is {right}."
 
     calls = [partial(outcome_of, call) for call in solution_calls]
     if interleave:
@@ -88,6 +89,25 @@ def check(pairs: Sequence[Pair], read_rows: Call, text: str, interleave: Any = N
     else:
         mistake = describe_mistake([Outcome(returned=call()) for call in calls])
         require(not mistake, mistake)
+
+
+def name_difference(end: End, right_ends: Sequence[End]) -> str:
+    """Return the first difference from a right end, such as "hits is 3, not 4".
+
+    The right end is one in which the calls return the same, if there is one.
+    """
+    returned, rows = end
+    right_returned, right_rows = next((r for r in right_ends if r[0] == returned), right_ends[0])
+    for number, (outcome, right) in enumerate(zip(returned, right_returned, strict=True), start=1):
+        if outcome != right:
+            return f"call {number}: {outcome}, not {right}"
+    if len(rows) != len(right_rows):
+        return f"there are {len(rows)} rows, not {len(right_rows)}"
+    for row, right_row in zip(rows, right_rows, strict=True):
+        for name, value in row.items():
+            if value != right_row[name]:
+                return f"{name} is {value!r}, not {right_row[name]!r}"
+    raise ValueError(f"{end} is a right end")
 
 
 def explore(calls: Sequence[Call], invariant: Invariant, interleave: Interleave) -> None:

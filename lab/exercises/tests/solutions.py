@@ -75,7 +75,7 @@ RIGHT: list[tuple[str, Any]] = [
     ("deliver", select_for_update.deliver),
 ]
 WRONG: list[tuple[str, Any, str]] = [  # None is the function that the exercise begins with
-    ("resolve", None, "Right is"),
+    ("resolve", None, "hits is 3, not 4. It is (["),
     ("create", None, "Right is"),
     ("reuse", None, "Right is"),
     ("quota", None, "2 calls of spend at once with the limit 1"),

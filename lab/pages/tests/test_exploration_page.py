@@ -1,7 +1,10 @@
 """The page of an exploration: its schedules, the steps of one schedule, and the prediction."""
 
+from xml.etree import ElementTree
+
 import pytest
 from django.test import Client
+from django.utils.html import escape
 
 from lab.conftest import (
     NAIVE_PATH,
@@ -15,6 +18,8 @@ from lab.pages import exploration_views
 from lab.pages.schedules import group_by_outcome
 from lab.recordings.recording import ScheduleEnd
 from pginterleave.picture.cells import judge_end
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
@@ -40,6 +45,35 @@ def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
         assert f'data-line="{step["line"]}"' in page
         assert f'<a href="#L{step["line"]}">line {step["line"]}</a>' in page
         assert page.count(f'id="L{step["line"]}"') == 1
+
+
+def test_the_source_begins_at_the_function(client: Client) -> None:
+    for path in (NAIVE_PATH, f"{NAIVE_PATH}scheduler/"):
+        source = get_page(client, path).split('aria-label="Source of naive"')[1]
+        assert source.split('<span class="number">')[1].startswith("8</span>def resolve(")
+
+
+@pytest.mark.parametrize(
+    ("cell", "order", "colour"),
+    [("lost_update/naive", "121122", "#b3261e"), ("toctou/check_first", "12112", "#1d4f91")],
+)
+def test_a_picture_is_saved_as_a_file_that_needs_no_other(
+    client: Client, cell: str, order: str, colour: str
+) -> None:
+    page = get_page(client, f"/lab/races/{cell}/2/?schedule={order}")
+    path = f"/lab/races/{cell}/2/picture.svg?schedule={order}"
+    assert f'<a href="{path}" download>' in page
+    response = client.get(path)
+    name = f"{cell.replace('/', '-')}-{order}.svg"
+    assert response["Content-Disposition"] == f'attachment; filename="{name}"'
+    assert response["Content-Type"] == "image/svg+xml"
+    texts = [text.text for text in ElementTree.fromstring(response.content).iter(f"{SVG}text")]
+    assert [text for text in texts if f">{escape(text)}</text>" not in page] == []
+    assert "process 1" in texts
+    style = response.text.split("<style>")[1].split("</style>")[0]
+    assert f"fill: {colour};" in style.split(".picture text.verdict")[1]
+    assert "var(" not in style
+    assert "@media" not in style
 
 
 def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:

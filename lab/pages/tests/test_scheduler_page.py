@@ -8,7 +8,7 @@ from lab.conftest import NAIVE_PATH, find_schedule, get_page, list_schedules, re
 
 SCHEDULER = f"{NAIVE_PATH}scheduler/"
 DEADLOCK = "crossed_locks/update_returning"
-CHOICE = re.compile(r'data-key="\w" href="\?taken=(\w+)"')
+CHOICE = re.compile(r'data-key="\w"[^>]* href="\?taken=(\w+)"')
 
 
 def list_orders(client: Client, path: str, taken: str = "") -> list[str]:
@@ -49,6 +49,18 @@ def test_the_last_step_shows_the_verdict_and_the_step_before_does_not(client: Cl
     assert "two hits, counted once" not in before  # the docstring, which reveals the result
 
 
+def test_the_end_offers_the_first_right_strategy_with_the_same_steps(client: Client) -> None:
+    """As far as it has them: process 2 of select_for_update waits in its first step."""
+    right = "/lab/races/lost_update/select_for_update/2/scheduler/"
+    for taken, begun in (("121122", "121122"), ("122211", "12")):
+        page = get_page(client, f"{SCHEDULER}?taken={taken}")
+        link = f'href="{right}?taken={begun}">the same steps with select_for_update</a>'
+        assert (taken, link in page) == (taken, True)
+        assert client.get(f"{right}?taken={begun}").status_code == 200
+    assert "the same steps" not in get_page(client, f"{SCHEDULER}?taken=12112")
+    assert "the same steps" not in get_page(client, f"{right}?taken=121122")
+
+
 def test_a_process_that_waits_or_has_ended_cannot_be_chosen(client: Client) -> None:
     page = get_page(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=12")
     assert CHOICE.findall(page) == ["121"]
@@ -67,7 +79,7 @@ def test_the_victim_of_a_deadlock_can_be_chosen(client: Client) -> None:
         assert f"closes a deadlock that ends process {process}</a>" in page
     ended = get_page(client, f"{scheduler}?taken=1212a")
     assert ">process 2</a>" in ended
-    assert 'href="?taken=121">one step back' in ended
+    assert 'taken=121">one step back' in ended
     assert client.get(f"{scheduler}?taken=121a").status_code == 404  # it closes no deadlock
 
 

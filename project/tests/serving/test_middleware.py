@@ -24,6 +24,25 @@ def test_a_response_that_may_change_is_not_stored(client: Client, path: str, sta
     assert (response.status_code, response["Cache-Control"]) == (status, "no-store")
 
 
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("/lab?a=1", "/lab/?a=1"),
+        ("/lab/isolation", "/lab/isolation/"),
+        ("/admin", "/admin/"),
+        ("/links/?tag=a", "/links?tag=a"),
+        ("/login/?next=/links", "/account/login/?next=/links"),
+        ("/account/", "/account"),
+        ("/api/docs/", "/api/docs"),
+    ],
+)
+def test_a_path_with_or_without_its_last_slash_leads_to_the_page(
+    client: Client, path: str, page: str
+) -> None:
+    response = client.get(path)
+    assert (response.status_code // 100, response["Location"]) == (3, page)
+
+
 def test_a_static_file_may_be_stored(client: Client, settings: Settings) -> None:
     settings.WHITENOISE_USE_FINDERS = True  # which the tests turn off
     response = client.get("/static/shorturl/shorturl.css")

@@ -165,6 +165,9 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
         expect(page).to_have_url(re.compile(f"taken={taken}$"))
     expect(page.get_by_text("orders violate the invariant")).to_be_visible()
     expect(page.locator(".picture:visible .conflict")).to_have_count(2)
+    with page.expect_download():
+        page.get_by_role("link", name="the same step by step").click()
+        page.get_by_role("link", name="save the picture").click()
 
     plain = new_page(java_script_enabled=False)
     plain.goto("/lab/races/lost_update/select_for_update/2/scheduler/")
@@ -173,6 +176,32 @@ def test_the_visitor_is_the_scheduler(new_page: NewPage) -> None:
         choices.get_by_role("link", name=name).click()
     expect(choices.get_by_text("process 1 waits for process 2")).to_be_visible()
     expect(choices.get_by_role("link", name="process 1")).to_have_count(0)
+
+
+def test_tab_and_enter_keep_their_place_in_the_scheduler(new_page: NewPage) -> None:
+    """Without JavaScript, too. A process that cannot go on gives its place to another one."""
+    page = new_page(java_script_enabled=False)
+    page.goto(f"{NAIVE_PATH}scheduler/")
+    page.get_by_role("link", name="process 2").focus()
+    for taken, name in [
+        ("2", "process 2"),
+        ("22", "process 2"),
+        ("222", "process 1"),  # process 2 has ended
+        ("2221", "process 1"),
+    ]:
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(f"taken={taken}$"))
+        expect(page.get_by_role("link", name=name)).to_be_focused()
+    page.keyboard.press("Tab")
+    for taken in ("222", "22"):
+        expect(page.get_by_role("link", name="one step back")).to_be_focused()
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(f"taken={taken}$"))
+    page.get_by_role("link", name="start again").press("Enter")
+    expect(page.get_by_role("link", name="process 1")).to_be_focused()
+    page.goto(f"{NAIVE_PATH}scheduler/?taken=211212")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("select_for_update/2/scheduler/"))
 
 
 # Scrolling is smooth and takes a moment. Waiting for it with wait_for_function() would evaluate a
