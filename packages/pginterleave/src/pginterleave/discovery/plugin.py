@@ -192,17 +192,14 @@ class DiscoveryPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        output = getattr(node, "workeroutput", {})
-        if text := output.get("interleave_requests"):
+        if text := getattr(node, "workeroutput", {}).get("interleave_requests"):
             self.results.add_json(text)
-            self._replayed += output["interleave_replayed"]
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(self.config, "workerinput"):
             output = self.config.workeroutput  # type: ignore[attr-defined]
             output["interleave_requests"] = self.results.to_json()
-            output["interleave_replayed"] = self._replayed
             return
         self.accepted.accept(self.results.races)
         if self.html:

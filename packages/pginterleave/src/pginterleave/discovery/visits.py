@@ -77,6 +77,10 @@ class HiddenAnswer:
         return "an answer"
 
 
+def _compare_no_mocks() -> None:
+    """Be the `also` of an exploration, which then compares no calls of Mocks."""
+
+
 class Visit:
     """The rows, and what else is put back, at a place in a test."""
 
@@ -120,18 +124,25 @@ class Visit:
         return run_schedule(order, self._make_processes(pair), **self._judgement)
 
     def replay_rows(
-        self, pair: Pair, orders: Sequence[str], *, left_out: Sequence[bool] = ()
+        self,
+        pair: Pair,
+        orders: Sequence[str],
+        *,
+        left_out: Sequence[bool] = (),
+        with_mocks: bool = False,
     ) -> list[str]:
-        """Run schedules and compare the rows alone; return what is wrong in each, or "".
+        """Run schedules and compare the rows and mails alone; return what is wrong in each, or "".
 
-        The serial orders are without those of the pair that are `left_out`.
+        The serial orders are without those of the pair that are `left_out`. The calls of Mocks are
+        compared, too, `with_mocks`.
         """
         processes = self._make_processes(pair, hides=True)
         references = [
             HiddenAnswer if is_left_out else process
             for process, is_left_out in zip(processes, left_out, strict=False)
         ]
-        experiment = Experiment(processes, like=references, **self._judgement)
+        also = None if with_mocks else _compare_no_mocks
+        experiment = Experiment(processes, like=references, also=also, **self._judgement)
         with experiment.start_scheduler() as scheduler:
             return [scheduler.run_order(order).violation for order in orders]
 
@@ -196,15 +207,22 @@ def judge(visit: Visit, pair: Pair, schedules: Sequence[Schedule]) -> Iterator[W
             continue
         answers = _list_answers(schedule)
         refused = [not is_success(answer) for answer in answers]
-        rows_violation = in_rows[schedule.order]
-        if rows_violation and any(refused):  # as if who was refused had not run?
+        sentence = in_rows[schedule.order]
+        if sentence and any(refused):  # as if who was refused had not run?
             again = visit.replay_rows(pair, [schedule.order], left_out=refused)
-            rows_violation = rows_violation if any(again) else ""
+            sentence = sentence if any(again) else ""
         # Each is answered as if it were the first.
         are_first = answers == tuple(known.traffic.answer for known in pair)
-        kind = "twice" if are_first and not any(refused) else "answers"
-        kind = "rows" if rows_violation else kind
-        yield WrongSchedule(kind, schedule, rows_violation or schedule.violation)
+        if sentence:
+            yield WrongSchedule("rows", schedule, sentence)
+        elif are_first and not any(refused):
+            yield WrongSchedule("twice", schedule, schedule.violation)
+        elif not any(refused) and any(
+            sentences := visit.replay_rows(pair, [schedule.order], with_mocks=True)
+        ):
+            yield WrongSchedule("rows", schedule, sentences[0])
+        else:
+            yield WrongSchedule("answers", schedule, schedule.violation)
 
 
 def _list_answers(schedule: Schedule) -> tuple[str, ...]:
