@@ -1,6 +1,7 @@
 """The options of a discovery, its clients, and other databases."""
 
 import importlib.util
+import random
 import re
 import shlex
 from collections import defaultdict
@@ -11,7 +12,9 @@ import pytest
 from pginterleave.discovery.candidates import Traffic
 from pginterleave.discovery.findings import Discovery, Race
 from pginterleave.discovery.first_pass import SentByTest, choose_tests
+from pginterleave.discovery.private_names import replace_entropy
 from pginterleave.discovery.report import Accepted, write_race
+from pginterleave.discovery.surroundings import Entropy
 
 from .conftest import RunSuite
 
@@ -133,6 +136,19 @@ def test_a_second_whole_row_save_of_a_class_runs_too() -> None:
     save = Traffic("POST rename", "200", ("UPDATE a SET b = %s, c = %s WHERE id = %s",))
     tests = defaultdict(SentByTest, {name: SentByTest([save]) for name in "123"})
     assert choose_tests(tests, dict.fromkeys("123", "class")).names.keys() == {"1", "2"}
+
+
+def test_a_process_draws_the_same_random_numbers_whatever_the_other_one_draws() -> None:
+    entropy = Entropy()
+    with replace_entropy(entropy):
+        with entropy.kept_as("process 1"):
+            alone = [random.randrange(1_000) for _ in range(2)]
+        with entropy.kept_as("process 1"):
+            first = random.randrange(1_000)
+            with entropy.kept_as("process 2"):
+                random.random()
+            assert [first, random.randrange(1_000)] == alone
+    assert type(random._inst) is random.Random
 
 
 def test_accepted_without_a_reason_is_refused(run_suite: RunSuite) -> None:

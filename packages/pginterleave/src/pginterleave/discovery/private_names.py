@@ -11,9 +11,10 @@ from unittest.mock import patch
 
 import pytest
 from _pytest.runner import runtestprotocol
-from django.core.cache.backends.base import BaseCache
+from django.conf import settings
+from django.core.cache import caches
 from django.core.cache.backends.locmem import LocMemCache
-from django.core.files.storage import InMemoryStorage, Storage
+from django.core.files.storage import InMemoryStorage, storages
 from django.core.signals import got_request_exception
 from django.dispatch import Signal
 from pytest_django.plugin import blocking_manager_key
@@ -59,20 +60,22 @@ def replace_receivers(receiver: Callable[..., None]) -> Iterator[None]:
     signal.sender_receivers_cache.clear()
 
 
-def get_memory_of_cache(cache: BaseCache) -> list[MutableMapping[str, Any]]:
-    """Return the dictionaries that a cache in local memory consists of."""
-    return [cache._cache, cache._expire_info] if isinstance(cache, LocMemCache) else []
-
-
-def get_memory_of_storage(storage: Storage) -> list[MutableMapping[str, Any]]:
-    """Return the dictionary that a storage in memory consists of."""
-    return [storage._root._children] if isinstance(storage, InMemoryStorage) else []
+def list_memories() -> list[MutableMapping[str, Any]]:
+    """Return the dictionaries that caches and storages in memory consist of."""
+    memories: list[MutableMapping[str, Any]] = []
+    for cache in [caches[alias] for alias in settings.CACHES]:
+        if isinstance(cache, LocMemCache):
+            memories += [cache._cache, cache._expire_info]  # type: ignore[attr-defined]
+    for storage in [storages[alias] for alias in settings.STORAGES if alias != "staticfiles"]:
+        if isinstance(storage, InMemoryStorage):
+            memories.append(storage._root._children)  # type: ignore[attr-defined]
+    return memories
 
 
 @contextlib.contextmanager
 def replace_entropy(draw: Callable[[int], bytes]) -> Iterator[None]:
     """Enter to have `secrets`, SystemRandom and the functions of `random` draw from a function."""
-    generator: Any = random._inst  # type: ignore[attr-defined]
+    generator: Any = random._inst
     of_entropy = random.SystemRandom()
     with (
         patch.object(random, "_urandom", draw),

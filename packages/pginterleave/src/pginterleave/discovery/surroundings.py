@@ -9,24 +9,17 @@ import random
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 from django.conf import settings
 from django.core import mail
-from django.core.cache import caches
-from django.core.files.storage import storages
 from django.core.management.commands import flush
 from django.db import connections
 from django.test import override_settings
 
-from pginterleave.discovery.private_names import (
-    get_memory_of_cache,
-    get_memory_of_storage,
-    replace_entropy,
-)
+from pginterleave.discovery.private_names import list_memories, replace_entropy
 
 FAST_HASHER = "django.contrib.auth.hashers.MD5PasswordHasher"  # a slow one hides the rest
 
@@ -36,7 +29,7 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._mails = [*getattr(mail, "outbox", ())]
-        self._memories = [(memory, copy.deepcopy(memory)) for memory in _list_memories()]
+        self._memories = [(memory, copy.deepcopy(memory)) for memory in list_memories()]
         self._files = {path: path.read_bytes() for path in _list_media()}
 
     def put_back(self) -> None:
@@ -53,17 +46,6 @@ class Surroundings:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
         random.seed(0)  # each schedule draws the same
-
-
-def _list_memories() -> list[MutableMapping[str, Any]]:
-    """Return the dictionaries that caches and storages in memory consist of."""
-    memories: list[MutableMapping[str, Any]] = []
-    for alias in settings.CACHES:
-        memories += get_memory_of_cache(caches[alias])
-    for alias in settings.STORAGES:
-        if alias != "staticfiles":
-            memories += get_memory_of_storage(storages[alias])
-    return memories
 
 
 def _list_media() -> list[Path]:
