@@ -14,8 +14,8 @@ from shorturl.strategies.creating.on_conflict import COLUMNS, DEFAULTS
 quote = connection.ops.quote_name
 # FOR KEY SHARE locks the table as in bans.py, before PostgreSQL decides which bans are seen.
 INSERT = """
-    WITH banned AS MATERIALIZED (SELECT FROM {bans} WHERE domain = ANY (%s) FOR KEY SHARE)
-    INSERT INTO {links} ({given}) SELECT {places} WHERE NOT EXISTS (SELECT FROM banned)
+    INSERT INTO {links} ({given}) SELECT {places}
+    WHERE NOT EXISTS (SELECT FROM {bans} WHERE domain = ANY (%s) FOR KEY SHARE)
     ON CONFLICT (key) DO NOTHING
     RETURNING {columns}
 """.format(  # noqa: S608 - Django quotes the names
@@ -34,6 +34,6 @@ def insert_unless_banned(key: str, target_url: str, values: dict[str, Any]) -> S
     """
     given = [values[name] for name in DEFAULTS]
     with connection.cursor() as cursor:
-        cursor.execute(INSERT, [[*bans.domains_of(target_url)], key, target_url, *given])
+        cursor.execute(INSERT, [key, target_url, *given, [*bans.domains_of(target_url)]])
         row = cursor.fetchone()
     return ShortUrl.from_db(connection.alias, COLUMNS, row) if row else None

@@ -52,7 +52,6 @@ class Statistics(NamedTuple):
     links: int
     oldest: datetime | None  # when the first of the links was made; None without links
     hits: int
-    has_visits: bool  # of any day
     recorded: int | None  # None if the range begins later than the oldest link
     people: int
     bots: int
@@ -110,8 +109,7 @@ STATEMENT = sql.SQL("""
         SELECT count(*) AS links, min(created_at) AS oldest, coalesce(sum(hits), 0)::bigint AS hits
         FROM links
     )
-    SELECT totals.*, EXISTS (SELECT FROM days),
-        CASE WHEN oldest IS NULL OR oldest::date >= %(first)s THEN
+    SELECT totals.*, CASE WHEN oldest IS NULL OR oldest::date >= %(first)s THEN
             (SELECT coalesce(sum(people + bots), 0)::bigint FROM days WHERE dimension = 'device')
         END, range.people, range.bots,
         ARRAY(SELECT json_build_array(unit, starts_at, dimension, value, people, bots)
