@@ -137,15 +137,18 @@ def test_two_operators_invite_one_account(interleave: Interleave) -> None:
     interleave(invite, expected=CommandError)
 
 
+@pytest.mark.exhaustive
 def test_all_links_of_a_removed_account_go_to_another_also_a_concurrent_one(
     ann: User, interleave: Interleave
 ) -> None:
     """The last link is created before the account is removed, or not at all."""
-    User.objects.create_user("bob")
+    bob = User.objects.create_user("bob")
     operations.create(TARGET, key="first", owner_id=ann.pk)
 
     def create_last_link() -> None:
         operations.create(TARGET, key="last", owner_id=ann.pk)
 
-    hand_over_and_remove = partial(remove_account, "--links-to", "bob")
+    def hand_over_and_remove() -> None:
+        owners.remove(User(pk=ann.pk), links_to=bob)
+
     interleave(hand_over_and_remove, create_last_link, expected=IntegrityError)

@@ -99,14 +99,14 @@ def test_a_visit_is_shown_once_while_its_day_becomes_a_month(
     interleave: Interleave, link: ShortUrl
 ) -> None:
     """Process 1 deletes the rows of the day and adds them to the month. Process 2 reads before the
-    COMMIT, and sees the day. Process 3 finds the lock taken.
+    COMMIT, and sees the day.
     """
     last_day = daily_since(TODAY) - timedelta(days=1)  # of a month that is kept as a whole
     RecentVisits.objects.update(starts_at=datetime.combine(last_day, time(), UTC))
     for dimension in Dimension:  # another visit of that day was rolled up before
         DailyVisits.objects.create(short_url=link, day=last_day, dimension=dimension, people=1)
     ShortUrl.objects.update(hits=F("hits") + 1)
-    interleave(roll_up, read_visits, roll_up)
+    interleave(roll_up, read_visits)
 
 
 def test_an_erased_link_leaves_no_visits(interleave: Interleave, link: ShortUrl) -> None:
