@@ -24,6 +24,30 @@ connection.ensure_connection()
     assert not fresh.directory.exists()
 
 
+def test_another_address_is_refused_and_no_server_starts(fresh: Embedded) -> None:
+    program = """
+import django
+django.setup()
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import call_command
+from django.db import connection
+from embedded_postgres import hold
+for name, value in {"HOST": "db.example", "PORT": 5433, "USER": "me", "DIRECTORY": ""}.items():
+    before, connection.settings_dict[name] = connection.settings_dict[name], value
+    for use in (connection.ensure_connection, lambda: call_command("dbshell"), hold):
+        try:
+            use()
+        except ImproperlyConfigured as error:
+            assert "has no HOST, PORT or USER" in str(error)
+        else:
+            raise AssertionError(name)
+    connection.settings_dict[name] = before
+"""
+    done = fresh.run("-c", program)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not fresh.directory.exists()
+
+
 def test_the_commands_that_need_it(embedded: Embedded) -> None:
     """The server is durable, and open to this account alone."""
     names = ["fsync", "synchronous_commit", "listen_addresses", "unix_socket_permissions"]

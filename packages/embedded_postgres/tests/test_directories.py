@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from embedded_postgres.account import Account, grant_access
 from tests.conftest import TIMEOUT, Embedded, moved
 
 
@@ -88,6 +89,31 @@ def test_root_opens_the_way_to_the_data_and_no_more(embedded: Embedded) -> None:
     assert passable.stat().st_mode & 0o777 == 0o701
     _, errors = client.process.communicate(timeout=TIMEOUT)
     assert f"{passable} is now passable (o+x)" in errors
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")
+def test_root_runs_postgresql_as_the_owner_of_the_data(embedded: Embedded) -> None:
+    embedded.client().ask("SELECT 1")
+    owner = embedded.data.stat().st_uid
+    assert owner != 0
+    for directory in (f"/proc/{embedded.running().pid}", embedded.running().socket_directory):
+        assert Path(directory).stat().st_uid == owner
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")
+def test_a_package_closed_by_a_strict_umask_is_opened(make: Callable[[str], Embedded]) -> None:
+    directory = make("unused").directory.parent
+    program, library = directory / "package/install/bin/postgres", directory / "package.libs/lib.so"
+    for file, mode in ((program, 0o700), (library, 0o600)):
+        file.parent.mkdir(parents=True)
+        file.write_text(f"#!/bin/sh\ncat {library}")
+        file.chmod(mode)
+    for closed in (program.parent, *program.parent.parents[:2], library.parent):
+        closed.chmod(0o700)
+    account = Account(65534, 65534)  # nobody
+    grant_access(account, directory / "data", program.parent)
+    nobody = {"user": account.uid, "group": account.gid, "extra_groups": []}
+    subprocess.run([program], check=True, stdout=subprocess.DEVNULL, **nobody)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root")

@@ -1,6 +1,7 @@
 """Real processes that start, share, kill and stop the server."""
 
 import os
+import re
 import signal
 import time
 from contextlib import suppress
@@ -122,6 +123,36 @@ def test_ctrl_c_reaches_the_process_and_not_the_server(embedded: Embedded) -> No
     assert second.ask("SELECT pg_backend_pid()") == backend
     os.killpg(second.process.pid, signal.SIGINT)
     second.process.communicate(timeout=TIMEOUT)
+    assert not embedded.is_alive()
+
+
+def is_pending(number: int, pid: int) -> bool:
+    """Return whether a suspended process has got a signal."""
+    (pending,) = re.findall(
+        r"^ShdPnd:\s*(\w+)$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE
+    )
+    return bool(int(pending, 16) & 1 << number - 1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the kernel is not Linux")
+def test_ctrl_c_during_the_stop_leaves_no_traceback_and_no_server(embedded: Embedded) -> None:
+    """PostgreSQL is suspended until the process, which stops it, has got Ctrl-C."""
+    client = embedded.client()
+    client.ask("SELECT 1")
+    server = embedded.running().pid
+    os.kill(server, signal.SIGSTOP)
+    try:
+        assert client.process.stdin is not None
+        client.process.stdin.close()
+        client.process.stdin = None
+        deadline = time.monotonic() + TIMEOUT
+        while not is_pending(signal.SIGINT, server):  # which stops PostgreSQL
+            assert time.monotonic() < deadline, "the process does not stop the server"
+            time.sleep(0.01)
+        os.killpg(client.process.pid, signal.SIGINT)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    client.leave()
     assert not embedded.is_alive()
 
 

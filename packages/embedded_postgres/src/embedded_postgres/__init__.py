@@ -29,10 +29,11 @@ def hold() -> None:
     """Start the embedded servers of settings.DATABASES; keep them running until this process ends.
 
     A process without connections calls it if it outlives processes that have some, such as the
-    gunicorn master. Does nothing when no database has this ENGINE. Raises like Server.use().
+    gunicorn master. Does nothing when no database has this ENGINE. Raises like server_of() and
+    Server.use().
     """
     for config in settings.DATABASES.values():
         if config.get("ENGINE") == __name__:
-            from embedded_postgres.server import server_in
+            from embedded_postgres.server import server_of
 
-            server_in(config["DIRECTORY"]).use(config["NAME"])
+            server_of(config).use(config["NAME"])

@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
 from django.db.backends.postgresql import base as postgresql
 from django.db.backends.postgresql import client
 
 from embedded_postgres import postgres
-from embedded_postgres.server import Server, server_in
+from embedded_postgres.server import Server, server_of
 
 
 class DatabaseClient(client.DatabaseClient):
@@ -17,7 +16,7 @@ class DatabaseClient(client.DatabaseClient):
         cls, settings_dict: dict[str, Any], parameters: Iterable[str]
     ) -> tuple[list[str], dict[str, str] | None]:
         """Return the command line and environment of the package's psql; start the server."""
-        running = server_in(settings_dict["DIRECTORY"]).use(settings_dict["NAME"])
+        running = server_of(settings_dict).use(settings_dict["NAME"])
         address = {name.upper(): value for name, value in _address(running).items()}
         args, env = super().settings_to_cmd_args_env({**settings_dict, **address}, parameters)
         return [str(postgres.programs() / "psql"), *args[1:]], env
@@ -28,17 +27,8 @@ class DatabaseWrapper(postgresql.DatabaseWrapper):
 
     @property
     def server(self) -> Server:
-        """The server of this database, whether it is running or not.
-
-        Raises ImproperlyConfigured when the database has no DIRECTORY, or has HOST, PORT or USER.
-        """
-        directory = self.settings_dict.get("DIRECTORY")
-        if not directory or any(self.settings_dict[key] for key in ("HOST", "PORT", "USER")):
-            raise ImproperlyConfigured(
-                'A database with ENGINE "embedded_postgres" needs its DIRECTORY, for '
-                'example BASE_DIR / ".postgres", and has no HOST, PORT or USER'
-            )
-        return server_in(directory)
+        """The server of this database, whether it is running or not; raises as server_of()."""
+        return server_of(self.settings_dict)
 
     def get_connection_params(self) -> dict[str, Any]:
         """Return the driver's parameters, after starting the server and creating the database."""

@@ -15,9 +15,12 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import OperationalError
 from django.db.backends.postgresql.base import DatabaseWrapper
 
@@ -190,6 +193,20 @@ def server_in(directory: str | os.PathLike[str]) -> Server:
     path = Path(directory).resolve()
     with _thread_lock:
         return _servers.setdefault(path, Server(path))
+
+
+def server_of(database: Mapping[str, Any]) -> Server:
+    """Return the server of a database by its settings; do not start it.
+
+    Raises ImproperlyConfigured when it has no DIRECTORY, or has HOST, PORT or USER.
+    """
+    directory = database.get("DIRECTORY")
+    if not directory or any(database.get(key) for key in ("HOST", "PORT", "USER")):
+        raise ImproperlyConfigured(
+            'A database with ENGINE "embedded_postgres" needs its DIRECTORY, for '
+            'example BASE_DIR / ".postgres", and has no HOST, PORT or USER'
+        )
+    return server_in(directory)
 
 
 @atexit.register
