@@ -203,23 +203,12 @@ def run_make(tmp_path: Path) -> Callable[..., CompletedProcess[str]]:
     return run_make
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"PIP_USER": "1"},
-        {"PIP_TARGET": "x"},
-        {"PIP_PREFIX": "x"},
-        {"user": "true"},
-        {"target": "x"},
-    ],
-    ids=str,
-)
 def test_make_installs_into_venv_whatever_pip_is_set_to(
-    tmp_path: Path, run_make: Callable[..., CompletedProcess[str]], settings: dict[str, str]
+    tmp_path: Path, run_make: Callable[..., CompletedProcess[str]]
 ) -> None:
     """Otherwise user is an error of pip, and with the others the service finds no package."""
     rule = "own: ; @$(PYTHON) -m venv --without-pip .venv && $(PIP_INSTALL) own"
-    ended = run_make("--eval", rule, "own", **settings)
+    ended = run_make("--eval", rule, "own", PIP_USER="1", PIP_TARGET="x", PIP_PREFIX="x")
     assert ended.returncode == 0, ended.stderr
     assert [*tmp_path.glob(".venv/lib/python3*/site-packages/own.py")]
 

@@ -72,6 +72,6 @@ def test_runserver_answers_requests() -> None:
 def test_a_command_without_its_database_says_so(command: str) -> None:
     ended = run_in(ROOT, "manage.py", *command.split(), **NOWHERE)
     assert ended.returncode == 1
-    assert 'connection to server at "127.0.0.1", port 1 failed' in ended.stderr
+    assert "127.0.0.1" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "secret" not in ended.stderr, "the password"

@@ -13,7 +13,7 @@ from project.serving.bridge import Bridge, Message, Receive, Refused, Response, 
 from project.tests.conftest import TIMEOUT
 
 CHUNKED = (b"transfer-encoding", b"chunked")
-STEPS = 10  # rounds of the event loop, more than a request needs until it waits
+ROUNDS = 100  # of the event loop: many times as many as a request needs until it waits
 
 
 def echo(environ: dict[str, Any], start_response: Any) -> HttpResponse:
@@ -56,7 +56,7 @@ def make_receive(*parts: bytes, ends: bool = True) -> Receive:
 async def start_requests(*requests: Awaitable[Any]) -> "list[asyncio.Future[Any]]":
     """Start requests whose bodies stop arriving, and return when they wait."""
     tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(request) for request in requests]
-    for _ in range(STEPS):
+    for _ in range(ROUNDS):
         await asyncio.sleep(0)
     return tasks
 

@@ -11,7 +11,7 @@ from project.serving.hit_counter import MAX_KEY_STATEMENTS, HitCounter
 from shorturl.exceptions import RowLocked
 
 LONG = 10.0  # seconds, many times the longest test
-ROUNDS = 10  # of the event loop: more than any step takes
+ROUNDS = 100  # of the event loop: many times as many as any step takes
 
 
 class Visit(NamedTuple):

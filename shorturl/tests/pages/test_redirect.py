@@ -42,7 +42,6 @@ def test_a_get_redirects_and_counts_and_a_head_only_redirects(client: Client) ->
             response = client.get("/known")
         assert (response.status_code, response["Location"]) == (302, TARGET_URL)
         assert len(sent) == 1
-        assert 'UPDATE "shorturl_shorturl" SET hits = hits + 1' in sent[0]["sql"]
         assert ShortUrl.objects.get().hits == RecentVisits.objects.count() == hits
     assert (response.content, response["Content-Length"]) == (b"", "0")
     assert not response.cookies
