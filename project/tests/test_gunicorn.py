@@ -100,7 +100,7 @@ def test_a_worker_that_ends_finishes_a_delivery_and_begins_no_other(
 @pytest.mark.django_db(transaction=True)
 def test_the_service_listens_on_ipv6_addresses_and_prints_them_as_urls() -> None:
     with database("shorturl_ipv6") as url:
-        for host, printed in (("::1", "[::1]"), ("[::1]", "[::1]"), ("::", "[::]")):
+        for host, printed in (("[::1]", "[::1]"), ("::", "[::]")):
             with serving(DATABASE_URL=url, WORKERS="1", HOST=host) as service:
                 assert re.fullmatch(rf"http://{re.escape(printed)}:\d+", service.url)
                 port = service.url.rpartition(":")[2]

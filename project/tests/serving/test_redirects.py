@@ -25,25 +25,33 @@ SCOPE = {"type": "http", "method": "GET", "scheme": "http", "path": "/a", "clien
 PERSON = Visit(is_bot=False)
 
 
-async def follow(redirects: Redirects, query: bytes = b"") -> int:
-    """Return the status of a redirect."""
+async def follow(redirects: Redirects, query: bytes = b"") -> tuple[int, str]:
+    """Return the status and the body of a redirect."""
     send = AsyncMock()
     scope = {**SCOPE, "headers": [(b"host", b"localhost")], "query_string": query}
     await redirects(scope, AsyncMock(), send)
-    return int(send.call_args_list[0].args[0]["status"])
+    start, *parts = (call.args[0] for call in send.call_args_list)
+    return start["status"], b"".join(part.get("body", b"") for part in parts).decode()
 
 
 @pytest.mark.parametrize(
-    "error",
-    [TimeoutError(), RowLocked("a"), psycopg2.OperationalError("gone")],
-    ids=["waited too long", "locked", "outage"],
+    ("error", "message"),
+    [
+        (TimeoutError(), "Too many requests at the moment"),
+        (RowLocked("a"), "Too many requests follow this short URL"),
+        (psycopg2.OperationalError("gone"), "The database is not answering"),
+    ],
 )
-def test_a_hit_that_is_not_counted_is_a_503_and_is_not_handed_to_django(error: Exception) -> None:
+def test_a_hit_that_is_not_counted_is_a_503_and_is_not_handed_to_django(
+    error: Exception, message: str
+) -> None:
     """Django would count it, or wait once more."""
     django = Mock()
     redirects = Redirects(django)
     redirects.counter = Mock(count=AsyncMock(side_effect=error))
-    assert asyncio.run(follow(redirects)) == 503
+    status, body = asyncio.run(follow(redirects))
+    assert status == 503
+    assert message in body
     assert not django.called
 
 
@@ -51,7 +59,7 @@ def test_any_byte_of_a_forwarded_query_is_redirected_after_the_hit_was_counted()
     redirects = Redirects(None)
     row = Mock(target_url="https://example.com/", forward_query=True)
     redirects.counter = Mock(count=AsyncMock(return_value=row))
-    assert asyncio.run(follow(redirects, query=b"a=\xff")) == 302
+    assert asyncio.run(follow(redirects, query=b"a=\xff")) == (302, "")
 
 
 def test_a_database_that_accepts_connections_and_is_silent_is_a_503_at_the_time_limit(
@@ -65,7 +73,8 @@ def test_a_database_that_accepts_connections_and_is_silent_is_a_503_at_the_time_
 
     async def test() -> None:
         with silent:  # its end refuses whoever still waits
-            assert await asyncio.wait_for(follow(Redirects(None)), LONG) == 503
+            status, _ = await asyncio.wait_for(follow(Redirects(None)), LONG)
+            assert status == 503
             with pytest.raises(psycopg2.OperationalError):  # so that no thread waits for ever
                 await asyncio.wait_for(asyncio.to_thread(Session().connect), LONG)
 
@@ -106,7 +115,11 @@ def test_of_two_hits_one_gets_the_last_use_and_another_link_its_redirect() -> No
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_locked_link_delays_no_other_link_of_its_batch() -> None:
+def test_a_locked_link_is_refused_soon_and_delays_no_other_link_of_its_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setitem(options, "options", f"{options['options']} -c lock_timeout=500ms")
     for key in "abc":
         create_link(key)
 
@@ -117,7 +130,10 @@ def test_a_locked_link_delays_no_other_link_of_its_batch() -> None:
             waiting, *others = count_at_once(counter, "a", "b", "c")
             assert [row.key for row in await asyncio.gather(*others)] == ["b", "c"]
             assert not waiting.done()
+            with pytest.raises(RowLocked):
+                await waiting
             session.connection.cursor().execute("ROLLBACK")
-            assert (await waiting).key == "a"
+            (again,) = await asyncio.gather(*count_at_once(counter, "a"))
+            assert again.key == "a"
 
         run_with_counter(test)

@@ -38,6 +38,8 @@ CREATE = make_create(make_length(NEW))
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 READYZ = HEALTHZ.replace(b"healthz", b"readyz")
 PAGE = HEALTHZ.replace(b"healthz", b"")
+HEADERS = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 8_000) for number in range(95))  # 760 kB
+MAX_MEMORY = 250_000_000  # bytes of a worker
 LONG_FILE = HEALTHZ.replace(b"healthz", b"static/admin/js/vendor/jquery/jquery.js")
 FOLLOW = b"GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Mozilla/5.0 Firefox/140.0\r\n\r\n"
 COUNT_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -191,6 +193,29 @@ def test_clients_that_never_read_delay_no_other_one(service: OwnService, connect
     assert service.ask(CREATE).status == 201
 
 
+@pytest.mark.parametrize(
+    ("path", "end", "visits"),
+    [
+        pytest.param(b"/unknown", b"", 1_000, id="half-sent"),
+        pytest.param(b"/unknown", b"\r\n", 200, id="unknown key"),
+        pytest.param(b"/un/known", b"\r\n", 200, id="page"),
+    ],
+)
+def test_a_visitor_with_long_headers_fills_no_memory(
+    service: OwnService, connect: Connect, path: bytes, end: bytes, visits: int
+) -> None:
+    """One connection at a time; a worker of 105 MB kept 400 to 1,000 MB of the headers."""
+    (worker,) = service.wait_for_workers()
+    request = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + HEADERS + end
+    for _ in range(visits):
+        client = connect(service, request)
+        if end:
+            assert client.read_answer().status == 404
+        client.close()
+    assert service.ask(HEALTHZ).status == 200
+    assert worker.memory_info().rss < MAX_MEMORY
+
+
 def occupy_threads(service: OwnService, connect: Connect) -> list[Client]:
     """Return clients whose requests occupy all threads, which wait for the table."""
     clients = [connect(service, CREATE) for _ in range(THREADS)]
@@ -267,20 +292,6 @@ def test_each_hit_is_counted_and_redirected_when_no_thread_is_free(
 
 
 # --- PostgreSQL that refuses ----------------------------------------------------------------------
-
-
-def test_a_locked_row_is_a_503_soon_and_no_other_key_waits(postgres: OwnPostgres) -> None:
-    with start_service(postgres, PGOPTIONS="-c lock_timeout=500ms") as service:
-        target = "'https://a.example/', NULL, false"
-        service.execute(f"{INSERT_LINKS} VALUES ('locked', {target}), ('free', {target})")
-        with closing(postgres.connect()) as other, other.cursor() as cursor:
-            cursor.execute("SELECT FROM shorturl_shorturl WHERE key = 'locked' FOR UPDATE")
-            with closing(Client(service.url, FOLLOW % b"/locked")) as waiting:
-                assert service.ask(FOLLOW % b"/free").status == 302
-                answer = waiting.read_answer()
-        assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
-        assert b"Too many requests follow this short URL" in answer.body
-        assert service.ask(FOLLOW % b"/locked").status == 302
 
 
 def test_a_service_whose_redirects_fail_is_not_ready(service: OwnService) -> None:
