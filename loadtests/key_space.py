@@ -3,6 +3,7 @@
 import uuid
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import requests
@@ -51,8 +52,8 @@ class KeySpace:
         retry = Retry(5, connect=0, backoff_factor=0.1)
         self.session.mount("http://", HTTPAdapter(max_retries=retry))
         ledger.prepare(self.make_links)
-        events.init_command_line_parser.add_listener(self.add_option)  # type: ignore[no-untyped-call]
-        events.quitting.add_listener(self.remove_links)  # type: ignore[no-untyped-call]
+        # After the ledger's own listener, which reads the links.
+        events.test_stop.add_listener(self.remove_links)  # type: ignore[no-untyped-call]
 
     @property
     def keys(self) -> list[str]:
@@ -108,7 +109,7 @@ class KeySpace:
     @property
     def name(self) -> str:
         """The name of the key space, with which its keys begin."""
-        return str(self.ledger.environment.parsed_options.space)
+        return f"lab-{self.ledger.run_name[-5:]}"
 
     @property
     def strategy(self) -> str:
@@ -121,27 +122,25 @@ class KeySpace:
         response.raise_for_status()
         return response.json()
 
-    def add_option(self, parser: Any, **kwargs: Any) -> None:
-        """Add the name of the key space to the options, which a master sends to its workers."""
-        name = f"lab-{uuid.uuid4().hex[:5]}"
-        text = "the name of the key space, by default random"
-        parser.add_argument("--space", default=name, help=text, include_in_web_ui=False)
-
     def make_links(self) -> None:
-        """Empty the key space, and create the links of a run; refuse an unknown strategy."""
-        self.call("DELETE")
+        """Create the links of a run.
+
+        Raises RequestException without a service, and ValueError for an unknown strategy.
+        """
         strategies = [SERVICE, *self.call("GET")["strategies"][self.operation]]
+        if self.strategy not in strategies:
+            known = ", ".join(strategies)
+            raise ValueError(f"there is no strategy {self.strategy!r}; there are {known}")
         limit = {"max_hits": self.max_hits} if self.max_hits else {}
         for key in self.keys:
             content = {"key": key, "target_url": self.target_url(key), **limit}
             self.call("POST", "/creating/on_conflict", content)
-        if self.strategy not in strategies:
-            known = ", ".join(strategies)
-            self.ledger.fail(f"there is no strategy {self.strategy!r}; there are {known}")
+        race = Path(self.ledger.environment.locustfile).stem  # a script has the name of its race
+        strategy = "" if self.strategy == SERVICE else f" {self.strategy}"
+        self.ledger.explorer = f".venv/bin/python manage.py race explore {race}{strategy}"
 
-    def remove_links(self, environment: Any, **kwargs: Any) -> None:
-        """Stop the run, which may have been interrupted, and remove its links."""
+    def remove_links(self, **kwargs: Any) -> None:
+        """Remove the links of a run."""
         if not self.ledger.is_worker:
-            environment.runner.stop()
             with suppress(requests.RequestException):  # another run removes them after an hour
                 self.call("DELETE")

@@ -32,7 +32,7 @@ class Records:
 
 
 class Verdict(NamedTuple):
-    """What the service has counted, and what is lost of it, by the names of the records."""
+    """What the service has counted, and what is lost of it, by the keys of the records."""
 
     counted: Counter[str]
     lost: Counter[str]
@@ -52,6 +52,9 @@ class Result:
         self.exit_code = {HELD: 0, VIOLATED: 1}.get(self.outcome, 2)  # 2 is unknown
 
     def _describe_outcome(self) -> str:
+        known = self.records.acknowledged + self.records.refused
+        if unsent := (known - self.records.sent).total():
+            return f"unknown: {unsent:,} more acknowledged than sent: count `sent` before a request"
         if not self.answered:
             return "unknown: no request was acknowledged"
         if self.lost or self.records.failed:
@@ -63,12 +66,16 @@ class Result:
 
     def rows(self, title: str) -> dict[str, str]:
         """Return the lines to show, by their names; `title` names what is lost."""
-        share = f" = {self.lost / self.answered:.1%}" if self.answered else ""
+        greatest_losses = self.verdict.lost.most_common(3)
+        loss = "unknown"
+        if self.exit_code < 2:
+            loss = f"{self.lost:,} of {self.answered:,} = {self.lost / self.answered:.1%}"
         failed = [f"{number:,} {name}" for name, number in self.records.failed.items()]
         counts = {name: f"{counter.total():,}" for name, counter in vars(self.records).items()}
         return {
             "outcome": self.outcome,
-            title: f"{self.lost:,} of {self.answered:,}{share}",
+            title: loss,
+            "greatest loss": ", ".join(f"{lost:,} of {key}" for key, lost in greatest_losses),
             **counts,
             "failed": ", ".join(failed) or "0",  # in place of the count
             "unknown outcome": f"{self.unknown:,}",

@@ -35,6 +35,9 @@ def compare(counted: int, *, failed: dict[str, int] | None = None, **requests: i
         # No request was acknowledged.
         ({"sent": 3, "refused": 3}, 0, UNKNOWN, 0, 0),
         ({"sent": 3}, 3, UNKNOWN, 0, 3),
+        # The script does not count what it sends: nothing can be said, not even of a loss.
+        ({"acknowledged": 3}, 3, UNKNOWN, 0, -3),
+        ({"sent": 2, "acknowledged": 2, "refused": 1}, 1, UNKNOWN, 1, -1),
         ({}, 0, UNKNOWN, 0, 0),
     ],
 )
@@ -46,11 +49,12 @@ def test_the_outcome_is_held_violated_or_unknown(
     assert result.outcome.startswith(["held", "violated", "unknown"][exit_code])
 
 
-def test_the_rows_of_the_web_ui_say_what_was_lost_and_of_how_many() -> None:
+def test_the_rows_say_what_was_lost_of_how_many_and_by_which_keys() -> None:
     result = compare(1, sent=7, acknowledged=4, refused=1, failed={"IntegrityError": 1})
     assert result.rows("hits lost") == {
         "outcome": "violated",
         "hits lost": "3 of 5 = 60.0%",
+        "greatest loss": "3 of key",
         "sent": "7",
         "acknowledged": "4",
         "refused": "1",
@@ -58,8 +62,14 @@ def test_the_rows_of_the_web_ui_say_what_was_lost_and_of_how_many() -> None:
         "unknown outcome": "1",
         "counted": "1",
     }
-    assert compare(0).rows("hits lost")["hits lost"] == "0 of 0"
-    assert Result(Records(), Verdict(Counter(), Counter()), "no service").outcome == "no service"
+    sent = Counter(a=1, b=4, c=3, d=2, e=5)
+    rows = Result(Records(sent, sent), Verdict(sent, lost=sent - Counter(e=4))).rows("hits lost")
+    assert rows["greatest loss"] == "4 of b, 3 of c, 2 of d"
+    assert "1 more acknowledged than sent" in compare(1, acknowledged=1).outcome
+    # Without a verdict nothing is known of a loss.
+    for result in (compare(0), Result(Records(), Verdict(Counter(), Counter()), "no service")):
+        assert result.rows("hits lost")["hits lost"] == "unknown"
+    assert result.outcome == "no service"
 
 
 def test_records_of_workers_are_added_once() -> None:
