@@ -1,0 +1,244 @@
+"""What decides the outcome of a load test, given a few records and no service."""
+
+import json
+import os
+from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loadtests.races import SCRIPTS, is_expected
+from loadtests.records import Records, Result, Verdict
+from loadtests.servers import run_wrk
+
+with pytest.MonkeyPatch.context() as environment:
+    environment.setenv("LOCUST_SKIP_MONKEY_PATCH", "1")  # the sockets of other tests stay
+    from locust.stats import RequestStats
+
+    from loadtests import key_space, ledger
+    from loadtests.faults import __main__ as faults
+    from loadtests.faults import injected, traffic
+
+    SCRIPT_MODULES = {name: import_module(f"loadtests.{name}") for name in SCRIPTS}
+
+HELD, VIOLATED = 0, 1
+SPENDER = "7"
+KEY = "lab-12345-link-0"
+TARGET = f"https://lab-12345.invalid/{SPENDER}/x"
+
+
+def make_link(hits: int = 0, visits: int = 0, max_hits: int | None = None) -> key_space.Link:
+    return key_space.Link(KEY, TARGET, hits, max_hits, visits)
+
+
+def make_records(name: str, sent: int, acknowledged: int) -> Records:
+    return Records(Counter({name: sent}), Counter({name: acknowledged}))
+
+
+def use(script: Any, monkeypatch: pytest.MonkeyPatch, *reads: list[key_space.Link]) -> Any:
+    """Give a script the links that it reads, one after another; return its ledger."""
+    answers = iter(reads)
+    options = SimpleNamespace(run_name="run-12345", strategy="naive", headless=True)
+    locust = SimpleNamespace(parsed_options=options, runner=None, stats=RequestStats())
+    monkeypatch.setattr(script.ledger, "environment", locust)
+    monkeypatch.setattr(script.space, "read", lambda: next(answers))
+    monkeypatch.setattr(script.ledger, "result", None)
+    monkeypatch.setattr(script.ledger, "records", Records())
+    return script.ledger
+
+
+@pytest.mark.parametrize(
+    ("script", "name", "sent", "acknowledged", "links", "exit_code"),
+    [
+        ("lost_update", KEY, 2, 2, [make_link(hits=2)], HELD),
+        ("lost_update", KEY, 2, 2, [make_link(hits=1)], VIOLATED),
+        ("last_use", KEY, 10, 10, [make_link(hits=10)], HELD),
+        ("last_use", KEY, 11, 11, [make_link(hits=10)], VIOLATED),
+        ("last_use", KEY, 11, 11, [make_link(hits=11)], VIOLATED),  # all are counted
+        ("same_hour", KEY, 3, 2, [make_link(hits=2, visits=2)], HELD),
+        ("same_hour", KEY, 3, 3, [make_link(hits=2, visits=2)], VIOLATED),
+        ("same_hour", KEY, 3, 2, [make_link(hits=3, visits=2)], VIOLATED),  # nobody was told
+        ("toctou", TARGET, 1, 1, [make_link()], HELD),
+        ("toctou", TARGET, 1, 1, [], VIOLATED),
+        ("last_link", SPENDER, 10, 10, [make_link()] * 10, HELD),
+        ("last_link", SPENDER, 10, 10, [make_link()] * 9, VIOLATED),
+        ("last_link", SPENDER, 11, 11, [make_link()] * 11, VIOLATED),
+        ("same_target", TARGET, 2, 2, [make_link()], HELD),
+        ("same_target", TARGET, 2, 2, [make_link()] * 2, VIOLATED),
+        ("same_target", TARGET, 2, 2, [], VIOLATED),
+        ("repeated_request", TARGET, 2, 2, [make_link()], HELD),
+        ("repeated_request", TARGET, 2, 2, [make_link()] * 2, VIOLATED),
+        ("repeated_request", TARGET, 2, 2, [], VIOLATED),
+    ],
+)
+def test_the_verdict_of_each_script(
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    name: str,
+    sent: int,
+    acknowledged: int,
+    links: list[key_space.Link],
+    exit_code: int,
+) -> None:
+    book = use(SCRIPT_MODULES[script], monkeypatch, links)
+    records = make_records(name, sent, acknowledged)
+    assert Result(records, book.read_verdict(records)).exit_code == exit_code
+
+
+@pytest.mark.parametrize(
+    ("link", "exit_code"),
+    [
+        (make_link(hits=2, visits=2), HELD),
+        (make_link(hits=2, visits=2, max_hits=2), HELD),
+        (make_link(hits=1, visits=1), VIOLATED),
+        (make_link(hits=2, visits=1), VIOLATED),  # a hit without a visit
+        (make_link(hits=2, visits=3), VIOLATED),  # a visit without a hit
+        (make_link(hits=2, visits=2, max_hits=1), VIOLATED),  # a use beyond the limit
+    ],
+)
+def test_the_verdict_of_a_fault(link: key_space.Link, exit_code: int) -> None:
+    records = make_records(KEY, 2, 2)
+    records.sent[TARGET] = 1  # the create of the link
+    result = traffic.compare(records, [link])
+    assert result.exit_code == exit_code
+    assert faults.has_failed(result, [], counts_only=True) is (exit_code == VIOLATED)
+
+
+@pytest.mark.parametrize(
+    ("measured", "counts_only", "fails"), [(1, False, False), (2, False, True), (2, True, False)]
+)
+def test_a_missed_limit_fails_unless_only_counts_matter(
+    measured: int, counts_only: bool, fails: bool
+) -> None:
+    held = Result(make_records(KEY, 1, 1), Verdict(Counter({KEY: 1}), Counter()))
+    figure = injected.Figure("wait", measured, limit=1, unit="s")
+    assert faults.has_failed(held, [figure], counts_only=counts_only) is fails
+
+
+class Client:
+    """Answers every request with one response, without a network."""
+
+    def __init__(self, status: int, content: dict[str, str], headers: dict[str, str]) -> None:
+        success = lambda: None  # noqa: E731
+        headers = {"Content-Type": "application/json", **headers}
+        self.response = SimpleNamespace(
+            status_code=status, headers=headers, json=lambda: content, success=success
+        )
+
+    def request(self, *args: Any, **options: Any) -> AbstractContextManager[Any]:
+        return nullcontext(self.response)
+
+
+ERROR = {"exception": "IntegrityError"}
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "headers", "field", "name"),
+    [
+        (302, {}, {}, "acknowledged", KEY),
+        (201, {}, {}, "acknowledged", KEY),
+        (409, {}, {}, "refused", KEY),
+        (410, {}, {}, "refused", KEY),
+        (429, {}, {}, "refused", KEY),
+        (500, ERROR, {}, "failed", "IntegrityError"),
+        (503, ERROR, {}, "", ""),
+        (500, {}, {}, "", ""),  # a proxy may have made it up
+        (302, {}, {"X-Request-ID": "that of another request"}, "", ""),
+    ],
+)
+def test_what_an_answer_is_recorded_as(
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    content: dict[str, str],
+    headers: dict[str, str],
+    field: str,
+    name: str,
+) -> None:
+    script: Any = SCRIPT_MODULES["lost_update"]
+    book = use(script, monkeypatch)
+    for counter in vars(book.records):
+        monkeypatch.setattr(book, counter, getattr(book.records, counter), raising=False)
+    script.space.follow(Client(status, content, headers), KEY)
+    recorded = {key: dict(counter) for key, counter in vars(book.records).items() if counter}
+    assert recorded == {"sent": {KEY: 1}, **({field: {name: 1}} if field else {})}
+
+
+@pytest.mark.parametrize(("status", "failed"), [(500, 1), (404, 1), (503, 0), (0, 0), (302, 0)])
+def test_an_error_of_the_service_during_a_fault_is_a_failure(status: int, failed: int) -> None:
+    user: Any = object.__new__(traffic.Follower)  # without Locust's environment
+    user.traffic = SimpleNamespace(records=Records(), redirects=5)
+    user.client = Client(status, {}, {})
+    user.follow(KEY, "cold", traffic.Kind())
+    assert user.traffic.records.failed.total() == failed
+    assert user.traffic.records.acknowledged.total() == (status == 302)
+    assert user.traffic.redirects == (6 if status == 302 else 0)
+
+
+def test_a_count_that_comes_soon_after_the_answer_is_no_loss(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = [[make_link(hits=1)], [make_link(hits=2)]]
+    for seconds, exit_code in ((60, HELD), (0, VIOLATED)):
+        monkeypatch.setattr(ledger, "LATE_SECONDS", seconds)
+        book = use(SCRIPT_MODULES["lost_update"], monkeypatch, *reads)
+        book.records = make_records(KEY, 2, 2)
+        book.on_test_stop()
+        assert book.environment.process_exit_code == exit_code
+
+
+def test_lost_or_failed_counts_the_exceptions(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "result"
+    book = use(SCRIPT_MODULES["lost_update"], monkeypatch)
+    book.environment.parsed_options.ledger_file = str(file)
+    records = Records(Counter(k=5), Counter(k=2), failed=Counter(IntegrityError=2, TypeError=1))
+    for lost, expected in ((1, 3), (4, 4)):
+        book.result = Result(records, Verdict(Counter(k=2), lost=Counter(k=lost)))
+        book.on_quit()
+        assert json.loads(file.read_text())["lost"] == expected
+
+
+@pytest.mark.parametrize(
+    ("script", "strategy", "verdict", "expected"),
+    [
+        ("lost_update", "f_expression", "right", [True, False, True]),
+        ("lost_update", "naive", "wrong", [False, True, False]),
+        ("lost_update", "f_expression_full_save", "wrong", [True, True, True]),
+        ("last_use", "f_expression", "right without a limit", [True, True, True]),
+        ("lost_update", "in_memory", "right without a limit", [True, False, True]),
+    ],
+)
+def test_a_run_is_as_expected_or_not(
+    script: str, strategy: str, verdict: str, expected: list[bool]
+) -> None:
+    run = {"script": script, "strategy": strategy, "verdict": verdict}
+    assert [is_expected(run, exit_code) for exit_code in (0, 1, 2)] == expected
+
+
+@pytest.mark.parametrize(
+    ("answers", "errors", "acknowledged", "sent"),
+    [
+        ("", "", 100, 102),
+        ("  Non-2xx or 3xx responses: 30\n", "", 70, 102),
+        ("", "  Socket errors: connect 1, read 2, write 3, timeout 4\n", 100, 112),
+    ],
+)
+def test_wrk_acknowledges_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    answers: str,
+    errors: str,
+    acknowledged: int,
+    sent: int,
+) -> None:
+    output = f"  100 requests in 1.00s, 15.00KB read\n{errors}{answers}Requests/sec:    100.00\n"
+    program = tmp_path / "wrk"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{output}END\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert run_wrk("http://127.0.0.1/", clients=2, seconds=1) == (acknowledged, sent)
