@@ -1,8 +1,12 @@
-"""A time limit on the waits of a thread for PostgreSQL, by the client's clock.
+"""A time limit for a thread that waits for PostgreSQL, by the clock of this machine.
 
-PostgreSQL's own limits do not help when PostgreSQL is frozen or the network loses packets: libpq
-then waits for ever. In a worker psycopg2 calls wait_for_answer() in its place. A connection whose
-answer is late is closed, because the next statement would take the late answer for its own.
+PostgreSQL ends a statement that runs too long. It cannot do so while it is frozen or the network
+loses its packets, and libpq, the driver's library, then waits for ever.
+
+So gunicorn.py gives wait_for_answer() to the driver, which calls it for every wait: for a
+connection and for the answer to a statement. libpq's own connect_timeout has no effect then. At the
+deadline of limit_waits() the driver raises OperationalError and closes the connection. An open one
+would take the late answer for that to its next statement.
 """
 
 import math
@@ -17,15 +21,16 @@ from psycopg2 import OperationalError, extensions
 
 EVENTS = {extensions.POLL_READ: select.POLLIN, extensions.POLL_WRITE: select.POLLOUT}
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)  # by time.monotonic()
+# The time.monotonic() at which waits of this thread end.
+_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 @contextmanager
 def limit_waits(seconds: float) -> Iterator[None]:
-    """Limit the total wait of this thread for PostgreSQL in the block; 0 is no limit.
+    """Set the deadline of the block's waits for PostgreSQL, some seconds from now; 0 sets none.
 
-    A longer wait raises psycopg2's OperationalError and closes the connection. A nested block can
-    only shorten the limit.
+    A wait at the deadline raises psycopg2's OperationalError and closes the connection. Of nested
+    blocks, the earliest deadline holds.
     """
     outer_deadline = _deadline.get()
     deadline = time.monotonic() + seconds if seconds else math.inf
@@ -47,10 +52,11 @@ def wait_for_answer(connection: Any) -> None:
 
 
 def is_closed(connection: Any) -> bool:
-    """Return whether PostgreSQL has closed the idle connection of the driver; None is not closed.
+    """Return whether PostgreSQL has closed an idle connection of the driver. None is not closed.
 
     A closed connection has something to read: the server's last message, or the end of the stream.
-    An open idle connection has nothing to read but a rare notice, which costs one more connect.
+    An open one has nothing to read. A rare notice of the server is taken for an end, which costs
+    one more connect.
     """
     if connection is None:
         return False
@@ -58,7 +64,7 @@ def is_closed(connection: Any) -> bool:
 
 
 def is_ready(connection: Any, events: int, seconds: float) -> bool:
-    """Return whether the socket is ready within some seconds."""
+    """Wait until the socket can be read or written; return False if some seconds pass first."""
     poll = select.poll()
     poll.register(connection.fileno(), events)
     return bool(poll.poll(None if seconds == math.inf else seconds * 1000))

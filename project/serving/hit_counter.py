@@ -15,8 +15,9 @@ from shorturl.exceptions import RowLocked
 MAX_KEYS = 64  # in one statement
 MAX_KEY_STATEMENTS = 4  # under way at a time, each for one key
 KEY_STATEMENT_SECONDS = 0.02  # for which other keys wait for a statement of one key
-# The longest wait after a statement for as many new hits as the statement counted: clients that
-# follow one link after another come again at once, and one statement for all hits is cheaper.
+# After a statement that has counted N hits, the next one waits for N new hits, but no longer than
+# this. Clients that follow one link after another come again at once, and one statement for all of
+# them is cheaper than several.
 GATHER_SECONDS = 0.003
 MAX_FAILURES = 3  # in a row
 FAILURE_SECONDS = 5.0  # after which a failure is forgotten, as nobody sends redirects meanwhile
@@ -57,12 +58,14 @@ class KeyStatements:
 class HitCounter:
     """The hits that wait in this process, each for at most `queue_timeout` seconds.
 
-    `count_keys` gets the visits to at most MAX_KEYS keys, skips locked rows, and returns the rows
-    of the counted links, by key. One call is under way at a time.
+    `count_keys(visits)` counts the visits of several links. It gets them by key, with at most
+    MAX_KEYS keys, and returns the rows of the links that it has counted, by key. It does not wait
+    for a locked row, and leaves out its key. There is one call at a time.
 
-    `count_key` gets a key and its visits. It counts all and returns the row, or counts none and
-    returns None: the uses that are left do not suffice, or there is a bot among the visits. It
-    waits for a locked row, and raises RowLocked. `key_statements` limits the calls under way.
+    `count_key(key, visits)` counts the visits of one link, all or none of them. It returns the row
+    of the link, or None if it has counted none: because the link has fewer uses left than there are
+    visits, or because a visit is a bot's and the link has a limit. It waits for a locked row, and
+    raises RowLocked at the time limit. `key_statements` limits how many calls there are at a time.
     """
 
     needs_database = True  # without the database of DATABASE_URL no hit is counted

@@ -7,7 +7,8 @@ from shorturl.models import LinkEvent
 VERDICT = "right"
 SHOWS = "UPDATE … WHERE id = (SELECT … SKIP LOCKED): a lease of one minute"
 
-# A minute is longer than `send` may take. The one of the service takes at most 20 seconds.
+# A minute is longer than `send` takes. The one of the service waits 5 seconds for a connection, as
+# long for each message of TLS, and 10 seconds for the answer.
 TAKE = sql.SQL("""
     UPDATE {table} SET not_before = statement_timestamp() + interval '1 minute' WHERE id = (
         SELECT id FROM {table} AS event

@@ -4,7 +4,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pginterleave.choices import (
     Positions,
@@ -42,9 +42,23 @@ MAX_FAIR_ATTEMPTS = 30  # the first attempts, in which no process may overtake a
 
 Setup = Callable[[], object]
 
-# Returns the choice of the next step. The arguments: the effects of the steps that can be taken, by
-# process; the positions; whether the last step did more than its effect; the claims.
-Choose = Callable[[dict[int, Effect], Positions, bool, Claims], int]
+
+class Choose(Protocol):
+    def __call__(
+        self,
+        ready: dict[int, Effect],
+        positions: Positions,
+        affected_others: bool,
+        claims: Claims,
+        /,
+    ) -> int:
+        """Choose the process that takes the next step; return the choice, as in choices.py.
+
+        `ready` has the processes that can go on, by number, each with the effect of its next step
+        on others. `positions` has where each process is. `affected_others` says that the last step
+        did more to others than its effect says. `claims` has the locks that each process holds and
+        requests.
+        """
 
 
 class Scheduler:
