@@ -1,7 +1,7 @@
 """The lab's paths, below /lab/ and only if the lab is on."""
 
 from django.conf import settings
-from django.urls import path, re_path
+from django.urls import include, path, re_path
 
 from lab.load import views as load
 from lab.load.key_spaces import NAME
@@ -23,6 +23,9 @@ urlpatterns = [
     path("museum/", pages.museum, name="museum"),
     path("load-runs/", pages.load_runs, name="load_runs"),
 ]
+
+if settings.LOCAL:
+    urlpatterns.append(path("room/", include("lab.room.urls")))
 
 if settings.SHORTURL_LAB_LOAD:
     urlpatterns += [

@@ -192,7 +192,7 @@ INSTALLED_APPS = [
     "csp",
     "ninja",
     # Before the product, whose templates the lab's extend. pginterleave.picture draws the pictures.
-    *(["lab.apps.LabConfig", "pginterleave.picture"] if SHORTURL_LAB else []),
+    *(["lab.apps.LabConfig", "lab.room", "pginterleave.picture"] if SHORTURL_LAB else []),
     "shorturl.apps.ShortUrlConfig",
     *(["shorturl.strategies.exhibits.apps.ExhibitsConfig"] if SHORTURL_LAB else []),
 ]

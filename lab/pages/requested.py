@@ -1,23 +1,23 @@
-"""What the views share: safe requests, 404s, and numbers in the query."""
+"""What the views share: safe requests and forms, 404s, and numbers in the query."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_POST, require_safe
 
 from lab.exceptions import NotFound
 
 View = Callable[..., HttpResponse]
 
 
-def lab_page(view: View) -> View:
+def lab_page(view: View, *, accept: Callable[[View], View] = require_safe) -> View:
     """Decorate a view of the lab: it is safe and never cached, and its NotFound is a 404."""
 
     @never_cache
-    @require_safe
+    @accept
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
@@ -26,6 +26,9 @@ def lab_page(view: View) -> View:
             raise Http404(str(error)) from error
 
     return wrapped
+
+
+lab_form = partial(lab_page, accept=require_POST)  # which answers a form that is sent
 
 
 def read_number(request: HttpRequest, name: str, *, maximum: int) -> int | None:

@@ -24,7 +24,7 @@ from shorturl.outages import database_address
 
 DATABASE_TIMEOUT = 5.0  # seconds for all checks at the start
 MAX_CLOCK_DIFFERENCE = 1.0  # seconds
-OWN_APPS = {"exhibits", "lab", "project", "shorturl"}
+OWN_APPS = {"exhibits", "lab", "project", "room", "shorturl"}
 # Connections of a worker beside those of its threads: for redirects, and for /readyz.
 MORE_CONNECTIONS = 6
 # The limit, and the connections reserved for superusers and, from PostgreSQL 16 on, for

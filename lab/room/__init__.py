@@ -1,0 +1,1 @@
+"""A room votes which process goes next: an app of its own, which the lab works without."""
