@@ -67,14 +67,12 @@ def leader_page(view: View) -> View:
 @lab_page
 @leader_page
 def lead(request: HttpRequest) -> HttpResponse:
-    """Show the question and its votes, or for another `cell` the button that opens the room."""
-    question = models.Question.objects.first()
-    cell = request.GET.get("cell", "")
-    if cell and (question is None or question.cell != cell):
+    """Show the question and its votes, or for a `cell` the button that opens the room."""
+    if cell := request.GET.get("cell"):
         return render(request, "room/open.html", {"cell": parse_cell(cell)})
     address = f"{settings.SHORTURL_ORIGIN}{reverse('lab:room')}"
     context = {
-        **make_question_context(question),
+        **make_question_context(models.Question.objects.first()),
         "address": address,
         "qr_code": mark_safe(segno.make_qr(address).svg_inline(light="#fff", omitsize=True)),  # noqa: S308
         "is_reachable": settings.HOST not in ("127.0.0.1", "localhost", "::1", "[::1]"),
@@ -85,9 +83,13 @@ def lead(request: HttpRequest) -> HttpResponse:
 @lab_form
 @leader_page
 def ask(request: HttpRequest) -> HttpResponse:
-    """Ask what comes after the steps `taken`, or end the room, of which nothing is left."""
-    if "end" in request.POST:
+    """Ask what comes after the steps `taken`, or end the room, of which nothing is left.
+
+    With `open`, a room that was left open ends before.
+    """
+    if "end" in request.POST or "open" in request.POST:
         models.end()
+    if "end" in request.POST:
         return redirect("lab:index")
     cell = parse_cell(request.POST.get("cell", ""))
     taken = request.POST.get("taken", "")

@@ -29,7 +29,7 @@ def test_a_room_votes_takes_the_steps_and_leaves_nothing(client: Client) -> None
     assert "No question yet" in get_page(client, ROOM)
     assert f'href="{LEAD}?cell={CELL}">ask a room' in get_page(client, f"{NAIVE_PATH}scheduler/")
     assert f'name="cell" value="{CELL}"' in get_page(client, f"{LEAD}?cell={CELL}")
-    client.post(ASK, {"cell": CELL, "taken": ""})
+    client.post(ASK, {"cell": CELL, "open": ""})
     assert "You have one vote" in get_page(client, ROOM)
     for order in ("1", "2"):  # the phone changes its vote
         client.post(VOTE, make_vote(order))
@@ -39,6 +39,8 @@ def test_a_room_votes_takes_the_steps_and_leaves_nothing(client: Client) -> None
     assert '<meter max="1" value="0" aria-label="Votes for process 1">' in page
     assert '<meter max="1" value="1" aria-label="Votes for process 2">' in page
     assert f'action="{ASK}"' in page
+    client.post(ASK, {"cell": CELL, "open": ""})  # again
+    assert "<b>0 votes</b>" in get_page(client, LEAD)
     client.post(ASK, {"cell": CELL, "taken": "2"})
     client.post(VOTE, make_vote("1"))  # too late
     assert "<b>0 votes</b>" in get_page(client, LEAD)
