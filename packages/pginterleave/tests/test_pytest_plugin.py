@@ -138,7 +138,7 @@ def test_each_result_is_shown_in_another_project(tmp_path: Path) -> None:
     assert failed["test_lost"] == "Race: hits = 1"
     assert "3 failed, 3 passed, 1 not proven" in text
     assert " not proven: test_truncated " in text
-    assert "Not proven: the search was truncated: max_schedules=5 reached. About " in text
+    assert "\nNot proven: the search was truncated: max_schedules=5 reached. About " in text
     assert "could not serialize access" in text
     assert "- not checked in tests that passed -" in text
     assert "or a session, which the code sets: test_inner.py::test_limit\n" in text

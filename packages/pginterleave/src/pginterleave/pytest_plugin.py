@@ -3,6 +3,7 @@
 import functools
 import itertools
 import os
+import re
 import shlex
 from collections import defaultdict
 from collections.abc import Generator, Iterator
@@ -26,6 +27,10 @@ OPTIONS: dict[str, tuple[type, str]] = {
     "max_preemptions": (int, "run only the schedules with at most so many preemptions"),
 }
 NOT_PROVEN = "not proven"
+# The name that pytest writes before the sentence of an error.
+NAME_OF_ERROR = re.compile(
+    r"^(E +|)(?:AssertionError|pginterleave\.results\.NotProven): ", re.MULTILINE
+)
 DATABASE_FIXTURES = frozenset(("db", "transactional_db", "live_server"))  # pytest-django's
 
 
@@ -169,7 +174,7 @@ def pytest_runtest_makereport(
     report = yield  # pytest-xdist sends its attributes to the controller
     crash = getattr(report.longrepr, "reprcrash", None)  # what pytest's summary shows
     if run and crash:
-        crash.message = crash.message.removeprefix("AssertionError: ").partition("\n")[0]
+        crash.message = NAME_OF_ERROR.sub("", crash.message.partition("\n")[0])
     report.not_proven = bool(call.excinfo and call.excinfo.errisinstance(results.NotProven))
     limits = [exploration.limits for exploration in run.explorations] if run else []
     report.limits = list(itertools.chain(*limits))
@@ -188,7 +193,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Report which tests are not proven or have limits, and draw what was replayed."""
     for report in terminalreporter.getreports(NOT_PROVEN):
         terminalreporter.section(f"{NOT_PROVEN}: {report.head_line}", "_", yellow=True)
-        terminalreporter.line(report.longreprtext)
+        terminalreporter.line(NAME_OF_ERROR.sub(r"\1", report.longreprtext))
     passed = terminalreporter.getreports("passed")
     tests_by_limit: dict[str, list[str]] = defaultdict(list)
     for report in passed:
