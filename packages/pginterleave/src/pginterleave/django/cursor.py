@@ -18,7 +18,7 @@ from typing import Any
 from django.db.backends.postgresql.psycopg_any import Inet, Jsonb, is_psycopg3
 from django.db.backends.utils import CursorDebugWrapper, CursorWrapper
 
-from pginterleave.processes.session import Session, keep_rows
+from pginterleave.processes.session import ProcessSession, keep_rows
 from pginterleave.sql import statements
 
 # The types of parameters that psycopg2 writes as constants.
@@ -86,7 +86,7 @@ class SteppingCursor(CursorWrapper):
 
     def _send(self, send: Callable[..., Any], sql: Any, params: Any, *, many: bool) -> Any:
         """Send a statement as a step; `many` says that `params` has several rows of parameters."""
-        session: Session = self.db.session
+        session: ProcessSession = self.db.session
         if many:
             session.catalogue.note_unchecked("what executemany() sends is one step")
             params = list(params)  # it may be an iterator
@@ -168,7 +168,7 @@ class SteppingDebugCursor(SteppingCursor, CursorDebugWrapper):
 
 
 # The methods of psycopg2 that the code under test may call past Django. The steps of Django and
-# the statements of the explorer use them, too: see `Session.allow_direct_use()`.
+# the statements of the explorer use them, too: see `ProcessSession.allow_direct_use()`.
 CURSOR_METHODS = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
 ENDING = ("close", "commit", "rollback", "reset", "set_isolation_level", "set_client_encoding")
 CONNECTION_METHODS = (*ENDING, "lobject", "tpc_begin", "tpc_prepare", "tpc_commit", "tpc_rollback")
@@ -193,7 +193,7 @@ def _make_cursor_class(base: Any) -> Any:
     return type(base.__name__, (base,), methods)
 
 
-def make_psycopg2_class(base: Any, session: Session) -> Any:
+def make_psycopg2_class(base: Any, session: ProcessSession) -> Any:
     """Return a subclass of a class of psycopg2's connections that notes each use past Django."""
 
     def cursor(self: Any, *args: Any, **options: Any) -> Any:
@@ -208,7 +208,7 @@ def make_psycopg2_class(base: Any, session: Session) -> Any:
     return type(base.__name__, (base,), {**methods, "cursor": cursor, "session": session})
 
 
-def make_psycopg_class(base: Any, session: Session) -> Any:
+def make_psycopg_class(base: Any, session: ProcessSession) -> Any:
     """Return a subclass of a class of psycopg 3's connections that notes each use past Django."""
 
     def wait(self: Any, generator: Any, *args: Any, **options: Any) -> Any:  # all cursors use it

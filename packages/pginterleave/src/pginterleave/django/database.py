@@ -18,7 +18,7 @@ from pginterleave.django.cursor import (
     make_psycopg_class,
 )
 from pginterleave.explorer_errors import CannotExplore
-from pginterleave.processes.session import IN_TRANSACTION, Caller, Owner, Session
+from pginterleave.processes.session import IN_TRANSACTION, Caller, Owner, ProcessSession
 
 ISOLATION_LEVELS = ("read committed", "repeatable read", "serializable")
 
@@ -60,7 +60,7 @@ class DjangoDatabase:
         others = [wrapper for wrapper in wrappers if _get_address(wrapper) != address]
         return {wrapper.alias: partial(_query, wrapper) for wrapper in others}
 
-    def new_session(self, process: Owner, control: Caller) -> Session:
+    def new_session(self, process: Owner, control: Caller) -> ProcessSession:
         """Return a process's session, which has a session with each other database."""
         session = DjangoSession(self.caller, self.isolation_level, process, control)
         for wrapper in _list_other_databases(self.caller):
@@ -89,7 +89,7 @@ def _list_other_databases(caller: BaseDatabaseWrapper) -> list[BaseDatabaseWrapp
     return [wrapper for wrapper in wrappers if wrapper.vendor == "postgresql"]
 
 
-class DjangoSession(Session):
+class DjangoSession(ProcessSession):
     """A process's session: each schedule has a new Django connection over the driver's."""
 
     def __init__(self, caller: BaseDatabaseWrapper, isolation_level: str, *args: Any) -> None:
@@ -161,8 +161,8 @@ class SteppingWrapper(BaseDatabaseWrapper):
     """
 
     Database: Any  # the driver
-    owner: Session  # the session of the process, also for a copy()
-    session: Session | None = None  # None for a copy(), whose statements are not observed
+    owner: ProcessSession  # the session of the process, also for a copy()
+    session: ProcessSession | None = None  # None for a copy(), whose statements are not observed
 
     def connect(self) -> None:
         """Connect, and set up the connection; that of a copy() is only remembered, to be closed."""

@@ -9,7 +9,7 @@ from pginterleave.explorer_errors import CannotExplore
 from pginterleave.options import Options
 from pginterleave.processes import queries
 from pginterleave.processes.clocks import ClockReads, RealClock
-from pginterleave.processes.session import Caller, Owner, Session
+from pginterleave.processes.session import Caller, Owner, ProcessSession
 from pginterleave.processes.watching import find_open_pids
 from pginterleave.sql.pg_catalog import Catalogue
 
@@ -32,7 +32,7 @@ class Database(Protocol):
     def in_transaction(self) -> bool:
         """Whether the caller's connection is in a transaction."""
 
-    def new_session(self, process: Owner, control: Caller) -> Session:
+    def new_session(self, process: Owner, control: Caller) -> ProcessSession:
         """Return the session of a process; it connects when it is opened."""
 
 

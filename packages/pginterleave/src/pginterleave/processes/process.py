@@ -19,7 +19,7 @@ from pginterleave.processes.calling_line import find_calling_frame
 from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.control import Control
 from pginterleave.processes.judgement import Function
-from pginterleave.processes.session import Session
+from pginterleave.processes.session import ProcessSession
 from pginterleave.steps import Outcome
 
 # The states of a process. RETURNED: its step was blocked and has returned, and its Python is held.
@@ -82,7 +82,7 @@ class Process:
             ident = ctypes.c_ulong(self.thread.ident or 0)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(ProcessCancelled))
 
-    def list_sessions(self) -> list[Session]:
+    def list_sessions(self) -> list[ProcessSession]:
         """Return the session with the explored database, and those with others."""
         return [self.session, *self.session.other_sessions]
 

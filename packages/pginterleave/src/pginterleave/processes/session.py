@@ -46,7 +46,7 @@ class Owner(Protocol):
 
     number: int
     thread: threading.Thread
-    step_session: "Session"
+    step_session: "ProcessSession"
 
     def take_step(
         self, kind: str, sql: str, params: Any
@@ -64,7 +64,7 @@ class Caller(Protocol):
     def wait_until_closed(self, *pids: int) -> None: ...
 
 
-class Session(abc.ABC):
+class ProcessSession(abc.ABC):
     """The session of one process with PostgreSQL; it is used in the thread of the process."""
 
     def __init__(self, process: Owner, control: Caller) -> None:
@@ -76,7 +76,7 @@ class Session(abc.ABC):
         self.pid = 0
         self.pids: set[int] = set()  # all pids that it has had
         self.database = ""  # the alias of another database than the explored one
-        self.other_sessions: list[Session] = []  # of the same process with other databases
+        self.other_sessions: list[ProcessSession] = []  # of the same process with other databases
         self.copies: dict[int, Any] = {}  # the driver's connections of connection.copy(), by pid
         self.connecting = False
         self.serializable = False  # whether its transactions are SERIALIZABLE by default
