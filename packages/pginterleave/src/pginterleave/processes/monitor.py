@@ -85,7 +85,8 @@ class Monitor:
         self.have_waited: set[str] = set()  # statements
         self.orders_with_wait: set[str] = set()  # whose last step waited
         self.locks_awaited = False  # whether a process has waited in Python
-        self._at_lock_since: dict[Process, float] = {}  # during one step
+        # The frame and the instruction at which each stands in Python, and since when, in one step.
+        self._stands_at: dict[Process, tuple[object, float]] = {}
         self.stalled = False  # no process can go on until PostgreSQL ends a wait
         self.check_time = 0.0  # seconds each wait gets for its deadlock check
         self.late_check = MIN_LATE_CHECK  # seconds until a planned victim looks for its deadlock
@@ -159,7 +160,7 @@ class Monitor:
     def _wait(self) -> None:
         """Wait until each process has stopped, or waits for others while some can go on."""
         began = RealClock.monotonic()
-        self._at_lock_since.clear()
+        self._stands_at.clear()
         sql = self.runner.sent.sql if self.runner and self.runner.sent else ""
         # A statement that did not wait here before gets four times the duration of its last runs,
         # and in a new schedule one that has never waited.
@@ -354,11 +355,16 @@ class Monitor:
         """Whether a process waits in Python for what any other process may hold or give."""
         now = RealClock.monotonic()
         frame = sys._current_frames().get(process.thread.ident or 0)
-        wait = "" if process.sending else find_wait(frame)
-        if not wait:
-            self._at_lock_since.pop(process, None)
+        place = frame and (id(frame), frame.f_lasti)
+        last_place, since = self._stands_at.get(process, (None, now))
+        if process.sending or place is None or place != last_place:
+            self._stands_at[process] = place, now
             return False
-        if now - self._at_lock_since.setdefault(process, now) < MIN_LOCK_WAIT:
+        # Only now: to read the variables of a thread that runs can crash Python 3.13.
+        if now - since < MIN_LOCK_WAIT:
+            return False
+        wait = find_wait(frame)
+        if not wait:
             return False
         self.locks_awaited = True
         if wait == IN_PYTHON:
