@@ -177,6 +177,8 @@ class SecondPass(Listener):
             elif exploration.violations:
                 wrong_schedules = find_wrong_schedules(visit, pair, exploration)
                 entry.races = len(wrong_schedules)
+                if not wrong_schedules:
+                    entry.reason = "a schedule is wrong, but not when it runs again"
                 for wrong in wrong_schedules:
                     self.results.add_race(make_race(names, entry.tests, wrong))
             elif entry.preemptions in (-1, 0) or not (exploration.decided or exploration.truncated):
