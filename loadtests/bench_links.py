@@ -1,6 +1,6 @@
 """Milliseconds of the pages of an owner of 100,000 links with some 10 million visits.
 
-    .venv/bin/python -m loadtests.bench_links    some ten minutes; it needs 4 GB of disk
+    .venv/bin/python -m loadtests.bench_links    some four minutes; it needs 4 GB of disk
 
 The visits are of a year, in the rows that the roll-up would have made: some 10 million for each
 value of a dimension on a day. "Too long" is a page that names a shorter range, because its visits
