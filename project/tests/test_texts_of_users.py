@@ -1,7 +1,7 @@
 """What users and visitors write is text: no element of a page or e-mail, no formula of a file."""
 
 import csv
-from html.parser import HTMLParser
+from html import unescape
 from typing import Any
 from urllib.parse import quote
 
@@ -26,30 +26,11 @@ LINK |= {"tags": f"{TEXT},{TEXT * 4}"}  # the second one is too long
 VISIT = Visit(TEXT, TEXT, TEXT, TEXT, '"<', is_bot=False)
 
 
-class Page(HTMLParser):
-    """The names of all elements of a page, and the texts that it shows or has in attributes."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: set[str] = set()
-        self.texts = ""
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.add(tag)
-        self.texts += "\n".join(value or "" for _, value in attrs)
-
-    def handle_data(self, data: str) -> None:
-        self.texts += data
-
-
 def check(response: Any, *, is_shown: bool = True) -> None:
-    path = response.request["PATH_INFO"]
-    page = Page(response.content.decode())
-    assert "html" in page.elements, path
-    assert "x-text" not in page.elements, path
-    assert not is_shown or TEXT in page.texts, path
+    path, page = response.request["PATH_INFO"], response.content.decode()
+    assert "</html>" in page, path
+    assert "<x-text" not in page, path
+    assert not is_shown or TEXT in unescape(page), path
 
 
 @pytest.fixture
@@ -125,6 +106,9 @@ def test_the_admin_shows_markup_of_users_as_text(client: Client) -> None:
         if model is not BannedDomain:
             check(client.post(f"{path}{row.pk}/change/", {"name": f"{TEXT}2"}, follow=True))
         check(client.get(f"{path}{row.pk}/history/"), is_shown=False)
+        if model not in (BannedDomain, ShortUrl):  # which the admin does not add
+            new = {"name": f"{TEXT}3", "username": TEXT}
+            check(client.post(f"{path}add/", new, follow=True))
         if model is not User:  # who is logged in
             check(client.post(f"{path}{row.pk}/delete/", {"post": "yes"}, follow=True))
     check(client.get("/admin/"))  # the last actions

@@ -14,7 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, ShortUrl, Visit
-from shorturl.models.visits import daily_since, hourly_since
+from shorturl.models.visits import hourly_since
 from shorturl.strategies.rolling_up import batches
 from shorturl.tests.callers import create_link, run
 from shorturl.tests.event_loop import count_hits
@@ -79,10 +79,11 @@ def test_hours_are_kept_for_two_weeks_and_their_days_have_the_sum() -> None:
     assert_each_visit_is_counted_once()
 
 
-def test_days_older_than_two_years_become_months() -> None:
-    first_kept = daily_since(TODAY)
-    month = (first_kept - timedelta(days=1)).replace(day=1)
-    add_recent(NEWS, day=first_kept)
+def test_days_older_than_two_years_become_months(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 29, 12, tzinfo=UTC))
+    month, kept = date(2024, 10, 1), [date(2024, 11, 2), date(2024, 12, 29), date(2025, 10, 29)]
+    for day in kept:
+        add_recent(NEWS, day=day)
     for number in (1, 2, 28):
         add_recent(NEWS, BOT, day=month.replace(day=number))
     # Five people of that month whose visits were rolled up already.
@@ -90,24 +91,13 @@ def test_days_older_than_two_years_become_months() -> None:
     for dimension in Dimension:
         DailyVisits.objects.create(dimension=dimension, **rolled_up)
     ShortUrl.objects.update(hits=F("hits") + 5)
-    assert roll_up_visits() == 4 + 5  # recent rows, and a day of each dimension
+    assert roll_up_visits() == 6 + 5  # recent rows, and a day of each dimension
     assert values("referrer") == [
         (month, "", 5, 3),
         (month, "news.example", 3, 0),
-        (first_kept, "news.example", 1, 0),
+        *((day, "news.example", 1, 0) for day in kept),
     ]
     assert_each_visit_is_counted_once()
-
-
-def test_the_days_of_two_years_are_kept_and_the_month_before_is_merged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(timezone, "now", lambda: datetime(2026, 11, 29, 12, tzinfo=UTC))
-    kept = [date(2024, 11, 1), date(2024, 12, 29), date(2025, 10, 29)]
-    for day in (date(2024, 10, 31), *kept):
-        add_recent(NEWS, day=day)
-    roll_up_visits()
-    assert [day for day, *_ in values("referrer")] == [date(2024, 10, 1), *kept]
 
 
 def test_a_day_keeps_a_limited_number_of_values_of_a_dimension(
