@@ -170,11 +170,11 @@ class Ledger:
         self.environment.parsed_options.run_name = f"run-{uuid.uuid4().hex[:8]}"
         if not self.read_verdict:
             self.refuse("no function of the script has the decorator @ledger.reconcile")
-        try:
-            if self.begin_run:
+        if self.begin_run:
+            try:
                 self.begin_run()
-        except Exception as error:
-            self.refuse(self.describe(error, self.begin_run))
+            except Exception as error:
+                self.refuse(self.describe(error, self.begin_run))
 
     def on_report_to_master(self, data: dict[str, Any], **kwargs: Any) -> None:
         """On a worker, put the records since its last report into the next one."""
