@@ -1,6 +1,7 @@
 """Directories that were copied, have odd names, belong to another account, or are unusable."""
 
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -114,6 +115,18 @@ def test_a_package_closed_by_a_strict_umask_is_opened(make: Callable[[str], Embe
     grant_access(account, directory / "data", program.parent)
     nobody = {"user": account.uid, "group": account.gid, "extra_groups": []}
     subprocess.run([program], check=True, stdout=subprocess.DEVNULL, **nobody)
+
+
+def test_root_starts_a_new_server_as_the_owner_of_its_directory(
+    make: Callable[[str], Embedded],
+) -> None:
+    nobody = pwd.getpwnam("nobody").pw_uid
+    for owner, expected in ((nobody, "nobody"), (54_321, "pgserver")):  # the second has no name
+        new = make(f"owned by {owner}")
+        new.directory.mkdir()
+        os.chown(new.directory, owner, -1)
+        assert new.client().ask("SELECT 1") == [[1]]
+        assert new.data.owner() == expected
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root")

@@ -6,6 +6,7 @@ import pwd
 import shlex
 import stat
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,14 +24,16 @@ class Account(NamedTuple):
 def account_for(data: Path) -> Account | None:
     """Return the account that runs PostgreSQL; None for the account of this process.
 
-    For root it is the owner of the data directory. For a new directory it is the system account
-    `pgserver`, which is created if needed. Raises OSError or SubprocessError when that fails, and
-    PermissionError when the data belongs to root.
+    For root it is the owner of the data. For new data it is the owner of the directory around, or
+    the system account `pgserver` if that is root or has no name. The system account is created if
+    needed. Raises OSError or SubprocessError when that fails, and PermissionError when the data
+    belongs to root.
     """
     if os.geteuid() != 0:
         return None
     if not data.exists():
-        return system_account()
+        owner = data.parent.stat()
+        return Account(owner.st_uid, owner.st_gid) if is_usable(owner.st_uid) else system_account()
     owner = data.stat()
     if owner.st_uid == 0:  # as in a copy that root made
         system_account()
@@ -39,6 +42,13 @@ def account_for(data: Path) -> Account | None:
             f"account: chown -R {NAME}: {shlex.quote(str(data))}"
         )
     return Account(owner.st_uid, owner.st_gid)
+
+
+def is_usable(uid: int) -> bool:
+    """Return whether initdb runs as this account, which needs a name."""
+    with suppress(KeyError):
+        return uid != 0 and bool(pwd.getpwuid(uid))
+    return False
 
 
 def system_account() -> Account:
