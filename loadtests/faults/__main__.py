@@ -4,7 +4,7 @@ PostgreSQL has committed an acknowledged hit, so no fault can lose it. A fault l
 without an answer, and it is unknown whether those were counted. But every wait ends, and the
 service recovers without help.
 
-    .venv/bin/python -m loadtests.faults kill_worker locked_row     # by default all: `make faults`
+    .venv/bin/python -m loadtests.faults kill_worker overload     # by default all: `make faults`
 
 The exit code is 0 when every limit was kept and nothing was lost or counted twice, else 1.
 """

@@ -96,24 +96,17 @@ class User(FastHttpUser):
 
 
 class Follower(User):
-    """Requests all links but the hot one."""
+    """Requests all links but that with a limit."""
 
-    fixed_count = 8
-    names = tuple(KINDS)[1:]  # all but "hot"
+    fixed_count = 16
 
     @task
     def follow_link(self) -> None:
         """Request a link of a random kind, and check that a query is forwarded."""
-        name = random.choice(self.names)  # noqa: S311
+        name = random.choice(list(KINDS))  # noqa: S311
         response = self.follow(self.traffic.keys[name], name, KINDS[name])
         if response and name == "forwarding" and "page=2" not in response.headers["Location"]:
             self.traffic.records.failed["query not forwarded"] += 1
-
-
-class HotFollower(Follower):
-    """Follows the hot link. When its requests wait, those of other users do not."""
-
-    names = ("hot",)
 
 
 class LimitedFollower(User):
@@ -161,7 +154,7 @@ class Traffic:
         self.limited: str | None = None
         User.traffic = self  # Locust itself makes the users
         User.host = service.url
-        users: list[Any] = [HotFollower, Follower, LimitedFollower, Visitor]
+        users: list[Any] = [Follower, LimitedFollower, Visitor]
         environment = Environment(user_classes=users, stop_timeout=CLIENT_TIMEOUT)
         self.stats = environment.stats
         self.runner = environment.create_local_runner()
