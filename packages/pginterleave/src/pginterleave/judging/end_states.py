@@ -12,7 +12,14 @@ from pginterleave.judging.generic_keys import (
 )
 from pginterleave.judging.values import Value
 from pginterleave.processes.clocks import RealClock
-from pginterleave.processes.rows import MAX_BYTES, Ask, WatchedTable, read_tables, require_counts
+from pginterleave.processes.rows import (
+    MAX_BYTES,
+    Ask,
+    WatchedTable,
+    read_sizes,
+    read_tables,
+    require_counts,
+)
 
 
 class Column(NamedTuple):
@@ -113,8 +120,9 @@ class EndStates:
 
     def _read_initial_state(self) -> None:
         """Read the small tables, and find the columns in which setup makes other ids each time."""
-        small = [table for table in self._tables_before.values() if 0 < table.size <= MAX_BYTES]
-        rows = self._read_rows(table.name for table in small)  # others are empty or too large
+        sizes = read_sizes(self._ask, self._tables_before.values())
+        small = [oid for oid, size in sizes.items() if 0 < size <= MAX_BYTES]
+        rows = self._read_rows(self._tables_before[oid].name for oid in small)
         generated = sorted(self.structure.generated)
         ids = {column: _number_ids(rows, column) for column in generated}
         self.initial_states.append(EndState({}, rows, ids, self._began))
@@ -128,8 +136,9 @@ class EndStates:
         written = [table for table in written if table.name not in self._ignored_tables]
         if any(table.name not in self.structure.columns for table in written):
             self._read_structure()  # a process has made a table
+        sizes = read_sizes(self._ask, written)
         for table in written:
-            if table.size > MAX_BYTES:
+            if sizes[table.oid] > MAX_BYTES:
                 raise CannotExplore(
                     f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
                     "its rows are not compared. Give an invariant."
@@ -141,8 +150,9 @@ class EndStates:
     def read_all(self) -> dict[str, list[Row]]:
         """Return the rows of all tables that are not too large, by table."""
         self._read_structure()
-        tables = read_tables(self._ask).values()
-        return self._read_rows(table.name for table in tables if table.size <= MAX_BYTES)
+        tables = read_tables(self._ask)
+        sizes = read_sizes(self._ask, tables.values())
+        return self._read_rows(tables[oid].name for oid, size in sizes.items() if size <= MAX_BYTES)
 
     def find_constant_values(self, column: Column) -> set[str | None]:
         """Return the values of a column that it had before both of the first two schedules."""

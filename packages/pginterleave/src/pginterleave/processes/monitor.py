@@ -170,7 +170,7 @@ class Monitor:
         if may_wait and is_known:
             may_wait = attempt.order() in self.orders_with_wait
         interval = MIN_POLL_INTERVAL
-        if not may_wait and self._list_in_state(RUNNING) == [self.runner]:
+        if not may_wait:
             interval = min(MAX_FIRST_POLL, max(interval, 4 * self.durations.get(sql, 0.0)))
         while running := self._list_in_state(RUNNING):
             if self._receive_stop(interval):
@@ -178,7 +178,9 @@ class Monitor:
                     seconds = RealClock.monotonic() - began
                     decayed = 0.8 * self.durations.get(sql, seconds)  # old runs count less
                     self.durations[sql] = max(seconds, decayed)
-                interval = 0.0  # a process that it unblocked may already have gone on: ask at once
+                # If the runner keeps its locks, others may go on waiting for it: ask at once.
+                # Otherwise the end of its transaction has unblocked them, and they come back.
+                interval = 0.0 if self._has_runner_kept_locks() else MIN_POLL_INTERVAL
                 continue
             blocked = self._note_blocked(running)
             if len(blocked) == len(running) and self._can_others_go_on(blocked):
@@ -193,6 +195,12 @@ class Monitor:
                     + (UNSEEN_WAIT if is_in_python else "")
                 )
             interval = min(MAX_POLL_INTERVAL, max(2 * interval, MIN_POLL_INTERVAL / 4))  # from 0.0
+
+    def _has_runner_kept_locks(self) -> bool:
+        """Whether the runner has stopped inside a transaction."""
+        runner = self.runner
+        ended = runner.ended if runner and runner.state == AT_STEP else None
+        return ended is not None and ended.in_transaction  # None before the first step
 
     def _can_others_go_on(self, blocked: Blocked) -> bool:
         """Record that all running processes wait; return whether another one can go on."""

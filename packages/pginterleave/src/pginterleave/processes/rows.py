@@ -1,11 +1,12 @@
 """Restores the rows of all tables, without emptying every table.
 
 PostgreSQL counts the rows that are written to each table. So only tables that were written are
-compared, and only rows that differ are deleted or inserted. Sequences are restored, too.
+compared, and only rows that differ are deleted or inserted: in a small table all, for their order.
+Sequences are restored, too.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, NamedTuple
 
@@ -26,31 +27,35 @@ MAY_IGNORE_TRIGGERS = "SELECT has_parameter_privilege('session_replication_role'
 # Every table that this role may write and that belongs to no extension, and every materialized view
 # that this role may refresh. The file and the counts tell whether it was written: TRUNCATE changes
 # the file, a refresh the file or the counts, and anything else the counts. What this session has
-# not added to the counts yet is added here.
+# not added to the counts yet is added here. It runs several times in each schedule: the extensions'
+# tables are an array, because PostgreSQL would take longer to plan a join.
 TABLES = """
     SELECT oid::bigint, oid::regclass::text, pg_relation_filenode(oid)::bigint,
-        pg_stat_get_tuples_inserted(oid) + pg_stat_get_xact_tuples_inserted(oid)
-        + pg_stat_get_tuples_updated(oid) + pg_stat_get_xact_tuples_updated(oid)
+        pg_stat_get_tuples_inserted(oid) + pg_stat_get_xact_tuples_inserted(oid),
+        pg_stat_get_tuples_updated(oid) + pg_stat_get_xact_tuples_updated(oid)
         + pg_stat_get_tuples_deleted(oid) + pg_stat_get_xact_tuples_deleted(oid),
-        relkind = 'm', pg_relation_size(oid)
+        relkind = 'm'
     FROM pg_class
-    WHERE relkind IN ('r', 'm') AND relpersistence <> 't'
-        AND relnamespace NOT IN ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+    WHERE oid >= 16384 AND relkind IN ('r', 'm') AND relpersistence <> 't'
         AND has_table_privilege(oid, 'SELECT') AND (
             has_table_privilege(oid, 'INSERT') AND has_table_privilege(oid, 'DELETE')
             OR relkind = 'm' AND pg_has_role(relowner, 'USAGE'))
-        AND NOT EXISTS (
-            SELECT FROM pg_depend
-            WHERE classid = 'pg_class'::regclass AND objid = pg_class.oid AND deptype = 'e')
+        AND oid <> ALL (ARRAY(
+            SELECT objid FROM pg_depend
+            WHERE classid = 'pg_class'::regclass AND refclassid = 'pg_extension'::regclass
+                AND deptype = 'e'))
+"""
+SIZES = """
+    SELECT oid, pg_relation_size(oid::oid) FROM unnest(%(oids)s::bigint[]) AS oid
 """
 # In the same form, with no oid: the statements that give all sequences their present values.
 SEQUENCES = """
     SELECT 0, coalesce(string_agg(format('SELECT setval(%L, %s)', seqrelid::regclass, coalesce(
         pg_sequence_last_value(seqrelid) || ', true', seqstart || ', false')), '; '
-        ORDER BY seqrelid), ''), NULL, 0, false, 0
-    FROM pg_sequence JOIN pg_class ON pg_class.oid = seqrelid
-    WHERE relpersistence <> 't' AND has_sequence_privilege(seqrelid, 'UPDATE')
-        AND has_sequence_privilege(seqrelid, 'USAGE')
+        ORDER BY seqrelid), ''), NULL, 0, 0, false
+    FROM pg_sequence
+    WHERE (SELECT relpersistence FROM pg_class WHERE oid = seqrelid) <> 't'
+        AND has_sequence_privilege(seqrelid, 'UPDATE') AND has_sequence_privilege(seqrelid, 'USAGE')
 """
 COLUMNS = """
     SELECT string_agg(quote_ident(attname), ', '), string_agg('(r).' || quote_ident(attname), ', ')
@@ -67,13 +72,8 @@ SAVE = """
     SELECT {oid}, quote_literal(array_agg(whole_row::text ORDER BY ctid)::text), count(*)
     FROM ONLY {name} whole_row
 """
-# In the same form, with a negative oid: a table whose rows have other places.
-OUT_OF_ORDER = """
-    SELECT -{oid}, '', NULL, 0, false, 0 FROM ONLY {name} whole_row
-    HAVING array_agg(whole_row::text ORDER BY ctid)::text IS DISTINCT FROM {saved}
-"""
-REWRITE = """
-    DELETE FROM ONLY {name};
+EMPTY = "DELETE FROM ONLY {name}"
+FILL = """
     INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {values} FROM (
         SELECT line::{name} AS r, place
         FROM unnest({saved}::text[]) WITH ORDINALITY AS saved (line, place)
@@ -106,19 +106,25 @@ DIFFERS = """
 
 @dataclass(frozen=True)
 class WatchedTable:
-    """A table or materialized view: whoever writes to it changes `file` or `changes`."""
+    """A table or materialized view: whoever writes to it changes the file or a count."""
 
     oid: int
     name: str  # quoted, and with its schema if needed
     file: int | None  # its number on disk
-    changes: int  # the rows that were ever inserted, updated or deleted
+    inserted: int  # how many rows ever were
+    changed: int  # how many rows ever were updated or deleted
     is_view: bool  # whether it is a materialized view
-    size: int = field(compare=False)  # bytes
 
 
 def read_tables(ask: Ask) -> dict[int, WatchedTable]:
     """Return every table that this role may write, by its oid."""
     return {oid: WatchedTable(oid, *row) for oid, *row in ask(TABLES, {})}
+
+
+def read_sizes(ask: Ask, tables: Iterable[WatchedTable]) -> dict[int, int]:
+    """Return how many bytes each of these tables has, by its oid."""
+    oids = [table.oid for table in tables]
+    return dict(ask(SIZES, {"oids": oids})) if oids else {}
 
 
 def require_counts(ask: Ask) -> None:
@@ -129,11 +135,10 @@ def require_counts(ask: Ask) -> None:
 
 
 class State(NamedTuple):
-    """What was written, and what has moved."""
+    """What tells whether a table was written, and whether a sequence has moved."""
 
     tables: dict[int, WatchedTable]  # by oid
     sequences: str  # the statements that give all sequences these values
-    out_of_order: list[int]  # the oids of tables
 
 
 class Rows:
@@ -148,12 +153,13 @@ class Rows:
         state = self._run()
         self._tables = state.tables  # as they were last seen
         self._sequences = state.sequences
-        self._too_large = {oid for oid, table in self._tables.items() if table.size > MAX_BYTES}
+        sizes = read_sizes(ask, self._tables.values())
+        self._too_large = {oid for oid, size in sizes.items() if size > MAX_BYTES}
         self._positions = self._sort_tables()
         self._row_counts: dict[int, int] = {}  # by the table's oid
         self._sql_parts: dict[int, dict[str, str]] = {}  # by the table's oid
         self._rows: dict[int, str] = {}  # as SQL, by the oid of each table that has rows
-        to_save = [table for table in self._tables.values() if 0 < table.size <= MAX_BYTES]
+        to_save = [self._tables[oid] for oid, size in sizes.items() if 0 < size <= MAX_BYTES]
         queries = [SAVE.format(oid=table.oid, name=table.name) for table in to_save]
         for oid, rows, count in ask(" UNION ALL ".join(queries), {}) if queries else ():
             self._row_counts[oid] = count
@@ -171,15 +177,15 @@ class Rows:
         out of date and is not now, or if something writes again whenever rows are restored.
         """
         state = self._run()
-        for _ in range(MAX_PASSES):  # until a pass finds nothing to restore
+        for number in range(MAX_PASSES):  # until a pass finds nothing to restore
             written = self._find_written(state.tables)
-            self._tables = state.tables
             plain_tables = [table for table in written if not table.is_view]
-            statements = self._write_statements(plain_tables)
+            statements = self._write_statements(plain_tables, in_order=number == 0)
+            self._tables = state.tables
             if state.sequences != self._sequences:
                 statements.append(self._sequences)
             if statements:
-                state = self._restore(statements, plain_tables)
+                state = self._run(statements)
             views = [table for table in written if table.is_view]
             refreshed = [view for view in views if self._refresh_if_changed(view)]
             if not (statements or refreshed):
@@ -191,19 +197,6 @@ class Rows:
                 return
         names = ", ".join(table.name for table in written)
         raise CannotExplore(f"Rows cannot be restored: something keeps writing to {names}.")
-
-    def _restore(self, statements: list[str], tables: list[WatchedTable]) -> State:
-        """Restore rows, and in small tables their order: a statement locks them in this order."""
-        ordered = {
-            table.oid: self._write_sql_parts(table)
-            for table in tables
-            if self._may_ignore_triggers
-            and 1 < self._row_counts.get(table.oid, 0) <= MAX_ORDERED_ROWS
-        }
-        queries = [OUT_OF_ORDER.format(oid=oid, **parts) for oid, parts in ordered.items()]
-        state = self._run(statements, queries)
-        rewrites = [REWRITE.format(**ordered[oid]) for oid in state.out_of_order]
-        return self._run(rewrites) if rewrites else state
 
     def _find_written(self, tables: dict[int, WatchedTable]) -> list[WatchedTable]:
         """Return the tables that were written since `_tables`, each after those it refers to."""
@@ -220,8 +213,12 @@ class Rows:
         except CycleError:
             return {}
 
-    def _write_statements(self, tables: list[WatchedTable]) -> list[str]:
-        """Return the statements that delete all wrong rows, and then insert the missing ones."""
+    def _write_statements(self, tables: list[WatchedTable], *, in_order: bool) -> list[str]:
+        """Return the statements that delete all wrong rows, and then insert the missing ones.
+
+        With `in_order`, small tables of which rows were changed get all rows anew, in their places:
+        a statement locks rows in the order of these.
+        """
         statements: list[str] = []
         for table in tables:
             if table.oid in self._too_large:
@@ -229,12 +226,19 @@ class Rows:
                     f"The table {table.name} was written, and is larger than {MAX_BYTES} bytes: "
                     "its rows cannot be restored."
                 )
+            delete, insert = DELETE_WRONG, INSERT_MISSING
+            is_small = self._row_counts.get(table.oid, 0) <= MAX_ORDERED_ROWS
+            if in_order and self._may_ignore_triggers and is_small and self._has_moved_rows(table):
+                delete, insert = EMPTY, FILL
             parts = self._write_sql_parts(table)
             # A table is emptied before the tables that it refers to, and filled after them.
-            delete = DELETE_WRONG.format(**parts)
-            insert = INSERT_MISSING.format(**parts)
-            statements = [delete, *statements, insert]
+            statements = [delete.format(**parts), *statements, insert.format(**parts)]
         return statements
+
+    def _has_moved_rows(self, table: WatchedTable) -> bool:
+        """Whether rows of a table were updated or deleted since `_tables` was read."""
+        before = self._tables.get(table.oid)
+        return before is None or (before.file, before.changed) != (table.file, table.changed)
 
     def _write_sql_parts(self, table: WatchedTable) -> dict[str, str]:
         """Return what the SQL above says in braces of a table: its name, its rows, its columns."""
@@ -258,12 +262,9 @@ class Rows:
             )
         return True
 
-    def _run(self, statements: Sequence[str] = (), queries: Sequence[str] = ()) -> State:
-        """Run statements in a transaction, if there are some, and return the state after it.
-
-        `queries` are those of tables whose rows may be out of order.
-        """
-        script = [" UNION ALL ".join([TABLES, SEQUENCES, *queries])]
+    def _run(self, statements: Sequence[str] = ()) -> State:
+        """Run statements in a transaction, if there are some, and return the state after it."""
+        script = [f"{TABLES} UNION ALL {SEQUENCES}"]
         if statements:
             replica = ["SET LOCAL session_replication_role = replica"]
             begin = ["BEGIN", "SET CONSTRAINTS ALL DEFERRED", *replica * self._may_ignore_triggers]
@@ -274,6 +275,6 @@ class Rows:
             if statements:
                 self._ask("ROLLBACK", {})
             raise
-        tables = {oid: WatchedTable(oid, *row) for oid, *row in rows if oid > 0}
+        tables = {oid: WatchedTable(oid, *row) for oid, *row in rows if oid}
         (sequences,) = [name for oid, name, *_ in rows if not oid]
-        return State(tables, sequences, [-oid for oid, *_ in rows if oid < 0])
+        return State(tables, sequences)
