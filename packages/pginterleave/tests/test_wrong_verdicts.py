@@ -543,15 +543,23 @@ def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     noted = Label.objects.order_by("-id")[0] if refers_to_first else tag
     kind = ContentType.objects.get_for_model(Label)
     Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
-    Mark.objects.create(label=noted)
     return f"/tags/{tag.pk}/"
 
 
 def test_ids_are_shifted_without_a_difference(interleave: Interleave) -> None:
-    """In a GenericForeignKey, a text log, a key without a constraint, and a returned address."""
+    """In a GenericForeignKey, in a text log and in a returned address."""
     ContentType.objects.get_for_model(Label)
     found = interleave(*[partial(make_tag_and_note, own) for own in "ab"])
     assert not [limit for limit in found.limits if "clock or chance" in limit]
     wrong = [partial(make_tag_and_note, own, refers_to_first=True) for own in "ab"]
     with pytest.raises(AssertionError, match="as no serial order does"):
         interleave(*wrong)
+
+
+def test_a_foreign_key_without_a_constraint_is_one(interleave: Interleave) -> None:
+    @transaction.atomic
+    def mark(own: str) -> None:
+        sql("INSERT INTO verdict_tag (name) VALUES ('both') ON CONFLICT DO NOTHING")
+        Mark.objects.create(label=Label.objects.create(name=own))
+
+    interleave(*[partial(mark, own) for own in "ab"])
