@@ -36,7 +36,7 @@ DATABASE_FIXTURES = frozenset(("db", "transactional_db", "live_server"))  # pyte
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("interleave", "every schedule of concurrent database code")
-    text = "run only this schedule: 1212"
+    text = "run only this schedule: 1212; of requests with their names: 'POST shop:redeem 1212'"
     group.addoption("--interleave-replay", metavar="ORDER", default="", help=text)
     for name, (kind, text) in OPTIONS.items():
         group.addoption(_flag(name), type=kind, help=text)
