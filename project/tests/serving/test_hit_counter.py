@@ -164,17 +164,19 @@ def test_a_statement_for_one_key_delays_other_keys_for_some_milliseconds_only() 
     run(test, key_statement=0.01)
 
 
-def test_a_locked_row_delays_no_other_key() -> None:
+def test_hits_of_two_batches_wait_for_one_locked_row_and_delay_no_other_key() -> None:
     async def test(statements: Statements) -> None:
         statements.locked = {"a"}
-        locked, free = await statements.add("a", "b")
+        tasks = await statements.add("a", "b")
         await statements.end()
-        assert await free == "b"
-        assert statements.sent[1:] == [("a", [0])]  # which waits for the row
-        behind, other = await statements.add("a", "c")
-        assert statements.sent[2:] == [{"a": [0], "c": [1]}]
+        for _ in range(2):
+            tasks += await statements.add("a", "c")
+            statements.under_way.pop().set_result(None)  # of these two; that of a alone goes on
+            await statements.run_event_loop()
+        assert await asyncio.gather(tasks[1], tasks[3], tasks[5]) == ["b", "c", "c"]
         await statements.end_all()
-        assert await asyncio.gather(*[locked, other, behind]) == ["a", "c", "a"]
+        assert await asyncio.gather(*tasks) == [*"abacac"]
+        assert statements.sent[-1] == ("a", [0, 0])
 
     run(test)
 
