@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from django.core.checks import run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from pytest_django import Settings
 
 from conftest import LONG_WAITS
-from project.apps import check_mail, check_proxy, check_variable_names
 from project.environment import EXAMPLES, read_local_secret_key, variables
 from project.tests.conftest import PRODUCTION, ROOT, Load, run_in
 
@@ -142,37 +142,41 @@ def test_maybe_is_refused_as_a_switch_and_as_a_number(load: Load) -> None:
                 load(**{**PRODUCTION, name: "maybe"})
 
 
+def list_hints() -> dict[str | None, str | None]:
+    """Return the hints of the project's checks, by id."""
+    messages = run_checks(include_deployment_checks=True)
+    return {message.id: message.hint for message in messages if "project." in str(message.id)}
+
+
 def test_a_misspelt_name_is_a_warning_with_the_nearest_variable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert not list(check_variable_names())
     monkeypatch.setenv("SHORTURL_VISIT", "on")
-    (warning,) = check_variable_names()
-    assert warning.msg == "SHORTURL_VISIT is not a setting, and is ignored."
-    assert warning.hint == "The nearest one is SHORTURL_VISITS."
+    assert list_hints() == {"project.W001": "The nearest one is SHORTURL_VISITS."}
 
 
-def test_https_behind_a_proxy_that_is_not_trusted_is_a_warning(settings: Settings) -> None:
-    settings.HTTPS = True
-    settings.BEHIND_PROXY = True
-    assert not list(check_proxy())
-    settings.BEHIND_PROXY = False
-    (warning,) = check_proxy()
-    hint = "Set BEHIND_PROXY=on if a proxy sets X-Forwarded-Proto, or else HTTPS=off."
-    assert warning.hint == hint
-    settings.HTTPS = False
-    assert not list(check_proxy())
+ELSEWHERE = {"EMAIL_HOST": "mail.example.com"}
 
 
-def test_mail_in_the_clear_to_another_machine_is_a_warning(settings: Settings) -> None:
-    assert not list(check_mail())  # mails go to the console
-    settings.EMAIL_HOST = "mail.example.com"
-    (warning,) = check_mail()
-    assert "smtp+tls://" in (warning.hint or "")
-    settings.EMAIL_USE_TLS = True
-    assert not list(check_mail())
-    settings.EMAIL_USE_TLS, settings.EMAIL_HOST = False, "localhost"
-    assert not list(check_mail())
+@pytest.mark.parametrize(
+    ("changed", "hints"),  # a part of each, by id
+    [
+        ({"HTTPS": True, "BEHIND_PROXY": False}, {"project.W004": "Set BEHIND_PROXY=on if"}),
+        ({"HTTPS": True, "BEHIND_PROXY": True}, {}),
+        ({"HTTPS": False, "BEHIND_PROXY": False}, {}),
+        (ELSEWHERE, {"project.W005": "Use smtp+tls://"}),
+        *((ELSEWHERE | {way: True}, {}) for way in ("EMAIL_USE_TLS", "EMAIL_USE_SSL")),
+        ({"EMAIL_HOST": "localhost"}, {}),
+    ],
+)
+def test_https_or_mail_that_fails_in_use_is_a_warning(
+    settings: Settings, changed: dict[str, Any], hints: dict[str, str]
+) -> None:
+    for name, value in changed.items():
+        setattr(settings, name, value)
+    found = list_hints()
+    assert found.keys() == hints.keys()
+    assert all(part in str(found[name]) for name, part in hints.items())
 
 
 @pytest.mark.parametrize("name", ["SCRIPT_NAME", "FORCE_SCRIPT_NAME"])
