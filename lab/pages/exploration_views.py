@@ -22,7 +22,6 @@ from lab.pages.schedules import (
 from lab.recordings.cells import READ_COMMITTED, Cell, find_cell
 from lab.recordings.recording import Recording, read_recording
 from lab.recordings.source import hash_source, read_source, split_source
-from pginterleave.picture.context import draw_pictures
 
 
 @lab_page
@@ -96,14 +95,12 @@ def queue_of_locks(request: HttpRequest) -> HttpResponse:
     """Show three processes that queue for a row."""
     recording = read_recording(find_cell("lost_update", "select_for_update", "3"))
     # Each process requests the row before the first one releases it.
-    schedule = choose_beginning(recording, "123").schedule
-    picture = make_picture(recording, schedule, len(schedule.steps))
-    description = f"Schedule {schedule.order}, step by step; the table below says the same"
+    chosen = choose_beginning(recording, "123")
     context = {
         **make_cell_context(recording),
-        **draw_pictures(picture, description),
-        "schedule": schedule,
-        "moments": list_moments(schedule.steps),
+        **make_schedule_context(chosen, hidden_after=None),
+        "schedule": chosen.schedule,
+        "moments": list_moments(chosen.schedule.steps),
     }
     return render(request, "lab/queue.html", context)
 

@@ -1,7 +1,5 @@
 """django-short-links: `clicks += 1; save()`, which loses hits and edits of other columns."""
 
-from functools import partial
-
 from django.db import models
 from django.db.models import F
 
@@ -63,12 +61,6 @@ def follow(strategy: Strategy, process: int) -> object:
     return strategy.function("a")
 
 
-def make_link(strategy: Strategy) -> None:
-    """Make the table with one link."""
-    exhibit.make_tables(ClickedLink)
-    ClickedLink.objects.create(id=1, key="a", target_url=OLD, clicks=0)
-
-
 def check_no_lost_edit_or_click(outcomes: list[Outcome]) -> str:
     """Check the redirects, the edited target, and that each process has a click."""
     expected = len(outcomes)
@@ -80,7 +72,9 @@ def check_no_lost_edit_or_click(outcomes: list[Outcome]) -> str:
     return "" if link.clicks == expected else f"clicks = {link.clicks}, not {expected}"
 
 
-EXHIBIT = exhibit.Exhibit(
+EXHIBIT = exhibit.make_exhibit(
+    ClickedLink,
+    first_rows=[ClickedLink(id=1, key="a", target_url=OLD, clicks=0)],
     name="bare_save",
     situation="The last process edits a link's target and follows it; the others follow it.",
     invariant="The edit stays, all are redirected, and every click is counted.",
@@ -89,10 +83,8 @@ EXHIBIT = exhibit.Exhibit(
         exhibit.wrong_strategy(mended_by_half, "F() and a bare save(): the edit is still undone"),
         exhibit.right_strategy(mended, "F() and update_fields"),
     ),
-    setup=make_link,
     process=follow,
     check=check_no_lost_edit_or_click,
-    rows=partial(exhibit.describe_rows, ClickedLink),
     source="django-short-links: ServeURL.get() in links/views.py, clicks += 1 and save()",
     story=(
         "Most people write this first: get the object, add one, save. It reads as if it changed "

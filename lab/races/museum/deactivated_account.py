@@ -1,7 +1,5 @@
 """django.contrib.auth: a new password is saved with user.save(), which undoes a deactivation."""
 
-from functools import partial
-
 from django.db import models, transaction
 
 from lab.races.museum import exhibit
@@ -67,11 +65,6 @@ def mended(pk: int, password: str) -> bool:
     return Account.objects.filter(pk=pk, is_active=True).update(password=password) == 1
 
 
-def make_account(strategy: Strategy) -> None:
-    exhibit.make_tables(Account)
-    Account.objects.create(id=1, password=OLD, is_active=True)
-
-
 def act(strategy: Strategy, process: int) -> object:
     """Change the password as process 1, deactivate as process 2, and remove as process 3."""
     accounts = Account.objects.filter(pk=1)
@@ -90,7 +83,9 @@ def check_account(outcomes: list[Outcome]) -> str:
     return f"the removed account is back, and {'active' if account.is_active else 'off'}"
 
 
-EXHIBIT = exhibit.Exhibit(
+EXHIBIT = exhibit.make_exhibit(
+    Account,
+    first_rows=[Account(id=1, password=OLD, is_active=True)],
     name="deactivated_account",
     situation=(
         "Process 1 changes the password of an account. Process 2 deactivates the account, and "
@@ -104,10 +99,8 @@ EXHIBIT = exhibit.Exhibit(
         exhibit.wrong_strategy(update_fields, "update_fields: an error if the row is gone"),
         exhibit.right_strategy(mended, "one UPDATE of an active account"),
     ),
-    setup=make_account,
     process=act,
     check=check_account,
-    rows=partial(exhibit.describe_rows, Account),
     source=(
         "Django 5.2: set_password_and_save() in django/contrib/auth/forms.py, user.save() (seen "
         "live in this service)"

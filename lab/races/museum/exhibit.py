@@ -1,6 +1,9 @@
 """What an exhibit is, and what several exhibits share."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from django.db import connection, models
@@ -27,7 +30,7 @@ class Exhibit(Race):
 class ExhibitModel(models.Model):
     """The base of the exhibits' models.
 
-    Their app is not installed, so it needs no migrations; each set-up creates the tables.
+    Their app is not installed, so it needs no migrations; each set-up makes the tables.
     """
 
     objects: ClassVar[models.Manager[Self]] = models.Manager()
@@ -56,18 +59,38 @@ def make_tables(*exhibit_models: type[ExhibitModel]) -> None:
             editor.create_model(model)
 
 
-def add_unique(model: type[ExhibitModel], *fields: str, nulls_distinct: bool | None = None) -> None:
-    """Add a unique constraint to the table of a model."""
-    name = "_".join([model._meta.db_table, *fields, "uk"])
-    constraint = models.UniqueConstraint(fields=fields, name=name, nulls_distinct=nulls_distinct)
-    with connection.schema_editor() as editor:
-        editor.add_constraint(model, constraint)
-
-
 def describe_rows(*exhibit_models: type[ExhibitModel]) -> str:
     """Return all rows of each model, as the lab shows them."""
     tables = [", ".join(map(str, model.objects.order_by("pk"))) for model in exhibit_models]
     return "; ".join(table or "no rows" for table in tables)
+
+
+def make_exhibit(
+    *exhibit_models: type[ExhibitModel],
+    first_rows: Sequence[ExhibitModel] = (),
+    constraints: Mapping[str, models.UniqueConstraint] = MappingProxyType({}),
+    arguments: Callable[[int], Sequence[object]] = lambda _process: (),
+    **fields: Any,
+) -> Exhibit:
+    """Return an exhibit; each schedule begins with new tables of the models and the first rows.
+
+    `constraints` are of the last model, by the names of the strategies that have one. A process
+    calls the strategy with the `arguments` of its number. Other `fields` of the exhibit win.
+    """
+
+    def set_up(strategy: Strategy) -> None:
+        make_tables(*exhibit_models)
+        if constraint := constraints.get(strategy.name):
+            with connection.schema_editor() as editor:
+                editor.add_constraint(exhibit_models[-1], constraint)
+        for row in first_rows:
+            type(row).objects.bulk_create([row])
+
+    def call_strategy(strategy: Strategy, process: int) -> object:
+        return strategy.function(*arguments(process))
+
+    rows = partial(describe_rows, *exhibit_models)
+    return Exhibit(**{"setup": set_up, "process": call_strategy, "rows": rows, **fields})
 
 
 def check_one_owner(name: str, model: Any, outcomes: list[Outcome]) -> str:

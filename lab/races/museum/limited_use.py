@@ -1,13 +1,11 @@
 """django-link-shortener, Shlink: a limit that is checked first and counted then."""
 
-from functools import partial
-
 from django.db import models, transaction
 from django.db.models import F
 
 from lab.races.museum import exhibit
 from pginterleave import Outcome
-from shorturl.strategies.table import Strategy, table
+from shorturl.strategies.table import table
 
 
 class LimitedLink(exhibit.ExhibitModel):
@@ -60,16 +58,6 @@ def mended_with_a_lock(key: str) -> bool:
     return True
 
 
-def redeem(strategy: Strategy, process: int) -> object:
-    return strategy.function("gift")
-
-
-def make_link_with_one_use(strategy: Strategy) -> None:
-    """Make the table with one link, which may be followed once."""
-    exhibit.make_tables(LimitedLink)
-    LimitedLink.objects.create(id=1, key="gift", uses=0, max_uses=1)
-
-
 def check_limit(outcomes: list[Outcome]) -> str:
     """Check that as many processes have redeemed the link as its limit allows, and its count."""
     link = LimitedLink.objects.get(key="gift")
@@ -79,7 +67,10 @@ def check_limit(outcomes: list[Outcome]) -> str:
     return "" if link.uses == redeemed else f"uses = {link.uses}, not {redeemed}"
 
 
-EXHIBIT = exhibit.Exhibit(
+EXHIBIT = exhibit.make_exhibit(
+    LimitedLink,
+    first_rows=[LimitedLink(id=1, key="gift", uses=0, max_uses=1)],
+    arguments=lambda _process: ["gift"],
     name="limited_use",
     situation="Every process redeems the same link (LimitedLink), which may be used once.",
     invariant="One may follow it, the others are told that it is used up, and uses = 1.",
@@ -88,10 +79,7 @@ EXHIBIT = exhibit.Exhibit(
         exhibit.right_strategy(mended, "one UPDATE … WHERE uses < max_uses"),
         exhibit.right_strategy(mended_with_a_lock, "a row lock before the check"),
     ),
-    setup=make_link_with_one_use,
-    process=redeem,
     check=check_limit,
-    rows=partial(exhibit.describe_rows, LimitedLink),
     source=(
         "django-link-shortener 1.1: max_uses (max_uses=1 with 16 threads: 5 to 16 redemptions); "
         "Shlink 5.1.5: max-visits"

@@ -6,7 +6,7 @@ from django.db import connection, models
 
 from lab.races.creating import target_of
 from lab.races.museum import exhibit
-from shorturl.strategies.table import Strategy, table
+from shorturl.strategies.table import table
 
 
 class Option(exhibit.ExhibitModel):
@@ -60,17 +60,11 @@ def mended(target_url: str) -> str:
     return keyword
 
 
-def create(strategy: Strategy, process: int) -> object:
-    return strategy.function(target_of(process))
-
-
-def make_first_id(strategy: Strategy) -> None:
-    """Make the tables without links, and with the next id 1."""
-    exhibit.make_tables(Option, Keyword)
-    Option.objects.create(name="next_id", value=1)
-
-
-EXHIBIT = exhibit.Exhibit(
+EXHIBIT = exhibit.make_exhibit(
+    Option,
+    Keyword,
+    first_rows=[Option(name="next_id", value=1)],
+    arguments=lambda process: [target_of(process)],
     name="next_id_written_back",
     situation="Every process creates a link, whose keyword is the next id.",
     invariant="Each process gets a link that leads to its own target.",
@@ -78,10 +72,7 @@ EXHIBIT = exhibit.Exhibit(
         exhibit.wrong_strategy(as_found, "read the next id, look, insert, write it back"),
         exhibit.right_strategy(mended, "UPDATE … RETURNING takes the number and moves on"),
     ),
-    setup=make_first_id,
-    process=create,
     check=partial(exhibit.check_own_links, Keyword),
-    rows=partial(exhibit.describe_rows, Option, Keyword),
     source="YOURLS: next_id and keyword_is_free (its issues 765, 1974, 2538, 2640 and 3666)",
     story=(
         "Counting makes the shortest keywords. The next number is stored in a table of options. "

@@ -6,7 +6,7 @@ from django.db import connection, models
 
 from lab.races.creating import target_of
 from lab.races.museum import exhibit
-from shorturl.strategies.table import Strategy, table
+from shorturl.strategies.table import table
 
 
 class Address(exhibit.ExhibitModel):
@@ -44,18 +44,10 @@ def mended(address: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def create(strategy: Strategy, process: int) -> object:
-    return strategy.function("sale", target_of(process))
-
-
-def make_table(strategy: Strategy) -> None:
-    """Make the empty table; only the corrected strategy has the unique constraint."""
-    exhibit.make_tables(Address)
-    if strategy.name != "as_found":
-        exhibit.add_unique(Address, "address")
-
-
-EXHIBIT = exhibit.Exhibit(
+EXHIBIT = exhibit.make_exhibit(
+    Address,
+    constraints={"mended": models.UniqueConstraint(fields=["address"], name="museum_address_uk")},
+    arguments=lambda process: ["sale", target_of(process)],
     name="no_unique_constraint",
     situation="Every process asks for the same address.",
     invariant="One process gets it, and the others are told that it is taken.",
@@ -63,10 +55,7 @@ EXHIBIT = exhibit.Exhibit(
         exhibit.wrong_strategy(as_found, "check, then insert, without a unique constraint"),
         exhibit.right_strategy(mended, "a unique constraint, and INSERT … ON CONFLICT"),
     ),
-    setup=make_table,
-    process=create,
     check=partial(exhibit.check_one_owner, "sale", Address),
-    rows=partial(exhibit.describe_rows, Address),
     source="Kutt 3.2.3: generateId in server/utils/utils.js (its issue 513)",
     story=(
         "The code checks whether the address is free, and inserts it. Other projects do the same, "

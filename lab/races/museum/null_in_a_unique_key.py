@@ -6,7 +6,7 @@ from django.db import connection, models, transaction
 
 from lab.races.creating import target_of
 from lab.races.museum import exhibit
-from shorturl.strategies.table import Strategy, table
+from shorturl.strategies.table import table
 
 
 class DomainLink(exhibit.ExhibitModel):
@@ -56,19 +56,12 @@ def mended(code: str, target_url: str) -> bool:
         return cursor.fetchone() is not None
 
 
-def create(strategy: Strategy, process: int) -> object:
-    return strategy.function("sale", target_of(process))
-
-
-def make_table(strategy: Strategy) -> None:
-    """Make the empty table; for the corrected strategy, NULLs are equal in its unique key."""
-    exhibit.make_tables(DomainLink)
-    # By default, all NULLs of a unique constraint are distinct.
-    distinct = None if strategy.name == "as_found" else False
-    exhibit.add_unique(DomainLink, "code", "domain_id", nulls_distinct=distinct)
-
-
-EXHIBIT = exhibit.Exhibit(
+# By default, all NULLs of a unique constraint are distinct.
+unique = partial(models.UniqueConstraint, fields=["code", "domain_id"], name="museum_domainlink_uk")
+EXHIBIT = exhibit.make_exhibit(
+    DomainLink,
+    constraints={"as_found": unique(), "mended": unique(nulls_distinct=False)},
+    arguments=lambda process: ["sale", target_of(process)],
     name="null_in_a_unique_key",
     situation="Every process asks for the same code on the default domain, whose id is NULL.",
     invariant="One process gets it, and the others are told that it is taken.",
@@ -78,10 +71,7 @@ EXHIBIT = exhibit.Exhibit(
         ),
         exhibit.right_strategy(mended, "INSERT … ON CONFLICT; UNIQUE NULLS NOT DISTINCT"),
     ),
-    setup=make_table,
-    process=create,
     check=partial(exhibit.check_one_owner, "sale", DomainLink),
-    rows=partial(exhibit.describe_rows, DomainLink),
     source="Shlink 5.1.5: how it makes sure that a short code is unique",
     story=(
         "The code has two protections against this race. It looks for the short code with SELECT … "

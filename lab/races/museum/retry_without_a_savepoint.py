@@ -51,18 +51,14 @@ def mended(target_url: str, keys: Iterable[str]) -> str:
     raise KeyError("no key was free")
 
 
-def make_empty_table(strategy: Strategy) -> None:
-    """Make the table of RetriedLink, which has no rows at first."""
-    exhibit.make_tables(RetriedLink)
-
-
 def create_in_a_request(strategy: Strategy, process: int) -> object:
     """Create a link in the transaction that ATOMIC_REQUESTS begins."""
     with transaction.atomic():
         return strategy.function(target_of(process), ["same", f"own{process}"])
 
 
-EXHIBIT = exhibit.Exhibit(
+EXHIBIT = exhibit.make_exhibit(
+    RetriedLink,
     name="retry_without_a_savepoint",
     situation="Every process creates a link in a transaction, and all draw the same key first.",
     invariant="Each process gets a link that leads to its own target.",
@@ -72,10 +68,8 @@ EXHIBIT = exhibit.Exhibit(
         ),
         exhibit.right_strategy(mended, "the same with a savepoint round the INSERT"),
     ),
-    setup=make_empty_table,
     process=create_in_a_request,
     check=partial(exhibit.check_own_links, RetriedLink),
-    rows=partial(exhibit.describe_rows, RetriedLink),
     source="django-link-shortener 1.1: create(), 3 tries on IntegrityError without a savepoint",
     story=(
         "The code expects that two processes may draw the same key, leaves the decision to the "

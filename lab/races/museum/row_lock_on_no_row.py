@@ -8,7 +8,7 @@ from django.db.models import F
 
 from lab.races.museum import exhibit
 from pginterleave import Outcome
-from shorturl.strategies.table import Strategy, table
+from shorturl.strategies.table import table
 
 NOON = datetime(2022, 4, 29, 12, tzinfo=UTC)
 
@@ -74,18 +74,6 @@ def mended_with_a_lock(link_id: int, hour: datetime) -> None:
             Visits.objects.create(link_id=link_id, hour=hour, total=1)
 
 
-def visit(strategy: Strategy, process: int) -> object:
-    return strategy.function(1, NOON)
-
-
-def make_link(strategy: Strategy) -> None:
-    """Make the tables with a link and without visits; only `mended` has the unique constraint."""
-    exhibit.make_tables(VisitedLink, Visits)
-    VisitedLink.objects.create(id=1)
-    if strategy.name == "mended":
-        exhibit.add_unique(Visits, "link_id", "hour")
-
-
 def check_one_row(outcomes: list[Outcome]) -> str:
     """Check that the hour has one row, with a visit of each process."""
     totals = list(Visits.objects.order_by("id").values_list("total", flat=True))
@@ -94,7 +82,14 @@ def check_one_row(outcomes: list[Outcome]) -> str:
     return "" if totals == [len(outcomes)] else f"total = {totals[0]}, not {len(outcomes)}"
 
 
-EXHIBIT = exhibit.Exhibit(
+EXHIBIT = exhibit.make_exhibit(
+    VisitedLink,
+    Visits,
+    first_rows=[VisitedLink(id=1)],
+    constraints={
+        "mended": models.UniqueConstraint(fields=["link_id", "hour"], name="museum_visits_uk")
+    },
+    arguments=lambda _process: [1, NOON],
     name="row_lock_on_no_row",
     situation="Every process follows a link that has no visit in this hour yet.",
     invariant="The hour has one row, which counts every visit.",
@@ -105,8 +100,6 @@ EXHIBIT = exhibit.Exhibit(
         exhibit.right_strategy(mended, "a unique key, and INSERT … ON CONFLICT DO UPDATE"),
         exhibit.right_strategy(mended_with_a_lock, "the same, with a lock on a row that exists"),
     ),
-    setup=make_link,
-    process=visit,
     check=check_one_row,
     rows=partial(exhibit.describe_rows, Visits),
     source="Kutt 3.2.3: server/queries/visit.queries.js (seen live: 4 rows where 1 was due)",
