@@ -90,7 +90,8 @@ def make_exhibit(
         return strategy.function(*arguments(process))
 
     rows = partial(describe_rows, *exhibit_models)
-    return Exhibit(**{"setup": set_up, "process": call_strategy, "rows": rows, **fields})
+    defaults: dict[str, Any] = {"setup": set_up, "process": call_strategy, "rows": rows}
+    return Exhibit(**defaults | fields)
 
 
 def check_one_owner(name: str, model: Any, outcomes: list[Outcome]) -> str:
