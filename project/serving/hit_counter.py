@@ -7,8 +7,8 @@ locked has statements of its own, and delays no other key.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from shorturl.exceptions import RowLocked
 
@@ -20,24 +20,18 @@ KEY_STATEMENT_SECONDS = 0.02  # for which other keys wait for a statement of one
 # them is cheaper than several.
 GATHER_SECONDS = 0.003
 MAX_FAILURES = 3  # in a row
+REFUSE_INTERVAL = 0.01  # seconds between two searches for late hits; a timer for each costs more
 FAILURE_SECONDS = 5.0  # after which a failure is forgotten, as nobody sends redirects meanwhile
 
 Row = Any  # of a link that a statement has counted
 
 
-class Hit:
-    """A hit that waits. A timer refuses the hit, unless a statement that counts it is sent."""
+class Hit(NamedTuple):
+    """A hit that waits until a statement that counts it is sent, and then for its result."""
 
-    def __init__(self, visit: Any, result: "asyncio.Future[Row | None]", refuse_at: float) -> None:
-        self.visit = visit
-        self.result = result
-        self.refuse_at = refuse_at  # by the clock of the event loop
-        self.start_timer()
-
-    def start_timer(self) -> None:
-        """Start the timer. asyncio.timeout() would take longer."""
-        loop = self.result.get_loop()
-        self.timer = loop.call_at(self.refuse_at, set_error, self.result, TimeoutError())
+    visit: Any
+    result: "asyncio.Future[Row | None]"
+    refuse_at: float  # by the clock of the event loop
 
 
 class KeyStatements:
@@ -56,7 +50,7 @@ class KeyStatements:
 
 
 class HitCounter:
-    """The hits that wait in this process, each for at most `queue_timeout` seconds.
+    """The hits that wait in this process, at most `queue_timeout` seconds and REFUSE_INTERVAL each.
 
     `count_keys(visits)` counts the visits of several links. It gets them by key, with at most
     MAX_KEYS keys, and returns the rows of the links that it has counted, by key. It does not wait
@@ -87,6 +81,7 @@ class HitCounter:
         self.waiting: dict[str, list[Hit]] = {}  # by key, for a statement for several keys
         self.waiting_task: asyncio.Task[None] | None = None  # sends these statements
         self.waiting_alone: dict[str, list[Hit]] = {}  # by key, for a statement for this key
+        self.refuse_timer: asyncio.TimerHandle | None = None  # while not all hits are answered
         self.key_tasks: dict[str, asyncio.Task[None]] = {}  # by key, send these statements
         self.missing = 0  # hits that have to come before `gathered` is set
         self.gathered = asyncio.Event()
@@ -109,10 +104,19 @@ class HitCounter:
             self.gathered.set()
         if self.waiting_task is None:
             self.waiting_task = asyncio.create_task(self.count_waiting())
-        try:
-            return await hit.result
-        finally:
-            hit.timer.cancel()
+        if self.refuse_timer is None:
+            self.refuse_late_hits()
+        return await hit.result
+
+    def refuse_late_hits(self) -> None:
+        """Refuse the hits that have waited too long; again after a while, unless none is left."""
+        loop = asyncio.get_running_loop()
+        for hit in chain(*self.waiting.values(), *self.waiting_alone.values()):
+            if hit.refuse_at <= loop.time():
+                set_error(hit.result, TimeoutError())
+        self.refuse_timer = None
+        if self.waiting_task or self.key_tasks:
+            self.refuse_timer = loop.call_later(REFUSE_INTERVAL, self.refuse_late_hits)
 
     async def count_waiting(self) -> None:
         """Count the waiting hits, until no further hit has come."""
@@ -135,9 +139,9 @@ class HitCounter:
         self.missing = number - sum(map(len, self.waiting.values()))
         if self.missing > 0:
             self.gathered.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GATHER_SECONDS):
-                    await self.gathered.wait()
+            timer = asyncio.get_running_loop().call_later(GATHER_SECONDS, self.gathered.set)
+            await self.gathered.wait()
+            timer.cancel()
 
     async def count_batch(self, batch: Mapping[str, list[Hit]]) -> int:
         """Count the hits of several keys by one statement; return how many it has counted."""
@@ -154,7 +158,6 @@ class HitCounter:
                 self.failures = 0
                 set_results(hits, rows[key])
             else:  # its row may be locked
-                start_timers(hits)
                 self.start_key_task(key, hits)
         return counted
 
@@ -166,7 +169,6 @@ class HitCounter:
         is_under_way = key in self.key_tasks
         task = self.start_key_task(key, hits)
         if is_under_way:
-            start_timers(hits)
             return 0
         await asyncio.wait([task], timeout=KEY_STATEMENT_SECONDS)
         return len(hits)
@@ -217,17 +219,8 @@ class HitCounter:
 
 
 def take_unanswered(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the hits that are not refused, and whose clients still wait; stop their timers."""
-    unanswered = [hit for hit in hits if not hit.result.done()]
-    for hit in unanswered:
-        hit.timer.cancel()
-    return unanswered
-
-
-def start_timers(hits: Sequence[Hit]) -> None:
-    """Start the timers of hits that have to wait again."""
-    for hit in hits:
-        hit.start_timer()
+    """Return the hits that are not refused, and whose clients still wait."""
+    return [hit for hit in hits if not hit.result.done()]
 
 
 def set_error(result: "asyncio.Future[Row | None]", error: Exception) -> None:

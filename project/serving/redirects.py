@@ -29,7 +29,7 @@ from shorturl.exceptions import RowLocked
 from shorturl.links.keys import key_of
 from shorturl.models import Visit
 from shorturl.outages import database_address
-from shorturl.pages.redirect import NO_TARGET, PREFETCH, redirect_headers
+from shorturl.pages import redirect
 from shorturl.strategies.recording_visits import combined
 from shorturl.visits.classification import classify_visit
 
@@ -48,7 +48,14 @@ HEADERS = {
     for name in ("HTTP_HOST", PROXY_HEADER, *following.headers_of_visits())
 }
 # A request with one of these is Django's: it has a body, or a browser loads a page in advance.
-FOR_DJANGO = {name.lower().encode() for name in ("Content-Length", "Transfer-Encoding", *PREFETCH)}
+FOR_DJANGO = {
+    name.lower().encode() for name in ("Content-Length", "Transfer-Encoding", *redirect.PREFETCH)
+}
+# The headers of a redirect besides its Location, by whether the request came by HTTPS.
+COMMON_HEADERS = {
+    secure: bridge.encode_headers(redirect.headers_besides_location(secure=secure).items())
+    for secure in (False, True)
+}
 is_allowed_host = lru_cache(1_000)(is_allowed)  # to compare the host takes time
 LOCKED = "Too many requests follow this short URL at the moment."
 DOWN = "The database is not answering."
@@ -103,22 +110,22 @@ class Redirects:
             row = await self.counter.count(key, classify_visit(environ))
             if row is None:
                 return None
-            headers = redirect_headers(
+            location = redirect.find_location(
                 row.target_url,
                 forward_query=row.forward_query,
                 query=scope["query_string"].decode("latin-1"),
-                secure=is_secure(scope, environ),
             )
         except TimeoutError as error:
             raise Refused from error
         except RowLocked as error:
             raise Refused(LOCKED) from error
         except ValidationError as error:
-            raise Refused(NO_TARGET, HTTPStatus.BAD_REQUEST) from error
+            raise Refused(redirect.NO_TARGET, HTTPStatus.BAD_REQUEST) from error
         except psycopg2.Error as error:
             self.log_outage(scope, error)
             raise Refused(DOWN) from error
-        return Response(302, bridge.encode_headers(headers.items()))
+        common = COMMON_HEADERS[is_secure(scope, environ)]
+        return Response(302, [(b"location", location.encode()), *common])
 
     def log_outage(self, scope: Message, error: psycopg2.Error) -> None:
         """Log a statement's error with the id of the first request that meets it.

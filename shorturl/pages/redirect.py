@@ -29,19 +29,20 @@ NO_TARGET = "The target of this short URL is no web address."
 logger = logging.getLogger(__name__)
 
 
-def redirect_headers(
-    target_url: str, *, forward_query: bool, query: str, secure: bool
-) -> dict[str, str]:
-    """Return the headers of the 302 that leads to a target.
+def find_location(target_url: str, *, forward_query: bool, query: str) -> str:
+    """Return the Location of the redirect that leads to a target.
 
-    With `forward_query` the target gets the short URL's `query`, as in the WSGI environ. `secure`
-    is whether the request came by HTTPS. Raises ValidationError for a target that is no web
-    address: only SQL can have stored it.
+    With `forward_query` the target gets the short URL's `query`, as in the WSGI environ. Raises
+    ValidationError for a target that is no web address: only SQL can have stored it.
     """
     if forward_query and query:
         target_url = validators.with_query(target_url, query)
+    return validators.location(target_url)
+
+
+def headers_besides_location(*, secure: bool) -> dict[str, str]:
+    """Return the other headers of a redirect; `secure` is whether the request came by HTTPS."""
     headers = {
-        "Location": validators.location(target_url),
         # A redirect from a cache would be a hit that is not counted.
         "Cache-Control": "private, no-store",
         "Content-Length": "0",
@@ -92,14 +93,14 @@ def resolve(request: HttpRequest, key: str) -> HttpResponse:
             short_url = following.follow(key, classify_visit(request.META))
         except NotForPrograms:
             return preview(request, key=key)
-    headers = redirect_headers(
+    headers = headers_besides_location(secure=request.is_secure())
+    location = find_location(
         short_url.target_url,
         forward_query=short_url.forward_query,
         query=request.META.get("QUERY_STRING", ""),
-        secure=request.is_secure(),
     )
-    if request.method == "HEAD" and short_url.max_hits:
-        del headers["Location"]
+    if request.method != "HEAD" or not short_url.max_hits:
+        headers["Location"] = location
     return HttpResponse(status=HTTPStatus.FOUND, headers=headers)
 
 

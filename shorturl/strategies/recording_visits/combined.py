@@ -51,7 +51,7 @@ COUNT_KEYS = sql.SQL("""
         SELECT key, date_trunc('hour', statement_timestamp(), 'UTC'), kinds FROM followed
         WHERE kinds IS NOT NULL
     )
-    SELECT {columns} FROM followed
+    SELECT key, target_url, forward_query FROM followed
 """).format(**NAMES)
 
 
