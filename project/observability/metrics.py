@@ -8,6 +8,7 @@ label values, so clients cannot add any.
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from secrets import compare_digest
 from typing import Any
 
@@ -42,7 +43,12 @@ STATEMENT_SECONDS = Histogram(
 
 def count_response(path: str, status: int) -> None:
     to = "redirect" if key_of(path) else "api" if is_api(path) else "page"
-    RESPONSES.labels(to, str(status)).inc()
+    find_counter(to, status).inc()
+
+
+@lru_cache  # labels() takes longer than all else of a count
+def find_counter(to: str, status: int) -> Counter:
+    return RESPONSES.labels(to, str(status))
 
 
 def watch_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
