@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -100,10 +101,22 @@ def wait_until(condition: Callable[[], object], problem: str, timeout: float) ->
         time.sleep(POLL_INTERVAL)
 
 
-def run_wrk(url: str, clients: int, seconds: int, *options: str) -> tuple[int, int]:
-    """Send requests without pause; return how many were acknowledged, and how many sent at most."""
+class WrkResult(NamedTuple):
+    """What the clients of wrk have seen."""
+
+    acknowledged: int  # requests
+    refused: int
+    sent: int  # at most: each client may have a request under way at the end
+    longest: float  # seconds that an answer took
+    processor_seconds: float  # of wrk itself
+
+
+def run_wrk(url: str, clients: int, seconds: int, *options: str) -> WrkResult:
+    """Send requests without pause for some seconds."""
     limits = [f"-c{clients}", f"-d{seconds}s", f"--timeout={ANSWER_TIMEOUT}"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     output = subprocess.check_output(["wrk", *limits, *options, url], text=True)  # noqa: S603, S607
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
 
     def count(pattern: str) -> int:
         return sum(map(int, re.findall(pattern, output)))
@@ -111,8 +124,14 @@ def run_wrk(url: str, clients: int, seconds: int, *options: str) -> tuple[int, i
     answered = count(r"(\d+) requests in")
     refused = count(r"Non-2xx or 3xx responses: (\d+)")
     failed = count(r"(?:connect|read|write|timeout) (\d+)")
-    sent = answered + failed + clients  # each client may have a request under way at the end
-    return answered - refused, sent
+    longest, unit = re.findall(r"Latency +\S+ +\S+ +([\d.]+)(us|ms|s|m)", output)[0]
+    return WrkResult(
+        acknowledged=answered - refused,
+        refused=refused,
+        sent=answered + failed + clients,
+        longest=float(longest) * {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60}[unit],
+        processor_seconds=sum(after[:2]) - sum(before[:2]),
+    )
 
 
 class OwnPostgres:
@@ -140,11 +159,14 @@ class OwnPostgres:
 
     @property
     def url(self) -> str:
-        return f"postgres://{postgres.USER}@/{DATABASE}?host={self.address['host']}"
+        return self.url_of(DATABASE)
 
-    def connect(self) -> Any:
+    def url_of(self, database: str) -> str:
+        return f"postgres://{postgres.USER}@/{database}?host={self.address['host']}"
+
+    def connect(self, database: str = DATABASE) -> Any:
         """Return a connection of the driver; raise the driver's Error while PostgreSQL is down."""
-        return DatabaseWrapper.Database.connect(**self.address)
+        return DatabaseWrapper.Database.connect(**{**self.address, "dbname": database})
 
     def processes(self) -> list[psutil.Process]:
         """Return the processes of PostgreSQL, beginning with the postmaster."""

@@ -83,10 +83,10 @@ def follow_without_pause(traffic: Traffic, clients: int) -> float:
     """Follow the hot link without pause, and record it; return the redirects per second."""
     key = traffic.keys["hot"]
     url = f"{traffic.service.url}/{key}"
-    acknowledged, sent = run_wrk(url, clients, OVERLOAD_SECONDS, "-t2")
-    traffic.records.acknowledged[key] += acknowledged
-    traffic.records.sent[key] += sent
-    return acknowledged / OVERLOAD_SECONDS
+    result = run_wrk(url, clients, OVERLOAD_SECONDS, "-t2")
+    traffic.records.acknowledged[key] += result.acknowledged
+    traffic.records.sent[key] += result.sent
+    return result.acknowledged / OVERLOAD_SECONDS
 
 
 def is_midway(cursor: Any) -> bool:

@@ -1,0 +1,93 @@
+"""How the cost of a redirect grows with links, connections and workers.
+
+    .venv/bin/python -m loadtests.bench_growth    some five minutes, and 5 GB of disk
+
+Each row of the table differs in one number from BASE. wrk follows random links without pause, with
+the service's own limits. The exit code is 1 if a redirect was not counted or counted twice, if its
+visit was not recorded, or if an answer took longer than the limits allow.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from loadtests import measuring
+from loadtests.measuring import FILL, RANDOM_KEYS, Measurement
+from loadtests.servers import OwnPostgres, own_postgres, serving
+
+SECONDS = 5
+# A hit waits so long for its statement, and the statement for a lock and for its answer.
+MAX_ANSWER_SECONDS = 0.5 + 12.0  # QUEUE_TIMEOUT_MS, and DATABASE_STATEMENT_TIMEOUT + 2 seconds
+VISITS = "SELECT coalesce(sum(jsonb_array_length(kinds)), 0) FROM shorturl_recentvisits"
+
+
+class Case(NamedTuple):
+    """A load, and what it meets."""
+
+    links: int = 100_000
+    connections: int = 64
+    workers: int = 2
+
+
+BASE = Case()
+CASES = [
+    *(BASE._replace(links=links) for links in (1_000, 100_000)),
+    *(BASE._replace(connections=connections) for connections in (16, 256, 1_024)),
+    *(BASE._replace(workers=workers) for workers in (1, 4)),
+    BASE._replace(links=10_000_000),  # the last one, as links are only added
+]
+
+
+def add_links(postgres: OwnPostgres, number: int) -> None:
+    """Add links until there are `number`, with the keys k1, k2, …"""
+    there = measuring.execute(postgres, "SELECT count(*) FROM shorturl_shorturl")
+    if there < number:
+        print(f"bench_growth: {number:,} links", file=sys.stderr)
+        measuring.execute(postgres, FILL.format(first=there + 1, last=number))
+        measuring.execute(postgres, "VACUUM (FREEZE, ANALYZE) shorturl_shorturl")
+
+
+def measure_cases(postgres: OwnPostgres) -> Iterator[tuple[Case, Measurement, int]]:
+    """Measure each case; yield it with its measurement, and how many visits were recorded."""
+    for case in CASES:
+        with serving(DATABASE_URL=postgres.url, WORKERS=str(case.workers)) as service:
+            add_links(postgres, case.links)
+            script = RANDOM_KEYS.format(links=case.links)
+            measuring.measure(postgres, service, script, case.connections, 1)  # all is loaded then
+            visits = measuring.execute(postgres, VISITS)
+            measured = measuring.measure(postgres, service, script, case.connections, SECONDS)
+            yield case, measured, measuring.execute(postgres, VISITS) - visits
+
+
+def main() -> int:
+    """Measure, print the table, and return the exit code."""
+    about = measuring.describe_machine()
+    rows, failed = [], False
+    with own_postgres() as postgres:
+        for case, measured, visits in measure_cases(postgres):
+            is_exact = measured.is_exact and visits == measured.counted
+            result = measured.result
+            failed |= not is_exact or result.longest > MAX_ANSWER_SECONDS
+            load_share = result.processor_seconds / SECONDS / (os.cpu_count() or 1)
+            rows.append(
+                [
+                    *(f"{number:,}" for number in case),
+                    f"{measured.per_second:,.0f}",
+                    *(f"{microseconds:,.0f}" for microseconds in measured.microseconds.values()),
+                    f"{load_share:.0%}",
+                    f"{1_000 * result.longest:,.0f}",
+                    f"{result.refused:,}",
+                    "yes" if is_exact else "NO",
+                ]
+            )
+    headings = ["links", "connections", "workers", "redirects per second"]
+    headings += ["service, µs", "PostgreSQL, µs", "wrk's share of the processors"]
+    headings += ["longest answer, ms", "refused", "exact"]
+    print(measuring.format_table(rows, headings))
+    print(f"\nMeasured by `python -m loadtests.bench_growth`: {about}.")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
