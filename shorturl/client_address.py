@@ -11,7 +11,7 @@ from django.utils.crypto import salted_hmac
 
 # The prefix lengths of a network: addresses that usually have one user or neighbouring ones.
 PREFIXES = {4: 24, 6: 64}
-MAX_HASHED = 1_000  # addresses in a cache: a hash takes a thirtieth of the time of a create
+MAX_HASHED = 1_000  # addresses in a cache: each public create needs its hash
 
 
 def client_address(environ: Mapping[str, Any]) -> str | None:
