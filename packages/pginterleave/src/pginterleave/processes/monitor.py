@@ -4,7 +4,7 @@ import itertools
 import re
 import sys
 import time
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from queue import Empty
@@ -45,7 +45,8 @@ class Attempt:
     """One attempt at running a schedule: timing in PostgreSQL may discard it."""
 
     fair: bool = True  # whether overtaking a process that waited for longer discards the attempt
-    known_steps: int = 0  # how many steps of the schedule have been run before
+    planned: Sequence[int] = ()  # the choices that the schedule begins with
+    known_steps: int = 0  # how many of these have been run before
     victim_waits: Set[int] = frozenset()  # the steps, from 0, at which planned victims wait
     steps: list[SimpleNamespace] = field(default_factory=list)  # taken so far
     effects: list[Effect] = field(default_factory=list)  # the expected effect of each step

@@ -33,7 +33,15 @@ from pginterleave.processes.process import AT_STEP, DONE, Process, Stops, shut_d
 from pginterleave.processes.shared_memory import SharedMemory
 from pginterleave.processes.watching import Kind, OpenFiles, watch
 from pginterleave.results import Schedule
-from pginterleave.sql.dependent_steps import GLOBAL, Claim, Claims, Effect, find_claim, find_effect
+from pginterleave.sql.dependent_steps import (
+    GLOBAL,
+    Claim,
+    Claims,
+    Effect,
+    TakenStep,
+    find_claim,
+    find_effect,
+)
 from pginterleave.steps import Outcome, Step
 
 MAX_PROCESSES = 9  # a schedule is written with one digit for each step
@@ -132,7 +140,7 @@ class Scheduler:
         self.add_victims = add_victims
         for number in range(MAX_ATTEMPTS):
             victim_waits = find_waits_of_victims(planned).keys()
-            attempt = Attempt(number < MAX_FAIR_ATTEMPTS, known_steps, victim_waits)
+            attempt = Attempt(number < MAX_FAIR_ATTEMPTS, planned, known_steps, victim_waits)
             self.attempt = self.monitor.attempt = attempt
             before_attempt()
             schedule = self._run_attempt(choose, in_turn)
@@ -305,29 +313,39 @@ class Scheduler:
         return judgement
 
     def _find_effects(self, ready: Sequence[Process]) -> tuple[dict[int, Effect], Claims]:
-        """Return the effects of the ready processes' next steps, and the claims of all of them."""
+        """Return the effects of the next steps, as far as they are needed, and all claims."""
+        effects = dict.fromkeys((process.number for process in ready), GLOBAL)
         if not self.reduce:
-            return dict.fromkeys((process.number for process in ready), GLOBAL), ()
+            return effects, ()
         tables = self.control.catalogue.tables
-        effects: dict[int, Effect] = {}
         claims = [Claim()] * len(self.processes)  # a process that waits or has ended claims nothing
-        for process in ready:
-            effect = self._find_effect(process)
+        for process in self._list_unknown(ready):
+            earlier = self.attempt.list_steps_of(process.number)
+            effect = self._find_effect(process, earlier)
             is_known = effect.kind != "global"
             if is_known and self.control.clock_reads.is_read_after(
                 process.number, process.step.sql
             ):
                 effect = effect._replace(precedes_clock=True)
-            earlier = self.attempt.list_steps_of(process.number)
             effects[process.number] = effect
             claims[process.number - 1] = find_claim(process.step, effect, earlier, tables)
         return effects, tuple(claims)
 
-    def _find_effect(self, process: Process) -> Effect:
+    def _list_unknown(self, ready: Sequence[Process]) -> Sequence[Process]:
+        """Return the processes whose effects are needed: all ready ones in a new state.
+
+        A known step is repeated, whatever the others would do; its own effect counts later.
+        """
+        number = len(self.attempt.steps)
+        if number >= self.attempt.known_steps:
+            return ready
+        planned = process_of(self.attempt.planned[number])
+        return [process for process in ready if process.number == planned]
+
+    def _find_effect(self, process: Process, earlier: Sequence[TakenStep]) -> Effect:
         """Return what the next step of a process would do to other processes."""
         session = process.session
         catalogue = self.control.catalogue
-        earlier = self.attempt.list_steps_of(process.number)
         if process.step.database or any(step.database for step, _ in earlier):
             return GLOBAL  # the catalogue of the other database is not known
         return find_effect(
