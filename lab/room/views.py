@@ -87,13 +87,14 @@ def ask(request: HttpRequest) -> HttpResponse:
 
     With `open`, a room that was left open ends before.
     """
-    if "end" in request.POST or "open" in request.POST:
-        models.end()
     if "end" in request.POST:
+        models.end()
         return redirect("lab:index")
     cell = parse_cell(request.POST.get("cell", ""))
     taken = request.POST.get("taken", "")
     make_scheduler_context(cell, {"taken": taken})  # raises NotFound for steps without a recording
+    if "open" in request.POST:
+        models.end()
     models.ask(str(cell), taken)
     return redirect("lab:lead_room")
 
