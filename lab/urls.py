@@ -1,7 +1,7 @@
 """The lab's paths, below /lab/ and only if the lab is on."""
 
 from django.conf import settings
-from django.urls import include, path, re_path
+from django.urls import URLPattern, URLResolver, include, path, re_path
 
 from lab.load import views as load
 from lab.load.key_spaces import NAME
@@ -12,7 +12,7 @@ app_name = "lab"
 
 EXPLORATION = "races/<str:name>/<str:strategy>/<int:processes>/"
 
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("", pages.index, name="index"),
     path("races/<str:name>/", pages.race, name="race"),
     path(EXPLORATION, explorations.exploration, name="exploration"),

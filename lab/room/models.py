@@ -51,7 +51,7 @@ def vote(phone: str, order: str, *, cell: str, taken: str) -> bool:
     """
     with connection.cursor() as cursor:
         cursor.execute(VOTE, [phone, order, cell, taken])
-        return cursor.rowcount == 1
+        return bool(cursor.rowcount == 1)
 
 
 def end() -> None:

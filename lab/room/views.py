@@ -106,10 +106,11 @@ def read_phone(request: HttpRequest) -> str:
 
 def parse_cell(text: str) -> Cell:
     """Return the cell of race/strategy/processes/level; raise NotFound."""
-    names = text.split("/")
-    if len(names) != 4:
-        raise NotFound(f"A cell is race/strategy/processes/level, not {text[:50]!r}.")
-    return find_cell(*names[:3], names[3].replace("-", " "))
+    try:
+        race, strategy, processes, level = text.split("/")
+    except ValueError as error:
+        raise NotFound(f"A cell is race/strategy/processes/level, not {text[:50]!r}.") from error
+    return find_cell(race, strategy, processes, level.replace("-", " "))
 
 
 def make_question_context(question: models.Question | None, phone: str = "") -> dict[str, Any]:

@@ -5,16 +5,17 @@ import re
 from playwright.sync_api import Page, expect
 
 from lab.conftest import NAIVE_PATH
-from lab.pages.tests.browser.conftest import (  # noqa: F401 - fixtures are found by their names here
+from lab.pages.tests.browser.test_lab_appearance import check_readable
+from shorturl.tests.browser.conftest import (  # noqa: F401 - fixtures are found by their names here
+    NewPage,
     browser,
+    check_width,
     new_page,
     page,
     problems,
     service,
     target_url,
 )
-from lab.pages.tests.browser.test_lab_appearance import check_readable
-from shorturl.tests.browser.conftest import NewPage, check_width
 
 
 def open_room(page: Page) -> None:  # noqa: F811
