@@ -62,17 +62,12 @@ def client() -> Client:
         f"/links?state={QUOTED}&order={QUOTED}",
         f"/known/stats?from={QUOTED}&to={QUOTED}&by={QUOTED}",
         f"/links/found/stats?q={QUOTED}&from={QUOTED}",
+        # Not all of these show it.
+        *("/{}", "/{}/stats", "/known/{}", "/lab/{}", "/lab/?order={}", "/api/docs?{}"),
     ],
 )
-def test_a_page_shows_markup_of_users_as_text(client: Client, path: str) -> None:
-    check(client.get(path))
-
-
-@pytest.mark.parametrize(
-    "path", ["/{}", "/{}/stats", "/known/{}", "/lab/{}", "/lab/?order={}", "/api/docs?{}"]
-)
-def test_a_page_has_no_markup_of_an_address(client: Client, path: str) -> None:
-    check(client.get(path.format(QUOTED)), is_shown=False)
+def test_a_page_shows_markup_as_text(client: Client, path: str) -> None:
+    check(client.get(path.format(QUOTED)), is_shown="{}" not in path)
 
 
 @pytest.mark.parametrize("path", ["/", "/links", "/links/known"])

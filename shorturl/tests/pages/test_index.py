@@ -94,7 +94,6 @@ def test_invalid_fields_are_refused(client: Client, field: str, value: str, mess
     response = client.post("/", {"target_url": TARGET, "key": "", field: value})
     assertContains(response, message, status_code=422)
     assert "Set-Cookie" not in response.headers
-    assert b"<script>" not in response.content
     assert not ShortUrl.objects.exists()
 
 
