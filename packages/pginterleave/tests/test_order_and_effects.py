@@ -380,6 +380,17 @@ def test_what_goes_to_something_that_is_open_is_named(
     assert any(each.endswith(limit) for each in limits or [""])
 
 
+def test_the_file_that_pytest_reports_to_is_no_effect(
+    opened: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `pytest --numprocesses=2 >report.txt`: another process writes it meanwhile."""
+    report = [os.fstat(opened.text.fileno())]
+    monkeypatch.setattr("pginterleave.processes.watching.TERMINAL_AT_START", report)
+    assert not any(
+        FILE in limit for limit in explore_effects(lambda: opened.text.write("x")).limits
+    )
+
+
 def test_a_program_is_named_and_proves_nothing() -> None:
     """It may write to the database, too."""
 

@@ -39,6 +39,10 @@ SENDING = ("send", "sendall", "sendto", "sendmsg")  # methods of sockets
 OWN_EFFECTS = ("asgiref", "asyncio", "logging")  # start threads and fill queues for other code
 # Python's audit events for the start of a program, and which of the arguments is its name, if any.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
+TERMINAL_AT_START: list[os.stat_result] = []  # before pytest puts files there; it reports to it
+for _number in TERMINAL:
+    with contextlib.suppress(OSError):  # it is closed
+        TERMINAL_AT_START.append(os.fstat(_number))
 _notes: list[Note] = []  # the audit hook, which cannot be removed, calls the last one
 
 
@@ -108,8 +112,9 @@ def _list_open_files() -> Iterator[tuple[int, str]]:
         for path in [*OPEN_FILES.iterdir()]:
             with contextlib.suppress(OSError):  # it is closed, as that of the folder is
                 status = path.stat()
-                if any(os.path.samestat(status, os.fstat(number)) for number in TERMINAL):
-                    continue  # pytest may have put files there
+                terminal = [*map(os.fstat, TERMINAL), *TERMINAL_AT_START]
+                if any(os.path.samestat(status, each) for each in terminal):
+                    continue
                 if stat.S_ISFIFO(status.st_mode):
                     yield int(path.name), "a pipe"
                 elif stat.S_ISREG(status.st_mode):  # only Linux knows the path
