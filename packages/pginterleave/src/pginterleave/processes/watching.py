@@ -82,7 +82,7 @@ class OpenFiles:
         if self._buffered is None:
             self._names = dict(_list_open_files())
             kinds = set[type]().union(*map(_with_subclasses, BUFFERED))
-            files = _find_instances(kinds)
+            files = _find_instances(kinds) if self._names else []  # the look takes long
             self._buffered = [file for file in files if _find_descriptor(file) in self._names]
         self._before = self._read()
 
