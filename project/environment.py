@@ -55,7 +55,8 @@ MAIL_SCHEMES: dict[str, tuple[int, dict[str, bool]]] = {
     "smtp": (25, {}),
 }
 
-variables: set[str] = set()  # the names of all variables that are read
+# The names of all variables that are read. A check warns of a SHORTURL_ variable that is none.
+variables: set[str] = set()
 
 
 def setting_error(name: str, problem: str, example: object = None) -> ImproperlyConfigured:

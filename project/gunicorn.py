@@ -76,6 +76,7 @@ def on_starting(server: Any) -> None:
         example = "HOST=127.0.0.1 PORT=8080"
         sys.exit(f"gunicorn: cannot listen on {bind} ({error.strerror}): try {example}")
     if settings.LOCAL:  # with PORT=0 the kernel has chosen the port
+        # django.setup() has copied the module `settings`, so the copy is changed.
         origin, _, _ = settings.SHORTURL_ORIGIN.rpartition(":")
         django_settings.SHORTURL_ORIGIN = f"{origin}:{server.LISTENERS[0].getsockname()[1]}"
     try:

@@ -83,12 +83,14 @@ def refuse_banned(target_urls: Collection[str]) -> None:
 def banned_targets(target_urls: Collection[str]) -> dict[str, str]:
     """Return the targets in a banned domain, with that domain.
 
-    Call it before the transaction writes the targets.
+    Call it in the transaction that writes the targets, before it writes them. A ban then waits for
+    the COMMIT, and finds the links.
     """
     domains = {url: domains_of(url) for url in target_urls}
     with connection.cursor() as cursor:
         cursor.execute(FIND, [[*set().union(*domains.values())]])
         banned = {domain for (domain,) in cursor.fetchall()}
+    # A target can be in several banned domains: min() chooses always the same one.
     return {url: min(domains[url] & banned) for url in domains if domains[url] & banned}
 
 

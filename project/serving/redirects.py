@@ -164,7 +164,10 @@ def make_environ(scope: Message) -> dict[str, str] | None:
 
 
 def is_secure(scope: Message, environ: Mapping[str, str]) -> bool:
-    """Return whether the request came by HTTPS, as Django's request.is_secure() does."""
+    """Return whether the request came by HTTPS, as Django's request.is_secure() does.
+
+    Without a trusted proxy PROXY_HEADER is "", so a client's own header has no effect.
+    """
     if PROXY_HEADER in environ:
         return environ[PROXY_HEADER].split(",")[0].strip() == PROXY_HTTPS
     return bool(scope["scheme"] == "https")

@@ -64,7 +64,10 @@ class CountryFile:
         return self.reader
 
     def look_at_file(self) -> None:
-        """Read the file if it is another one, and has not changed since the last look."""
+        """Read the file if it is another one, and has not changed since the last look.
+
+        The first file is read at once, as there is no older one to search meanwhile.
+        """
         status = self.path.stat()
         version = status.st_ino, status.st_size, status.st_mtime_ns
         is_complete = version == self.version

@@ -47,7 +47,8 @@ class Command(DatabaseCommand):
         targets = [link["target_url"] for link in DEMO["links"]]
         links = ShortUrl.objects.filter(key__in=keys, target_url__in=targets)
         if remove:
-            links.delete()  # first, so that no visit is recorded between the removals of erase()
+            # delete() keeps the rows, and ends redirects. So no visit is recorded during erase().
+            links.delete()
             self.stdout.write(f"{counted(links.erase(), 'demo link')} removed.")
             return
         superusers = User.objects.filter(is_superuser=True).values_list("pk", flat=True)
