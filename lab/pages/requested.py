@@ -14,7 +14,10 @@ View = Callable[..., HttpResponse]
 
 
 def lab_page(view: View, *, accept: Callable[[View], View] = require_safe) -> View:
-    """Decorate a view of the lab: it is safe and never cached, and its NotFound is a 404."""
+    """Decorate a view of the lab: it is never cached, and its NotFound is a 404.
+
+    `accept` is the decorator that refuses other methods. Without it they are all but GET and HEAD.
+    """
 
     @never_cache
     @accept
@@ -28,7 +31,7 @@ def lab_page(view: View, *, accept: Callable[[View], View] = require_safe) -> Vi
     return wrapped
 
 
-lab_form = partial(lab_page, accept=require_POST)  # which answers a form that is sent
+lab_form = partial(lab_page, accept=require_POST)  # for a view that answers a form
 
 
 def read_number(request: HttpRequest, name: str, *, maximum: int) -> int | None:

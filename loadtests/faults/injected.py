@@ -111,6 +111,7 @@ def kill_roll_up(traffic: Traffic) -> list[Figure]:
                     wait_until(partial(is_midway, cursor), problem, TIMEOUT)
                 finally:
                     process.kill()
+            # A session that stays ends its statement, finds no client and rolls back.
             if number % 2:
                 cursor.execute(f"SELECT pg_terminate_backend(pid) {MIDWAY}")
     return []
