@@ -98,6 +98,7 @@ class DiscoveryPlugin:
         if nextitem is not None or self._has_ended:
             return None
         self._has_ended = True
+        # The last test runs as if another one followed, so the fixtures of the session stay.
         rest = AfterTheTests.from_parent(item.session, name="explore")
         item.ihook.pytest_runtest_protocol(item=item, nextitem=rest)
         try:

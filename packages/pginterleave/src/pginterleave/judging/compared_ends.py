@@ -325,6 +325,7 @@ class Comparison:
         ids = self._find_id_columns()
         texts = []
         for column, value in row.items():
+            # If the column is a reference: the column that it refers to.
             target = self.states.structure.find_target(column, row)
             if value is None:
                 texts.append("NULL")

@@ -147,7 +147,10 @@ def may_share_row(step: RecordedStep, other: RecordedStep) -> bool:
 
 
 def write_same_columns(step: RecordedStep, other: RecordedStep) -> bool:
-    """Return whether two statements write the same columns of a table."""
+    """Return whether two statements of a kind write the same columns of a table.
+
+    A column may be set to any value, but to an expression only if both set it to the same one.
+    """
     is_alike = all(step[name] == other[name] for name in ("kind", "table", "computed"))
     return is_alike and step["wrote"].keys() == other["wrote"].keys()
 

@@ -46,7 +46,7 @@ def word_steps(
         columns = changing[step["table"]]
         has_several_rows = len(row_names[step["table"]]) > 1
         sent = _word_statement(step, names, columns, has_several_rows)
-        waits = step["until"] > len(steps)
+        waits = step["until"] > len(steps)  # it returns during a step that is not shown
         returned = "" if step["error"] or waits else _word_result(step, names, columns)
         words.append(Words(sent, returned, step["error"]))
     return words

@@ -33,7 +33,8 @@ class ClockReads:
     """
 
     def __init__(self) -> None:
-        self._sql_before: dict[int, set[str]] = defaultdict(set)  # of the steps, by process
+        # The SQL of the steps after which each process reads its clock; "" stands for its begin.
+        self._sql_before: dict[int, set[str]] = defaultdict(set)
         self._compares = False  # whether a statement compares a column with a time
 
     def note_statement(
@@ -54,7 +55,11 @@ class ClockReads:
                 self._sql_before[process].update(before[-1:], within)
 
     def list_limits(self) -> list[str]:
-        """Return the order of reads that no schedule changes, if a statement compares times."""
+        """Return READ_AT_START if a process reads its clock before its first statement.
+
+        No schedule changes the order of such a read. The order matters only if several processes
+        read their clocks, and a statement compares times.
+        """
         at_start = any("" in steps for steps in self._sql_before.values())
         return [READ_AT_START] if at_start and self._compares and self.count() else []
 

@@ -186,9 +186,9 @@ class Process:
         """Connect, and run the function in each schedule, until the process is cancelled."""
         with contextlib.suppress(ProcessCancelled):  # interrupt() may also raise it in leave()
             try:
-                self.session.open()
+                self.session.open()  # connects now: an error ends the exploration at its start
                 while True:
-                    self._stop(DONE)
+                    self._stop(DONE)  # until the next schedule begins
                     self.session.open()
                     self._run_function()
                     self.session.end()

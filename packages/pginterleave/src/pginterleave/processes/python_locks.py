@@ -61,7 +61,10 @@ def _list_expressions(frame: FrameType) -> list[ast.expr]:
 
 
 def _find_wait_at(expression: ast.expr, frame: FrameType) -> str:
-    """Return for what the evaluation of an expression waits, or the beginning of its `with`."""
+    """Return for what a thread waits that evaluates an expression, or begins a `with` of it.
+
+    Only names, attributes and subscripts are evaluated here: a second call would have effects.
+    """
     named = expression.func if isinstance(expression, ast.Call) else expression
     if not all(isinstance(node, PLAIN) for node in ast.walk(named)):
         return ""

@@ -100,7 +100,7 @@ class Search:
 
     def describe_covered(self) -> str:
         """Return a sentence on which schedules are certainly counted, or ""."""
-        if self.counted_preemptions < 0:
+        if self.counted_preemptions < 0:  # not even all schedules without preemptions were counted
             return ""
         preemptions = format_preemptions(self.counted_preemptions)
         return f"Every schedule with at most {preemptions} was counted"

@@ -141,6 +141,7 @@ def find_shortest_violation(first: State) -> Order | None:
     # By state and process of the last step: the fewest switches between processes, and the order.
     best: dict[tuple[State, int], tuple[int, Order]] = {(first, 0): (0, ())}
     while best:
+        # Only the last state of a schedule has another ending than HOLDS.
         violating = [ranked for (state, _), ranked in best.items() if state.ending != Ending.HOLDS]
         if violating:
             _, shortest = min(violating)

@@ -186,7 +186,10 @@ def _find_row_locks(earlier: Sequence[TakenStep], tables: Tables) -> tuple[RowLo
 
 
 def _is_wait_harmless(row: RowSet, writing: Sequence[Any], tables: Tables) -> bool:
-    """Whether the steps that write to a row's table give its unique value to no other row."""
+    """Whether the steps that write to a row's table give its unique value to no other row.
+
+    A statement that has waited looks at the same row again. Sent only now, it would find the other.
+    """
     if not all(tables.does_keep_value(step.sql, step.params, row) for step in writing):
         return False
     # The row must not be deleted, and then another row get the value.
