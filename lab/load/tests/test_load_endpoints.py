@@ -73,7 +73,7 @@ def test_every_strategy_creates(client: Client, strategy: str) -> None:
     response = run(client, f"creating/{strategy}", content)
     assert response.status_code == 201
     assert read_links(client) == [[response.json()["key"], f"{TARGETS}a", 0, None, 0]]
-    if strategy not in ("timestamp_key", "permuted_sequence"):
+    if strategy not in ("timestamp_key", "permuted_sequence"):  # which make keys of their own
         assert response.json()["key"].startswith("lab-aaaaa-10-")
 
 

@@ -33,11 +33,12 @@ def test_the_index_shows_a_count_for_each_strategy_of_each_race(client: Client) 
     for race in RACES.values():
         assert f'<a href="/lab/races/{race.name}/">{race.name}</a>' in page
     assert page.count('class="count') == sum(len(race.strategies) for race in RACES.values())
+    # The violating schedules of all that are recorded.
     count = '<a class="count {}" href="{}"><span aria-hidden="true">{}</span> {}'
     assert count.format("wrong", NAIVE_PATH, "✗", "12 / 14") in page
     assert count.format("refused", "/lab/races/toctou/check_first/2/", "⊘", "12 / 14") in page
     assert f'href="{RIGHT_PATH}"><span aria-hidden="true">✓</span> 0 / 4' in page
-    assert "</span> 252 / 6,992<span" in page
+    assert "</span> 252 / 6,992<span" in page  # crossed_locks, atomic_only
     path = "/lab/races/lost_update/f_expression_full_save/2/"  # wrong in another race
     cell = page.split(f'href="{path}"')[1].split("</td>")[0]
     assert '</a><span class="verdict">wrong elsewhere</span>' in cell

@@ -65,6 +65,14 @@ def test_a_room_votes_takes_the_steps_and_leaves_nothing(client: Client) -> None
         (VOTE, make_vote("11", taken="2")),
         (VOTE, make_vote("1", cell="lost_update/nothing/2/read-committed")),
     ],
+    ids=[
+        "a race alone",
+        "steps of no process",
+        "a step of no process",
+        "no step",
+        "other steps before",
+        "no strategy",
+    ],
 )
 def test_what_is_no_step_of_a_race_is_a_404(
     client: Client, path: str, form: dict[str, str]

@@ -44,7 +44,7 @@ def test_links_are_found_by_index_in_a_fresh_database_too(
     settings: Settings, name: str, statement: Any, values: Any, rows: int, *, is_analyzed: bool
 ) -> None:
     """A plan is kept, so a scan of all links would become slower with each new link."""
-    settings.DATABASE_POOLER = "none"
+    settings.DATABASE_POOLER = "none"  # only then statements are prepared
 
     async def explain() -> tuple[float, str]:
         with closing(Session()) as session:

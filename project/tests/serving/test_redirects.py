@@ -132,7 +132,7 @@ def test_a_locked_link_is_refused_soon_and_delays_no_other_link_of_its_batch(
             assert not waiting.done()
             with pytest.raises(RowLocked):
                 await waiting
-            session.connection.cursor().execute("ROLLBACK")
+            cursor.execute("ROLLBACK")
             (again,) = await asyncio.gather(*count_at_once(counter, "a"))
             assert again.key == "a"
 

@@ -40,6 +40,7 @@ READYZ = HEALTHZ.replace(b"healthz", b"readyz")
 PAGE = HEALTHZ.replace(b"healthz", b"")
 HEADERS = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 8_000) for number in range(95))  # 760 kB
 MAX_MEMORY = 250_000_000  # bytes of a worker
+MANY_CONNECTIONS = 300  # more than asyncio's own backlog of 100
 LONG_FILE = HEALTHZ.replace(b"healthz", b"static/admin/js/vendor/jquery/jquery.js")
 FOLLOW = b"GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Mozilla/5.0 Firefox/140.0\r\n\r\n"
 COUNT_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -151,7 +152,7 @@ def test_the_backlog_holds_many_connections(service: OwnService) -> None:
         worker.suspend()
         try:
             with ExitStack() as stack:
-                for _ in range(300):
+                for _ in range(MANY_CONNECTIONS):
                     client = socket.create_connection((address.hostname, address.port), timeout=1)
                     stack.enter_context(client)
         except TimeoutError:

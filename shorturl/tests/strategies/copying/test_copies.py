@@ -165,6 +165,7 @@ def test_two_creates_of_the_same_key_each_get_a_link(
     if name == "permuted_sequence" and project.model is Bookmark:
         pytest.xfail("see its docstring: the primary key must come from a sequence")
     create = copied("creating", name).create
+    # Django's defaults of columns do not reach a raw INSERT.
     sends_raw_insert = name in ("on_conflict", "permuted_sequence")
 
     def create_link(process: int) -> str:
