@@ -69,7 +69,7 @@ def measure(
     database: str = DATABASE,
 ) -> Measurement:
     """Send the requests of a script of wrk by some clients without pause."""
-    counted_before = execute(postgres, COUNTED, database)
+    counted_before = count(postgres, database)
     used_before = read_processor_seconds(postgres, service)
     with NamedTemporaryFile("w", suffix=".lua") as file:
         file.write(script)
@@ -78,10 +78,18 @@ def measure(
     used = read_processor_seconds(postgres, service)
     return Measurement(
         result,
-        execute(postgres, COUNTED, database) - counted_before,
+        count(postgres, database) - counted_before,
         seconds,
         {name: used[name] - used_before[name] for name in used},
     )
+
+
+def count(postgres: Postgres, database: str) -> int:
+    """Return what is counted, when the requests of clients that have left are no longer added."""
+    counted, before = execute(postgres, COUNTED, database), -1
+    while counted != before:
+        counted, before = execute(postgres, COUNTED, database), counted
+    return counted
 
 
 def execute(postgres: Postgres, statement: str, database: str = DATABASE) -> int:
