@@ -82,7 +82,8 @@ class Explored:
     """Two requests that were explored, and how far; or one that was not, and why.
 
     Every schedule with at most so many `preemptions` was counted; None: every schedule. `reason`
-    says why nothing is decided, or is empty. `limits` are those of the exploration.
+    says why nothing is decided, or is empty. `limits` are those of the exploration. `unconfirmed`
+    has a line on each schedule that was wrong once, and could not run again or was right then.
     """
 
     names: list[str]
@@ -91,6 +92,7 @@ class Explored:
     preemptions: int | None = -1
     seconds: float = 0.0
     limits: list[str] = field(default_factory=list)
+    unconfirmed: list[str] = field(default_factory=list)
     reason: str = ""
 
 

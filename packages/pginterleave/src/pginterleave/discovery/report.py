@@ -118,8 +118,14 @@ def write_race(race: Race) -> Iterator[str]:
 
 
 def _write_left(results: Discovery, is_verbose: bool) -> Iterator[str]:
-    """Yield what was not explored or not decided, each with the reason."""
-    undecided = [entry for entry in results.explored if entry.reason]
+    """Yield what was not explored or not decided, each with the reason.
+
+    A schedule that was wrong once may be a race, and so none is left out.
+    """
+    for entry in results.explored:
+        for line in entry.unconfirmed:
+            yield f"Not confirmed: {join_names(entry.names)} {_shorten(line)}"
+    undecided = [entry for entry in results.explored if entry.reason and not entry.unconfirmed]
     lines = [f"Not decided: {join_names(e.names)}: {_shorten(e.reason)}" for e in undecided]
     lines += [f"Not explored: {e.names[0]} in {e.tests[0]}: {e.reason}" for e in results.left]
     yield from _cut(lines, is_verbose)

@@ -175,10 +175,10 @@ class SecondPass(Listener):
             if exploration.serial_failure:
                 entry.reason = f"one after the other, too: {exploration.serial_failure.violation}"
             elif exploration.violations:
-                wrong_schedules = find_wrong_schedules(visit, pair, exploration)
+                wrong_schedules, entry.unconfirmed = find_wrong_schedules(visit, pair, exploration)
                 entry.races = len(wrong_schedules)
                 if not wrong_schedules:
-                    entry.reason = "a schedule is wrong, but not when it runs again"
+                    entry.reason = "no schedule that is wrong is so when it runs again"
                 for wrong in wrong_schedules:
                     self.results.add_race(make_race(names, entry.tests, wrong))
             elif entry.preemptions in (-1, 0) or not (exploration.decided or exploration.truncated):
@@ -196,10 +196,12 @@ class SecondPass(Listener):
         names = frozenset(known.candidate.name for known in pair)
         if self.replayed or names != (self.replay_names or names):
             return
-        with contextlib.suppress(ImpossibleSchedule):
+        try:
             schedule = visit.replay(pair, self.replay)
-            if schedule.violation:
-                self.replayed.extend(judge(visit, pair, [schedule]))
+        except ImpossibleSchedule:  # it is one of another pair
+            return
+        if schedule.violation:
+            self.replayed.append(judge(visit, pair, schedule))
 
 
 def _get_first_line(error: BaseException) -> str:

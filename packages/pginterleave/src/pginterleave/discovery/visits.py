@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,8 +23,7 @@ from pginterleave.discovery.surroundings import Entropy, Surroundings
 from pginterleave.discovery.undoing import Update, list_updates
 from pginterleave.django.caches import RowCaches
 from pginterleave.django.database import DjangoDatabase
-from pginterleave.experiment import Experiment
-from pginterleave.explorer_errors import CannotExplore
+from pginterleave.explorer_errors import CannotExplore, InterleaveError
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.options import Options
 from pginterleave.picture.recorded import record_steps
@@ -126,15 +125,15 @@ class Visit:
     def replay_rows(
         self,
         pair: Pair,
-        orders: Sequence[str],
+        order: str,
         *,
         left_out: Sequence[bool] = (),
         with_mocks: bool = False,
-    ) -> list[str]:
-        """Run schedules and compare the rows and mails alone; return what is wrong in each, or "".
+    ) -> str:
+        """Run one schedule and compare the rows and mails alone; return what is wrong, or "".
 
         The serial orders are without those of the pair that are `left_out`. The calls of Mocks are
-        compared, too, `with_mocks`.
+        compared, too, `with_mocks`. Raises InterleaveError.
         """
         processes = self._make_processes(pair, hides=True)
         references = [
@@ -142,9 +141,8 @@ class Visit:
             for process, is_left_out in zip(processes, left_out, strict=False)
         ]
         also = None if with_mocks else _compare_no_mocks
-        experiment = Experiment(processes, like=references, also=also, **self._judgement)
-        with experiment.start_scheduler() as scheduler:
-            return [scheduler.run_order(order).violation for order in orders]
+        judgement = {"like": references, "also": also, **self._judgement}
+        return run_schedule(order, processes, **judgement).violation
 
     @property
     def _judgement(self) -> dict[str, Any]:
@@ -180,66 +178,69 @@ class WrongSchedule(NamedTuple):
     kind: str
     schedule: Schedule
     sentence: str
+    was_wrong_again: bool = False  # whether it was wrong in a second run, too
 
 
-def find_wrong_schedules(visit: Visit, pair: Pair, exploration: Exploration) -> list[WrongSchedule]:
+def find_wrong_schedules(
+    visit: Visit, pair: Pair, exploration: Exploration
+) -> tuple[list[WrongSchedule], list[str]]:
     """Return a schedule for each kind of race that an exploration shows, worst first.
 
-    Each has run twice and was wrong both times: a thread of the view, such as one that sends mails,
-    may be done in one of them and not in the other.
+    Each was wrong when it ran again, too: a thread of the view, such as one that sends mails, may
+    be done in one run and not in another. Also return a line on each schedule that could not run
+    again, or was right then.
     """
     different: dict[tuple[str, ...], Schedule] = {}
     for schedule in sorted(exploration.violations, key=lambda s: rate_simplicity(s.order)):
-        point = schedule.violation.partition("\n")[0]
-        key = () if schedule.raises else (*_list_answers(schedule), point)
+        key = () if schedule.raises else (*_list_answers(schedule), _get_point(schedule))
         different.setdefault(key, schedule)
-    found: dict[str, WrongSchedule] = {}
-    for wrong in judge(visit, pair, [*different.values()][:MAX_JUDGED]):
-        found.setdefault(wrong.kind, wrong)
-    wrong_schedules = [found[kind] for kind in KINDS if kind in found]
-    return [w for w in wrong_schedules if visit.replay(pair, w.schedule.order).violation]
+    confirmed: dict[str, WrongSchedule] = {}
+    unconfirmed: list[str] = []
+    for schedule in [*different.values()][:MAX_JUDGED]:
+        what_happened = "it is right"
+        try:
+            wrong = judge(visit, pair, schedule)
+            if wrong.kind in confirmed:
+                continue
+            if wrong.was_wrong_again or visit.replay(pair, schedule.order).violation:
+                confirmed[wrong.kind] = wrong
+                continue
+        except InterleaveError as error:
+            what_happened = f"{type(error).__name__}: {error}".splitlines()[0]
+        point = _get_point(schedule).rstrip(".")
+        unconfirmed.append(f"{schedule.order}: {point}. When it runs again, {what_happened}")
+    return [confirmed[kind] for kind in KINDS if kind in confirmed], unconfirmed
 
 
-def judge(visit: Visit, pair: Pair, schedules: Sequence[Schedule]) -> Iterator[WrongSchedule]:
-    """Yield the kind of race that each wrong schedule shows; most run once more for that."""
-    answered = [schedule for schedule in schedules if not schedule.raises]
-    # Is it wrong, too, if only the rows are compared?
-    orders = [schedule.order for schedule in answered]
-    in_rows = dict(zip(orders, visit.replay_rows(pair, orders), strict=True)) if orders else {}
-    for schedule in schedules:
-        if schedule.raises:
-            yield WrongSchedule("errors", schedule, _describe_error(schedule))
-            continue
-        answers = _list_answers(schedule)
-        refused = [not is_success(answer) for answer in answers]
-        sentence = in_rows[schedule.order]
-        if sentence and any(refused):  # as if who was refused had not run?
-            again = visit.replay_rows(pair, [schedule.order], left_out=refused)
-            sentence = sentence if any(again) else ""
-        # Each is answered as if it were the first.
-        are_first = answers == tuple(known.traffic.answer for known in pair)
-        if sentence:
-            yield WrongSchedule("rows", schedule, sentence)
-        elif are_first and not any(refused):
-            yield WrongSchedule("twice", schedule, schedule.violation)
-        elif not any(refused) and any(
-            sentences := visit.replay_rows(pair, [schedule.order], with_mocks=True)
-        ):
-            yield WrongSchedule("rows", schedule, sentences[0])
-        else:
-            yield WrongSchedule("answers", schedule, schedule.violation)
+def judge(visit: Visit, pair: Pair, schedule: Schedule) -> WrongSchedule:
+    """Return the kind of race that a wrong schedule shows. Raises InterleaveError.
+
+    It runs again with the answers hidden, unless it is wrong by an exception.
+    """
+    if schedule.raises:
+        return WrongSchedule("errors", schedule, schedule.describe_violation())
+    answers = _list_answers(schedule)
+    refused = [not is_success(answer) for answer in answers]
+    sentence = visit.replay_rows(pair, schedule.order)
+    if sentence and any(refused) and not visit.replay_rows(pair, schedule.order, left_out=refused):
+        sentence = ""  # the rows are as if who was refused had not run
+    # Each is answered as if it were the first.
+    are_first = answers == tuple(known.traffic.answer for known in pair)
+    if not (sentence or any(refused) or are_first):
+        sentence = visit.replay_rows(pair, schedule.order, with_mocks=True)
+    if sentence:
+        return WrongSchedule("rows", schedule, sentence, was_wrong_again=True)
+    if are_first and not any(refused):
+        return WrongSchedule("twice", schedule, schedule.violation)
+    return WrongSchedule("answers", schedule, schedule.violation)
+
+
+def _get_point(schedule: Schedule) -> str:
+    return schedule.violation.partition("\n")[0]
 
 
 def _list_answers(schedule: Schedule) -> tuple[str, ...]:
     return tuple(describe_answer(outcome.returned) for outcome in schedule.outcomes)
-
-
-def _describe_error(schedule: Schedule) -> str:
-    """Return the sentence of a violation, with the message of the exception."""
-    for number, outcome in enumerate(schedule.outcomes, start=1):
-        if outcome.raised is not None and f"process {number} raises" in schedule.violation:
-            return f"process {number} raises {formatting.format_exception(outcome.raised)}"
-    return schedule.violation
 
 
 def list_statements(schedule: Schedule) -> list[dict[str, Any]]:
