@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pginterleave.discovery.findings import Discovery, Explored, Race
-from pginterleave.discovery.page import choose_steps, make_page
+from pginterleave.discovery.page import make_page
+from pginterleave.discovery.taking_part import choose_steps
 
 from .conftest import RunSuite
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from base64 import b64encode
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,11 @@ from django.template import Context, Engine
 from django.utils.safestring import mark_safe
 
 import pginterleave.picture
-from pginterleave.discovery.candidates import IGNORED_TABLES
 from pginterleave.discovery.findings import KINDS, Discovery, Race
 from pginterleave.discovery.report import describe_bound
+from pginterleave.discovery.taking_part import choose_steps
 from pginterleave.picture.cells import Picture, judge_end
 from pginterleave.picture.context import draw_pictures, make_table
-from pginterleave.picture.wording import RecordedStep
 
 FOLDER = Path(pginterleave.picture.__file__).parent
 
@@ -97,40 +96,3 @@ def make_race_context(number: int, race: Race) -> dict[str, Any]:
         **draw_pictures(picture, "The steps from top to bottom; the table below says the same"),
         **make_table(picture),
     }
-
-
-def choose_steps(steps: list[RecordedStep]) -> list[RecordedStep]:
-    """Return the steps that take part, with new numbers in `until`, and their transactions.
-
-    A step takes part if it locks, waits or fails, or if its table is written and another process
-    reads or writes it.
-    """
-    processes_by_table: dict[str, set[int]] = defaultdict(set)
-    for step in steps:
-        for table in list_tables(step):
-            processes_by_table[table].add(step["process"])
-    written = set[str]().union(*(step["writes"] for step in steps)) - IGNORED_TABLES
-    shared = {table for table in written if len(processes_by_table[table]) > 1}
-    released = {step["until"] for step in steps if step["waited_for"]}
-    transactions = Counter[int]()  # that have ended, by process
-    kept: dict[tuple[int, int], list[int]] = defaultdict(list)  # the numbers, by transaction
-    taking_part = set()
-    for number, step in enumerate(steps, start=1):
-        process, tables = step["process"], list_tables(step)
-        transaction = process, transactions[process]
-        stops = step["lock_name"] or step["waited_for"] or step["error"] or number in released
-        takes_part = bool(stops or tables & shared)
-        if takes_part:
-            taking_part.add(transaction)
-        if takes_part or not tables:
-            kept[transaction].append(number)
-        if process not in step["in_transaction"]:
-            transactions[process] += 1
-    numbers = sorted(number for transaction in taking_part for number in kept[transaction])
-    new_numbers = {number: new for new, number in enumerate(numbers, start=1)}
-    chosen = [steps[number - 1] for number in numbers]
-    return [step | {"until": new_numbers[step["until"]]} for step in chosen]
-
-
-def list_tables(step: RecordedStep) -> set[str]:
-    return {*step["writes"], *step["tables"]}

@@ -17,6 +17,7 @@ from pginterleave.discovery.door import keep_exceptions_from_clients
 from pginterleave.discovery.findings import Discovery, Explored, Race, join_names
 from pginterleave.discovery.first_pass import DATABASE
 from pginterleave.discovery.surroundings import Entropy
+from pginterleave.discovery.taking_part import list_statements
 from pginterleave.discovery.undoing import may_undo
 from pginterleave.discovery.visits import (
     Known,
@@ -25,7 +26,6 @@ from pginterleave.discovery.visits import (
     WrongSchedule,
     find_wrong_schedules,
     judge,
-    list_statements,
 )
 from pginterleave.django.caches import RowCaches
 from pginterleave.explorer_errors import ImpossibleSchedule, InterleaveError
@@ -220,7 +220,8 @@ def write_command(names: list[str], tests: list[str], order: str) -> str:
 
 def make_race(names: list[str], tests: list[str], wrong: WrongSchedule) -> Race:
     """Return a race as plain data, with the command that replays it."""
-    order = wrong.schedule.order
+    order, timeline = wrong.schedule.order, wrong.schedule.timeline
+    steps = record_steps(timeline)
     return Race(
         names=names,
         tests=tests,
@@ -228,6 +229,6 @@ def make_race(names: list[str], tests: list[str], wrong: WrongSchedule) -> Race:
         sentence=wrong.sentence,
         order=order,
         command=write_command(names, tests, order),
-        statements=list_statements(wrong.schedule),
-        steps=record_steps(wrong.schedule.timeline),
+        statements=list_statements(timeline, steps),
+        steps=steps,
     )

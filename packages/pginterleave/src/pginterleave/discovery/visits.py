@@ -1,13 +1,11 @@
 """Explores candidates at one place in a test, and says which kinds of races occur there."""
 
 import contextlib
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from pginterleave import formatting
 from pginterleave.discovery.candidates import (
     IGNORED_TABLES,
     Candidate,
@@ -26,14 +24,10 @@ from pginterleave.django.database import DjangoDatabase
 from pginterleave.explorer_errors import CannotExplore, InterleaveError
 from pginterleave.exploring import explore, run_schedule
 from pginterleave.options import Options
-from pginterleave.picture.recorded import record_steps
-from pginterleave.picture.wording import find_changing_columns
 from pginterleave.processes.judgement import Function
-from pginterleave.processes.race_coverage import find_written_tables
 from pginterleave.processes.rows import Rows
 from pginterleave.results import Exploration, Schedule
 from pginterleave.searching.runs import rate_simplicity
-from pginterleave.sql.statements import find_read_tables
 
 # A request may send many statements, and one that waits for another one in Python hangs.
 OPTIONS = Options(max_steps=1_000, step_timeout=10.0, ignored_tables=IGNORED_TABLES)
@@ -241,31 +235,3 @@ def _get_point(schedule: Schedule) -> str:
 
 def _list_answers(schedule: Schedule) -> tuple[str, ...]:
     return tuple(describe_answer(outcome.returned) for outcome in schedule.outcomes)
-
-
-def list_statements(schedule: Schedule) -> list[dict[str, Any]]:
-    """Return the statements that take part: not the reads of what nobody else writes.
-
-    The COMMIT or ROLLBACK of a write is one of them if another process comes between the two.
-    """
-    changing = find_changing_columns(record_steps(schedule.timeline))
-    columns = set[str]().union(*changing.values())
-    written = [find_written_tables(step.sql) - IGNORED_TABLES for step in schedule.timeline]
-    used = [find_read_tables(step.sql) - IGNORED_TABLES for step in schedule.timeline]
-    statements: list[dict[str, Any]] = []
-    writers: set[int] = set()  # the processes with a listed write that is not committed
-    for step, writes, reads in zip(schedule.timeline, written, used, strict=True):
-        others = [s.process != step.process for s in schedule.timeline]
-        other_writes = frozenset[str]().union(*itertools.compress(written, others))
-        other_reads = frozenset[str]().union(*itertools.compress(used, others))
-        ends_writes = step.kind in ("COMMIT", "ROLLBACK") and step.process in writers
-        if ends_writes:
-            writers.discard(step.process)
-        is_later = ends_writes and statements[-1]["process"] != step.process
-        if step.error or is_later or (writes | reads) & other_writes or writes & other_reads:
-            writers |= {step.process} if writes else set()
-            where = formatting.format_place(step.filename, step.lineno) if step.filename else ""
-            sql = formatting.cut_to_columns(step.statement(), columns)
-            facts = {"process": step.process, "sql": sql, "result": step.result(columns)}
-            statements.append({**facts, "where": where})
-    return statements
