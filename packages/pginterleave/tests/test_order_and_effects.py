@@ -384,11 +384,20 @@ def test_the_file_that_pytest_reports_to_is_no_effect(
     opened: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in `pytest --numprocesses=2 >report.txt`: another process writes it meanwhile."""
-    report = [os.fstat(opened.text.fileno())]
+    report = {1: os.fstat(opened.text.fileno())}
     monkeypatch.setattr("pginterleave.processes.watching.TERMINAL_AT_START", report)
     assert not any(
         FILE in limit for limit in explore_effects(lambda: opened.text.write("x")).limits
     )
+
+
+def test_a_file_is_watched_though_a_descriptor_of_the_terminal_is_closed(
+    opened: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As standard input in `pytest -s <&-`."""
+    closed = {1_000_000: Path(os.devnull).stat()}
+    monkeypatch.setattr("pginterleave.processes.watching.TERMINAL_AT_START", closed)
+    assert any(FILE in limit for limit in explore_effects(lambda: opened.text.write("x")).limits)
 
 
 def test_a_program_is_named_and_proves_nothing() -> None:

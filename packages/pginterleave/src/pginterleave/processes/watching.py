@@ -17,7 +17,7 @@ import ssl
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -34,15 +34,10 @@ Note = Callable[[Kind, Any], object]  # with a name or a description; of a mock,
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 OPEN_FILES = Path("/dev/fd")  # named by their descriptors
-TERMINAL = (0, 1, 2)  # descriptors
 SENDING = ("send", "sendall", "sendto", "sendmsg")  # methods of sockets
 OWN_EFFECTS = ("asgiref", "asyncio", "logging")  # start threads and fill queues for other code
 # Python's audit events for the start of a program, and which of the arguments is its name, if any.
 PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork": None}
-TERMINAL_AT_START: list[os.stat_result] = []  # before pytest puts files there; it reports to it
-for _number in TERMINAL:
-    with contextlib.suppress(OSError):  # it is closed
-        TERMINAL_AT_START.append(os.fstat(_number))
 _notes: list[Note] = []  # the audit hook, which cannot be removed, calls the last one
 
 
@@ -106,13 +101,26 @@ class OpenFiles:
         return states
 
 
+def _read_statuses(descriptors: Iterable[int]) -> dict[int, os.stat_result]:
+    """Return the status of what each of these descriptors is open to, by the descriptor."""
+    statuses = {}
+    for number in descriptors:
+        with contextlib.suppress(OSError):  # it is closed
+            statuses[number] = os.fstat(number)
+    return statuses
+
+
+# Before pytest puts files there; it reports to it. One that is closed may become any file.
+TERMINAL_AT_START = _read_statuses((0, 1, 2))
+
+
 def _list_open_files() -> Iterator[tuple[int, str]]:
     """Yield the descriptor of each open file or pipe, and a description."""
+    terminal = [*TERMINAL_AT_START.values(), *_read_statuses(TERMINAL_AT_START).values()]
     with contextlib.suppress(OSError):  # the system has no such folder
         for path in [*OPEN_FILES.iterdir()]:
             with contextlib.suppress(OSError):  # it is closed, as that of the folder is
                 status = path.stat()
-                terminal = [*map(os.fstat, TERMINAL), *TERMINAL_AT_START]
                 if any(os.path.samestat(status, each) for each in terminal):
                     continue
                 if stat.S_ISFIFO(status.st_mode):
