@@ -79,6 +79,19 @@ def explore_all(*processes: Process, **given: Any) -> Exploration:
     return explore(processes, **arguments(**{"reduce": False, **given}))
 
 
+def explore_both(*processes: Process, **options: Any) -> tuple[Exploration, Exploration]:
+    """Explore all schedules and the reduced ones; check that they agree."""
+    every, reduced = (explore_all(*processes, reduce=each, **options) for each in (False, True))
+    counts = (every.schedules, every.violating, every.truncated)
+    assert counts == (len(every.orders), len(every.violations), "")
+    assert (reduced.schedules, reduced.violating, reduced.truncated) == counts
+    assert set(reduced.orders) <= set(every.orders)
+    assert len(set(reduced.orders)) == len(reduced.orders)
+    first, second = (each.counterexample and each.counterexample.order for each in (every, reduced))
+    assert first == second
+    return every, reduced
+
+
 def violation_of(exploration: Exploration) -> str:
     """Return what is wrong in the counterexample; "" if there is none."""
     return exploration.counterexample.violation if exploration.counterexample else ""

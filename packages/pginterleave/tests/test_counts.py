@@ -10,7 +10,7 @@ from django.db import IntegrityError, connection
 from pginterleave import Exploration, Outcome
 
 from . import counter
-from .counter import Counter, Process, explore_all, sql
+from .counter import Counter, Process, explore_all, explore_both, sql
 
 pytestmark = pytest.mark.usefixtures("counter_table")
 
@@ -56,16 +56,6 @@ def none_is_taken_twice(outcomes: list[Outcome]) -> str:
     return "taken twice" if Counter.objects.filter(hits__gt=1).exists() else ""
 
 
-def explore_twice(*processes: Process, **options: Any) -> list[Exploration]:
-    """Explore with COMMIT in the step of its statement, and apart, and apart and reduced."""
-    plain = explore_all(*processes, split_autocommit=False, **options)
-    split, reduced = (explore_all(*processes, reduce=reduce, **options) for reduce in (False, True))
-    assert plain.complete
-    assert not split.truncated
-    assert (reduced.violating, reduced.schedules) == (split.violating, split.schedules)
-    return [plain, split]
-
-
 @pytest.mark.parametrize(
     ("processes", "invariant", "counts"),
     [
@@ -78,11 +68,9 @@ def explore_twice(*processes: Process, **options: Any) -> list[Exploration]:
 def test_the_commit_of_a_statement_that_reads_and_writes_is_a_step(
     processes: list[Process], invariant: Callable[[list[Outcome]], str], counts: tuple[int, int]
 ) -> None:
-    plain, split = explore_twice(*processes, invariant=invariant)
-    assert (plain.violating, plain.schedules) == (0, 2)
-    assert (split.violating, split.schedules) == counts
-    with_commits = {"".join(digit * 2 for digit in order) for order in plain.orders}
-    assert with_commits <= set(split.orders)
+    every, _ = explore_both(*processes, invariant=invariant)
+    assert (every.violating, every.schedules) == counts
+    assert {"1122", "2211"}.isdisjoint(schedule.order for schedule in every.violations)
 
 
 def test_a_statement_that_fails_is_undone_at_once() -> None:
@@ -92,9 +80,9 @@ def test_a_statement_that_fails_is_undone_at_once() -> None:
                 sql("INSERT INTO interleave_counter VALUES (3, 'c', 0), (1, 'd', 0)")
 
     insert = partial(sql, "INSERT INTO interleave_counter VALUES (3, 'e', 0)")
-    _, split = explore_twice(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
+    every, _ = explore_both(fail, insert, invariant=lambda outcomes: str(outcomes[1].raised or ""))
     # It may wait for the row of the other process, and then fail.
-    assert split.violating == 0
+    assert every.violating == 0
     timeline = counter.replay("1122", fail, insert).timeline
     assert all(not step.error or step.kind == "INSERT" for step in timeline)
 
@@ -148,11 +136,10 @@ def test_executemany_commits_in_its_step() -> None:
         first, second = outcomes[1].returned
         return "" if first == second else "between"
 
-    _, split = explore_twice(many, read_twice, invariant=halfway)
-    assert (split.violating, split.schedules) == (1, 3)
+    every, _ = explore_both(many, read_twice, invariant=halfway)
+    assert (every.violating, every.schedules) == (1, 3)
 
 
-@pytest.mark.parametrize("process", [counter.hits, counter.atomic_only, several, many])
+@pytest.mark.parametrize("process", [counter.hits, several, many])
 def test_steps_without_a_separate_commit(process: Process) -> None:
-    plain, split = explore_twice(process, process)
-    assert plain.orders == split.orders
+    assert {*explore_all(process, process).orders} == {"12", "21"}

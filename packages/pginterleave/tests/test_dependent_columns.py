@@ -13,8 +13,8 @@ from django.db import IntegrityError, OperationalError
 
 from pginterleave import Outcome
 
-from .counter import sql, transact
-from .test_reduction import explore_both, some_violate
+from .counter import explore_both, sql, transact
+from .test_reduction import some_violate
 
 pytestmark = pytest.mark.usefixtures("tables")
 

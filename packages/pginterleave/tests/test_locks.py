@@ -53,6 +53,7 @@ def test_python_runs_in_one_process_at_a_time_when_several_continue_at_once() ->
     running: list[int] = []
     together: list[int] = []
 
+    @transaction.atomic
     def shared(number: int) -> None:
         sql("SELECT pg_advisory_xact_lock_shared(1)")
         running.append(number)
@@ -62,9 +63,9 @@ def test_python_runs_in_one_process_at_a_time_when_several_continue_at_once() ->
         running.remove(number)
 
     processes = partial(lock, 1), partial(shared, 2), partial(shared, 3)
-    found = explore_all(*processes, split_autocommit=False)
+    found = explore_all(*processes)
     found.assert_safe()
-    first = replay("1231", *processes, split_autocommit=False).timeline
+    first = replay("123123", *processes).timeline
     assert [(step.waited_for, step.until) for step in first[1:3]] == [((1,), 4), ((1,), 4)]
     assert together == []
 

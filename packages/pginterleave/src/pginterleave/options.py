@@ -15,9 +15,6 @@ class Options:
             count the others. None is on, unless `on_schedule` is given. Two steps are independent
             if they only read, or if their SQL and the catalogue show that they are about different
             tables or rows. The processes must share no memory: turn it off if they do.
-        split_autocommit: whether the COMMIT of a statement that writes or locks, outside a
-            transaction, is a separate step, as statements of others can come between. Without it
-            there are fewer schedules, and code that breaks in real threads may break in none.
         max_steps: a longer schedule is an error, as a loop may never end.
         step_timeout: seconds for one step, and for the Python up to the next one.
         observe: called after each step, on the caller's connection, which sees what is committed.
@@ -27,7 +24,6 @@ class Options:
     """
 
     reduce: bool | None = None
-    split_autocommit: bool = True
     max_steps: int = 200
     step_timeout: float = 30.0
     observe: Callable[[], object] | None = None

@@ -70,7 +70,6 @@ class ProcessSession(abc.ABC):
     def __init__(self, process: Owner, control: Caller) -> None:
         self.process = process
         self.number = process.number
-        self.split_autocommit = control.options.split_autocommit
         self.catalogue = control.catalogue
         self.wait_until_closed = control.wait_until_closed
         self.pid = 0
@@ -118,7 +117,7 @@ class ProcessSession(abc.ABC):
         # Reduction leaves out orders in which transactions begin, and a BEGIN alone is no step.
         unordered = self.has_begun() and (catalogue.reduced or self._has_sent_begin)
         catalogue.note_statement(sql, params, autocommits=autocommits, unordered=unordered)
-        commits = autocommits and self.get_connection() is not None and self.split_autocommit
+        commits = autocommits and self.get_connection() is not None
         can_be_a_step = single and statements.has_separate_commit(sql, catalogue.special_names)
         separates_commit = commits and can_be_a_step
         self.commit_is_a_step = separates_commit
