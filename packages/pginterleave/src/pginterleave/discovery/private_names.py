@@ -1,4 +1,8 @@
-"""The names of pytest, pytest-django, Django and Python that are not public: no other file has any.
+"""The names of pytest, pytest-django, Django and Python that are not public.
+
+No other file of this folder has any. Outside of it, the explorer reads the frames of threads by
+`sys._getframe` and `sys._current_frames`, which Python documents, and opens connections by
+`psycopg2._connect`.
 
 A test that runs again, as plugins for flaky tests do, has no public function.
 """

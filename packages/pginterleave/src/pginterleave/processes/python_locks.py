@@ -32,7 +32,7 @@ def find_wait(frame: FrameType | None) -> str:
     waits: list[str] = []
     with contextlib.suppress(Exception):  # the source is missing, or has changed
         waits = [_find_wait_at(expression, frame) for expression in _list_expressions(frame)]
-    return max(waits, default="")
+    return next(filter(None, waits), "")
 
 
 def _find_wait_of_condition(frame: FrameType | None) -> str:

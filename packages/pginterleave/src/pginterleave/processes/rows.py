@@ -24,6 +24,8 @@ ALWAYS_TRIGGERS = """
 """
 MAY_IGNORE_TRIGGERS = "SELECT has_parameter_privilege('session_replication_role', 'SET')"
 
+# In this package's SQL, oids below 16384 (FirstNormalObjectId) are of PostgreSQL's own objects.
+#
 # Every table that this role may write and that belongs to no extension, and every materialized view
 # that this role may refresh. The file and the counts tell whether it was written: TRUNCATE changes
 # the file, a refresh the file or the counts, and anything else the counts. What this session has
