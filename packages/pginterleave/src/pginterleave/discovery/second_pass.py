@@ -29,6 +29,7 @@ from pginterleave.discovery.visits import (
 )
 from pginterleave.django.caches import RowCaches
 from pginterleave.explorer_errors import ImpossibleSchedule, InterleaveError
+from pginterleave.formatting import format_exception
 from pginterleave.picture.recorded import record_steps
 
 
@@ -137,7 +138,7 @@ class SecondPass(Listener):
                 finally:
                     visit.put_back()
         except Exception as error:  # the outcome of the test is not looked at
-            self.results.leave(self.test, candidate.name, _get_first_line(error))
+            self.results.leave(self.test, candidate.name, format_exception(error))
         finally:
             self._is_busy = False
 
@@ -184,7 +185,7 @@ class SecondPass(Listener):
             elif entry.preemptions in (-1, 0) or not (exploration.decided or exploration.truncated):
                 entry.reason = str(exploration)
         except InterleaveError as error:
-            entry.reason = _get_first_line(error)
+            entry.reason = format_exception(error)
         entry.seconds = round(time.monotonic() - began, 2)
         key = (self.round.pairs, frozenset(known.traffic for known in pair))
         self._explored[key] = entry
@@ -202,10 +203,6 @@ class SecondPass(Listener):
             return
         if schedule.violation:
             self.replayed.append(judge(visit, pair, schedule))
-
-
-def _get_first_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def write_command(names: list[str], tests: list[str], order: str) -> str:

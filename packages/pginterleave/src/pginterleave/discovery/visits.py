@@ -23,6 +23,7 @@ from pginterleave.django.caches import RowCaches
 from pginterleave.django.database import DjangoDatabase
 from pginterleave.explorer_errors import CannotExplore, InterleaveError
 from pginterleave.exploring import explore, run_schedule
+from pginterleave.formatting import format_exception
 from pginterleave.options import Options
 from pginterleave.processes.judgement import Function
 from pginterleave.processes.rows import Rows
@@ -200,7 +201,7 @@ def find_wrong_schedules(
                 confirmed[wrong.kind] = wrong
                 continue
         except InterleaveError as error:
-            what_happened = f"{type(error).__name__}: {error}".splitlines()[0]
+            what_happened = format_exception(error)
         point = _get_point(schedule).rstrip(".")
         unconfirmed.append(f"{schedule.order}: {point}. When it runs again, {what_happened}")
     return [confirmed[kind] for kind in KINDS if kind in confirmed], unconfirmed
