@@ -7,7 +7,7 @@ locked has statements of its own, and delays no other key.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import chain
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from shorturl.exceptions import RowLocked
@@ -111,9 +111,16 @@ class HitCounter:
     def refuse_late_hits(self) -> None:
         """Refuse the hits that have waited too long; again after a while, unless none is left."""
         loop = asyncio.get_running_loop()
-        for hit in chain(*self.waiting.values(), *self.waiting_alone.values()):
-            if hit.refuse_at <= loop.time():
-                set_error(hit.result, TimeoutError())
+        now = loop.time()
+        for waiting in (self.waiting, self.waiting_alone):
+            for key, hits in list(waiting.items()):
+                # The hits of a key are in the order in which they came.
+                late = list(takewhile(lambda hit: hit.refuse_at <= now, hits))
+                for hit in late:
+                    set_error(hit.result, TimeoutError())
+                del hits[: len(late)]
+                if not hits:
+                    del waiting[key]
         self.refuse_timer = None
         if self.waiting_task or self.key_tasks:
             self.refuse_timer = loop.call_later(REFUSE_INTERVAL, self.refuse_late_hits)

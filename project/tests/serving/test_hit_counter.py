@@ -263,16 +263,24 @@ def test_all_hits_of_a_statement_get_its_error_and_three_failures_in_a_row_are_n
 def test_a_hit_that_waits_too_long_for_a_statement_is_refused_and_not_sent(
     first: str, late: str
 ) -> None:
-    """The hits of a statement that was sent are waited for."""
+    """The hits of a statement that was sent are waited for, and a hit that came later waits on.
+
+    Nothing is left of a refused hit, so that a long outage costs no more time than a short one.
+    """
 
     async def test(statements: Statements) -> None:
         tasks = await statements.add(*first)
-        for refused in await statements.add(*late):
+        late_tasks = await statements.add(*late)
+        statements.counter.queue_timeout = LONG
+        tasks += await statements.add(late[0])
+        for refused in late_tasks:
             with pytest.raises(TimeoutError):
                 await refused
+        waiting = statements.counter.waiting | statements.counter.waiting_alone
+        assert [len(hits) for hits in waiting.values()] == [1]
         await statements.end_all()
-        assert await asyncio.gather(*tasks) == [*first]
-        assert len(statements.sent) == 1
+        assert await asyncio.gather(*tasks) == [*first, late[0]]
+        assert len(statements.sent) == 2
 
     run(test, queue_timeout=0.1, key_statement=0.01)
 
@@ -285,6 +293,7 @@ def test_a_hit_that_waits_too_long_behind_other_locked_rows_is_refused_and_not_s
         await statements.end()  # so that each locked row needs a statement of its own
         with pytest.raises(TimeoutError):
             await refused
+        assert not statements.counter.waiting_alone
         await statements.end_all()
         assert await asyncio.gather(*tasks) == keys[:-1]
         assert len(statements.sent) == 1 + MAX_KEY_STATEMENTS
