@@ -1,14 +1,16 @@
 """Hits that the event loop of the server counts, in a process of an exploration or in a thread."""
 
 import asyncio
+from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connection
 
 from project.serving.hit_counter import HitCounter, Row
 from project.serving.redirects import CountingSessions
-from shorturl.models import ShortUrl, Visit
+from shorturl.models import Visit
 
 LONG = 3600.0  # seconds, for which no schedule waits
 
@@ -17,11 +19,14 @@ class DjangoSessions(CountingSessions):
     """Sends the statements of the service by Django's connection, one after another."""
 
     async def fetch(self, sql: Any, values: Sequence[Any], *, name: str) -> list[Row]:
-        return await sync_to_async(fetch_links)(sql, values)
+        return await sync_to_async(fetch_rows)(sql, values)
 
 
-def fetch_links(sql: Any, values: Sequence[Any]) -> list[ShortUrl]:
-    return list(ShortUrl.objects.raw(sql, values))
+def fetch_rows(sql: Any, values: Sequence[Any]) -> list[Row]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        row_class = namedtuple("row_class", [column.name for column in cursor.description])
+        return [row_class(*row) for row in cursor.fetchall()]
 
 
 @async_to_sync
