@@ -24,11 +24,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("load-runs/", pages.load_runs, name="load_runs"),
 ]
 
+# In a room whoever uses the machine itself leads, and at the endpoints of load tests any client can
+# create short URLs without a token.
 if settings.LOCAL:
-    urlpatterns.append(path("room/", include("lab.room.urls")))
-
-if settings.SHORTURL_LAB_LOAD:
     urlpatterns += [
+        path("room/", include("lab.room.urls")),
         re_path(rf"^load/(?P<space>{NAME})$", load.list_or_remove_links),
         re_path(
             rf"^load/(?P<space>{NAME})/(?P<operation>\w+)/(?P<strategy>\w+)$", load.run_strategy

@@ -89,8 +89,6 @@ if SHORTURL_LAB and not LAB_INSTALLED:
     raise env.setting_error(
         "SHORTURL_LAB", " is on, and this installation has no lab: turn it off", "off"
     )
-# The endpoints for load tests, where any client can create short URLs without a token.
-SHORTURL_LAB_LOAD = LOCAL and SHORTURL_LAB
 
 # The host and port under which this service is reached. A command reads the port of `make run`,
 # and the service itself knows where it listens.
@@ -192,7 +190,8 @@ INSTALLED_APPS = [
     "csp",
     "ninja",
     # Before the product, whose templates the lab's extend. pginterleave.picture draws the pictures.
-    *(["lab.apps.LabConfig", "lab.room", "pginterleave.picture"] if SHORTURL_LAB else []),
+    *(["lab.apps.LabConfig", "pginterleave.picture"] if SHORTURL_LAB else []),
+    *(["lab.room"] if SHORTURL_LAB and LOCAL else []),  # as its paths in lab/urls.py
     "shorturl.apps.ShortUrlConfig",
     *(["shorturl.strategies.exhibits.apps.ExhibitsConfig"] if SHORTURL_LAB else []),
 ]

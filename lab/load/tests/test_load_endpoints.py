@@ -164,9 +164,12 @@ def test_other_content_types_methods_and_key_spaces_are_refused(client: Client) 
     assert client.get("/lab/load/mine").status_code == 404  # a key space begins with lab-
 
 
-def test_the_endpoints_exist_only_if_their_setting_is_on(settings: Settings) -> None:
-    for is_on in (True, False):
-        settings.SHORTURL_LAB_LOAD = is_on
-        patterns = runpy.run_path(urls.__file__)["urlpatterns"]
-        modules = {pattern.callback.__module__ for pattern in patterns}
-        assert (views.__name__ in modules) is is_on
+@pytest.mark.parametrize("is_local", [True, False])
+def test_load_endpoints_and_rooms_exist_only_in_a_local_run(
+    settings: Settings, *, is_local: bool
+) -> None:
+    """Load endpoints create links without a token."""
+    settings.LOCAL = is_local
+    paths = [str(pattern.pattern) for pattern in runpy.run_path(urls.__file__)["urlpatterns"]]
+    for beginning in ("^load/", "room/"):
+        assert any(path.startswith(beginning) for path in paths) is is_local
