@@ -4,8 +4,6 @@ ID = models.BigAutoField(auto_created=True, primary_key=True, serialize=False, v
 
 
 class Migration(migrations.Migration):
-    """Changed in place until a version is released; makemigrations says what it lacks."""
-
     initial = True
     dependencies = []
 

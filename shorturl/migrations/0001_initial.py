@@ -66,8 +66,6 @@ END $$
 
 
 class Migration(migrations.Migration):
-    """Changed in place until a version is released; makemigrations says what it lacks."""
-
     initial = True
     dependencies = [migrations.swappable_dependency(settings.AUTH_USER_MODEL)]
 

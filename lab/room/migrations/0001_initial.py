@@ -2,8 +2,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    """Changed in place until a version is released; makemigrations says what it lacks."""
-
     initial = True
     dependencies = []
 

@@ -14,8 +14,6 @@ LINK = models.ForeignKey(
 
 
 class Migration(migrations.Migration):
-    """Changed in place until a version is released; makemigrations says what it lacks."""
-
     initial = True
     dependencies = [("shorturl", "0001_initial")]
 
