@@ -27,7 +27,7 @@ class Question(models.Model):
 ASK = """
 INSERT INTO room_question (id, cell, taken, votes) VALUES (%s, %s, %s, '{}')
 ON CONFLICT (id) DO UPDATE SET cell = EXCLUDED.cell, taken = EXCLUDED.taken, votes = '{}'
- WHERE (room_question.cell, room_question.taken) <> (EXCLUDED.cell, EXCLUDED.taken)
+ WHERE %s OR (room_question.cell, room_question.taken) <> (EXCLUDED.cell, EXCLUDED.taken)
 """
 VOTE = """
 UPDATE room_question SET votes = votes || jsonb_build_object(%s::text, %s::text)
@@ -35,12 +35,13 @@ UPDATE room_question SET votes = votes || jsonb_build_object(%s::text, %s::text)
 """
 
 
-def ask(cell: str, taken: str) -> None:
-    """Ask the next question, without votes. If it is asked already, as by a double click, it keeps
-    its votes.
+def ask(cell: str, taken: str, *, is_new: bool = False) -> None:
+    """Ask the next question, without votes.
+
+    If it is asked already, as by a double click, it keeps its votes, unless the room `is_new`.
     """
     with connection.cursor() as cursor:
-        cursor.execute(ASK, [Question.ONLY_ID, cell, taken])
+        cursor.execute(ASK, [Question.ONLY_ID, cell, taken, is_new])
 
 
 def vote(phone: str, order: str, *, cell: str, taken: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import segno
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -24,6 +25,9 @@ from lab.room import models
 from shorturl.client_address import client_address
 
 COOKIE = "phone"
+NO_COOKIE = (
+    "Your vote is not counted, as your browser has lost the cookie of this page: vote again."
+)
 
 
 @lab_page
@@ -41,13 +45,18 @@ def room(request: HttpRequest) -> HttpResponse:
 
 @lab_form
 def vote(request: HttpRequest) -> HttpResponse:
-    """Count the vote of a phone, unless the step was taken meanwhile."""
+    """Count the vote of a phone, unless the step was taken meanwhile.
+
+    Without its cookie a phone could vote twice. The page that it gets sets a new one.
+    """
     cell, taken, order = (request.POST.get(name, "") for name in ("cell", "taken", "order"))
     choices = make_scheduler_context(parse_cell(cell), {"taken": taken})["choices"]
     if not order or order not in [choice.order for choice in choices]:
         raise NotFound(f"{order[:50]!r} is no step after {taken[:50]!r}.")
     if phone := read_phone(request):
         models.vote(phone, order, cell=cell, taken=taken)
+    else:
+        messages.error(request, NO_COOKIE)
     return redirect("lab:room")
 
 
@@ -85,7 +94,7 @@ def lead(request: HttpRequest) -> HttpResponse:
 def ask(request: HttpRequest) -> HttpResponse:
     """Ask what comes after the steps `taken`, or end the room, of which nothing is left.
 
-    With `open`, a room that was left open ends before.
+    With `open`, the votes of a room that was left open are deleted.
     """
     if "end" in request.POST:
         models.end()
@@ -93,9 +102,7 @@ def ask(request: HttpRequest) -> HttpResponse:
     cell = parse_cell(request.POST.get("cell", ""))
     taken = request.POST.get("taken", "")
     make_scheduler_context(cell, {"taken": taken})  # raises NotFound for steps without a recording
-    if "open" in request.POST:
-        models.end()
-    models.ask(str(cell), taken)
+    models.ask(str(cell), taken, is_new="open" in request.POST)
     return redirect("lab:lead_room")
 
 
@@ -116,7 +123,7 @@ def parse_cell(text: str) -> Cell:
 def make_question_context(question: models.Question | None, phone: str = "") -> dict[str, Any]:
     """Return the scheduler's context, with the votes of each choice and that of the phone."""
     if question is None:
-        return {"news": "no room"}
+        return {"state": "no room"}
     context = make_scheduler_context(parse_cell(question.cell), {"taken": question.taken})
     counts = Counter(question.votes.values())
     voted = question.votes.get(phone, "")
@@ -126,5 +133,5 @@ def make_question_context(question: models.Question | None, phone: str = "") -> 
         "count": counts.total(),
         "voted": voted,
         # What a page shows; room.js compares it.
-        "news": f"{question.cell} {question.taken} {voted if phone else sorted(counts.items())}",
+        "state": f"{question.cell} {question.taken} {voted if phone else sorted(counts.items())}",
     }

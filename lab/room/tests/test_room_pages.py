@@ -87,9 +87,19 @@ def test_only_the_laptop_itself_takes_steps(client: Client) -> None:
     elsewhere: Any = {"REMOTE_ADDR": "192.168.1.30"}
     assert client.get(LEAD, **elsewhere)["Location"] == ROOM
     assert client.post(ASK, {"end": ""}, **elsewhere)["Location"] == ROOM
+
+
+@pytest.mark.django_db
+def test_a_phone_without_its_cookie_votes_again(client: Client) -> None:
+    """It is told so, and gets another cookie."""
+    client.post(ASK, {"cell": CELL, "taken": ""})
     client.cookies["phone"] = "made-up"  # not signed
-    client.post(VOTE, make_vote("1"), **elsewhere)
+    response = client.post(VOTE, make_vote("1"), follow=True)
+    assert "Your vote is not counted" in response.content.decode()
     assert Question.objects.get().votes == {}
+    response = client.post(VOTE, make_vote("1"), follow=True)
+    assert "Your vote is counted" in response.content.decode()
+    assert [*Question.objects.get().votes.values()] == ["1"]
 
 
 @pytest.mark.django_db

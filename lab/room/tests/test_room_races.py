@@ -4,12 +4,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import pytest
+
 from lab.room.models import Question, ask, end, vote
 from pginterleave import Outcome
 from pginterleave.pytest_plugin import Interleave
 
 CELL = "lost_update/naive/2/read-committed"
 vote_first = partial(vote, cell=CELL, taken="")
+open_room = partial(ask, CELL, "", is_new=True)
 
 
 def expect_one_of(*ends: list[tuple[str, Any]]) -> Callable[[Sequence[Outcome]], str]:
@@ -47,6 +50,16 @@ def test_a_double_click_loses_no_vote(interleave: Interleave) -> None:
 
     step = partial(ask, CELL, "1")
     interleave(step, step, partial(vote, "a", "12", cell=CELL, taken="1"), invariant=check)
+
+
+@pytest.mark.parametrize("beside", [open_room, partial(vote_first, "a", "1"), end])
+def test_a_room_that_was_left_open_is_opened_again_in_one_step(
+    interleave: Interleave, beside: Callable[[], object]
+) -> None:
+    """Process 1 opens it, and process 2 does so as well, votes, or ends it."""
+    ask(CELL, "")
+    vote_first("b", "2")
+    interleave(open_room, beside)
 
 
 def test_nothing_is_left_of_a_room_that_has_ended(interleave: Interleave) -> None:

@@ -1,21 +1,21 @@
 // Shows a new question and new votes without a reload, so that the focus stays.
 (() => {
   const INTERVAL = 1000; // milliseconds
-  const readNews = async () => {
+  const update = async () => {
     try {
       const response = await fetch(location.href);
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
-      const shown = document.querySelector("[data-news]");
-      const news = page.querySelector("[data-news]");
-      if (news && news.dataset.news !== shown.dataset.news) {
+      const shown = document.querySelector("[data-state]");
+      const current = page.querySelector("[data-state]");
+      if (current && current.dataset.state !== shown.dataset.state) {
         const { id } = document.activeElement;
-        shown.replaceWith(news);
+        shown.replaceWith(current);
         if (id) document.getElementById(id)?.focus();
       }
     } catch {
       // The service is away. The next look may find it.
     }
-    setTimeout(readNews, INTERVAL);
+    setTimeout(update, INTERVAL);
   };
-  setTimeout(readNews, INTERVAL);
+  setTimeout(update, INTERVAL);
 })();
