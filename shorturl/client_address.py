@@ -2,7 +2,6 @@
 
 import ipaddress
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -11,7 +10,6 @@ from django.utils.crypto import salted_hmac
 
 # The prefix lengths of a network: addresses that usually have one user or neighbouring ones.
 PREFIXES = {4: 24, 6: 64}
-MAX_HASHED = 1_000  # addresses in a cache: each public create needs its hash
 
 
 def client_address(environ: Mapping[str, Any]) -> str | None:
@@ -47,13 +45,11 @@ def first_address(request: HttpRequest) -> str | None:
     return str(network_of(address).network_address) if address else None
 
 
-@lru_cache(MAX_HASHED)
-def hashed_network(address: str | None, secret_key: str) -> str:
+def hashed_network(address: str | None) -> str:
     """Return a hash of an address's network, which could be guessed without the key.
 
     All requests without an address share one network.
     """
     network = str(network_of(address)) if address else "unknown"
-    return salted_hmac(
-        "shorturl.limits.client_address", network, secret_key, algorithm="sha256"
-    ).hexdigest()
+    salt = "shorturl.limits.client_address"
+    return salted_hmac(salt, network, algorithm="sha256").hexdigest()

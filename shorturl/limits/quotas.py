@@ -35,7 +35,7 @@ def spender_of(caller: Caller, request: HttpRequest) -> str:
         return f"account {caller.user_id}" if caller.user_id else f"token {caller.pk}"
     if caller.is_authenticated:
         return f"account {caller.pk}"
-    return NETWORK + hashed_network(client_address(request.META), settings.SECRET_KEY)
+    return NETWORK + hashed_network(client_address(request.META))
 
 
 def limit_of(spender: str) -> int:
