@@ -116,7 +116,7 @@ class RangeTooLong(InputError):
     """Adding up the visits of some days takes longer than a statement may."""
 
     field, code = "from", "too_many_visits"
-    text = "To add up the visits of {:,} days takes too long: choose fewer days, such as {}."
+    text = "Adding up the visits of {:,} days takes too long: choose fewer, such as {}."
 
 
 class Contended(ShortUrlError):

@@ -135,7 +135,7 @@ class LinkForm(ChangeForm):
         return max_hits
 
     def clean(self) -> None:
-        """Keep the unchanged fields, too, which changed_values() leaves out."""
+        """Replaces ChangeForm.clean(), which keeps only changed fields."""
 
     def changed_values(self) -> dict[str, Any]:
         """Return the changed columns, with their values."""

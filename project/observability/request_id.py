@@ -12,7 +12,7 @@ VALID_ID = re.compile(b"[!-~]{1,128}")
 def find_request_id(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the headers that the response gets: the request's X-Request-Id, if it is valid."""
     value = dict(headers).get(HEADER, b"")
-    return [(HEADER, value)] if value and VALID_ID.fullmatch(value) else []
+    return [(HEADER, value)] if VALID_ID.fullmatch(value) else []
 
 
 class RequestIdFilter(logging.Filter):

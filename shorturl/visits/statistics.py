@@ -167,7 +167,8 @@ def read(
             number = days.count_buckets(Bucket.DAY)
             if number == 1 or not driver_error(error, QUERY_CANCELED):
                 raise
-            raise RangeTooLong(number, max(1, number // 10)) from error  # an index has the days
+            # An index finds the rows of the days. Half of the rows might take too long again.
+            raise RangeTooLong(number, max(1, number // 10)) from error
         *totals, periods, counts = cursor.fetchone()
     lists = [[make_visit_count(row) for row in rows] for rows in (periods, counts)]
     return Statistics(*totals, *lists)

@@ -226,7 +226,7 @@ def test_a_range_that_takes_too_long_is_answered_with_one_that_does_not(
 
     add_recent(NEWS, PERSON, key="one")
     year = f"from={TODAY - timedelta(days=364)}&by=month"
-    advice = "To add up the visits of 365 days takes too long: choose fewer days, such as 36."
+    advice = "Adding up the visits of 365 days takes too long: choose fewer, such as 36."
     for path in (f"/links/found/stats?{year}", f"/one/stats?{year}", f"/api/visits?{year}"):
         is_first = chain([True], repeat(False))
         with before_statement("range.people", call=cancel_first):
