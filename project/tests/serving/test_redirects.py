@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from typing import Any
 from unittest.mock import AsyncMock, Mock
@@ -16,6 +16,7 @@ from pytest_django import Settings
 from project.serving.connection import Session
 from project.serving.hit_counter import HitCounter
 from project.serving.redirects import CountingSessions, Redirects
+from project.tests.conftest import Answer
 from shorturl.exceptions import RowLocked
 from shorturl.models import ShortUrl, Visit
 from shorturl.tests.callers import create_link
@@ -23,35 +24,37 @@ from shorturl.tests.callers import create_link
 LONG = 30.0  # seconds, many times the longest test
 SCOPE = {"type": "http", "method": "GET", "scheme": "http", "path": "/a", "client": None}
 PERSON = Visit(is_bot=False)
+MANY = 100  # hits of each link
 
 
-async def follow(redirects: Redirects, query: bytes = b"") -> tuple[int, str]:
-    """Return the status and the body of a redirect."""
+async def follow(redirects: Redirects, query: bytes = b"") -> Answer:
+    """Return the response to a request for a short URL."""
     send = AsyncMock()
     scope = {**SCOPE, "headers": [(b"host", b"localhost")], "query_string": query}
     await redirects(scope, AsyncMock(), send)
     start, *parts = (call.args[0] for call in send.call_args_list)
-    return start["status"], b"".join(part.get("body", b"") for part in parts).decode()
+    body = b"".join(part.get("body", b"") for part in parts)
+    return Answer(start["status"], dict(start["headers"]), body)
 
 
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (TimeoutError(), "Too many requests at the moment"),
-        (RowLocked("a"), "Too many requests follow this short URL"),
-        (psycopg2.OperationalError("gone"), "The database is not answering"),
+        (TimeoutError(), b"Too many requests at the moment"),
+        (RowLocked("a"), b"Too many requests follow this short URL"),
+        (psycopg2.OperationalError("gone"), b"The database is not answering"),
     ],
 )
 def test_a_hit_that_is_not_counted_is_a_503_and_is_not_handed_to_django(
-    error: Exception, message: str
+    error: Exception, message: bytes
 ) -> None:
     """Django would count it, or wait once more."""
     django = Mock()
     redirects = Redirects(django)
     redirects.counter = Mock(count=AsyncMock(side_effect=error))
-    status, body = asyncio.run(follow(redirects))
-    assert status == 503
-    assert message in body
+    answer = asyncio.run(follow(redirects))
+    assert (answer.status, answer.headers[b"retry-after"]) == (503, b"1")
+    assert message in answer.body
     assert not django.called
 
 
@@ -59,7 +62,7 @@ def test_any_byte_of_a_forwarded_query_is_redirected_after_the_hit_was_counted()
     redirects = Redirects(None)
     row = Mock(target_url="https://example.com/", forward_query=True)
     redirects.counter = Mock(count=AsyncMock(return_value=row))
-    assert asyncio.run(follow(redirects, query=b"a=\xff")) == (302, "")
+    assert asyncio.run(follow(redirects, query=b"a=\xff")).status == 302
 
 
 def test_a_database_that_accepts_connections_and_is_silent_is_a_503_at_the_time_limit(
@@ -73,8 +76,8 @@ def test_a_database_that_accepts_connections_and_is_silent_is_a_503_at_the_time_
 
     async def test() -> None:
         with silent:  # its end refuses whoever still waits
-            status, _ = await asyncio.wait_for(follow(Redirects(None)), LONG)
-            assert status == 503
+            answer = await asyncio.wait_for(follow(Redirects(None)), LONG)
+            assert answer.status == 503
             with pytest.raises(psycopg2.OperationalError):  # so that no thread waits for ever
                 await asyncio.wait_for(asyncio.to_thread(Session().connect), LONG)
 
@@ -114,26 +117,47 @@ def test_of_two_hits_one_gets_the_last_use_and_another_link_its_redirect() -> No
     assert {*ShortUrl.objects.values_list("hits", flat=True)} == {1}
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_locked_link_is_refused_soon_and_delays_no_other_link_of_its_batch(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture
+def unlock(transactional_db: None) -> Iterator[Callable[[], None]]:
+    """Lock the row of the link `a` beside those of `b` and `c`; return what ends the lock."""
+    for key in "abc":
+        create_link(key)
+    with closing(connection.copy()) as session, session.cursor() as cursor:
+        cursor.execute("BEGIN; SELECT FROM shorturl_shorturl WHERE key = 'a' FOR UPDATE")
+        yield lambda: cursor.execute("ROLLBACK")
+
+
+def test_a_locked_link_is_refused_soon(
+    unlock: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = connection.settings_dict["OPTIONS"]
     monkeypatch.setitem(options, "options", f"{options['options']} -c lock_timeout=500ms")
-    for key in "abc":
-        create_link(key)
 
-    with closing(connection.copy()) as session, session.cursor() as cursor:
-        cursor.execute("BEGIN; SELECT FROM shorturl_shorturl WHERE key = 'a' FOR UPDATE")
+    async def test(counter: HitCounter) -> None:
+        (refused,) = count_at_once(counter, "a")
+        with pytest.raises(RowLocked):
+            await refused
+        unlock()
+        (again,) = count_at_once(counter, "a")
+        assert (await again).key == "a"
 
-        async def test(counter: HitCounter) -> None:
-            waiting, *others = count_at_once(counter, "a", "b", "c")
-            assert [row.key for row in await asyncio.gather(*others)] == ["b", "c"]
-            assert not waiting.done()
-            with pytest.raises(RowLocked):
-                await waiting
-            cursor.execute("ROLLBACK")
-            (again,) = await asyncio.gather(*count_at_once(counter, "a"))
-            assert again.key == "a"
+    run_with_counter(test)
 
-        run_with_counter(test)
+
+def test_other_links_are_counted_again_and_again_while_one_is_locked(
+    unlock: Callable[[], None],
+) -> None:
+    """Also while hits of the locked link go on coming, which share one wait."""
+
+    async def test(counter: HitCounter) -> None:
+        locked = []
+        for _ in range(MANY):
+            locked += count_at_once(counter, "a")
+            others = await asyncio.gather(*count_at_once(counter, "b", "c"))
+            assert [row.key for row in others] == ["b", "c"]
+        assert not any(hit.done() for hit in locked)
+        unlock()
+        assert {row.key for row in await asyncio.gather(*locked)} == {"a"}
+
+    run_with_counter(test)
+    assert {*ShortUrl.objects.values_list("key", "hits")} == {(key, MANY) for key in "abc"}

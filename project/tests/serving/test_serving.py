@@ -205,7 +205,7 @@ def test_clients_that_never_read_delay_no_other_one(service: OwnService, connect
 def test_a_visitor_with_long_headers_fills_no_memory(
     service: OwnService, connect: Connect, path: bytes, end: bytes, visits: int
 ) -> None:
-    """One connection at a time; a worker of 105 MB kept 400 to 1,000 MB of the headers."""
+    """One connection at a time, and nothing is kept of the headers of those that have ended."""
     (worker,) = service.wait_for_workers()
     request = b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + HEADERS + end
     for _ in range(visits):
