@@ -18,6 +18,7 @@ from shorturl.tests.callers import TARGET
 BANNED = "https://www.banned.example/"
 Process = Callable[[], object]
 ban = partial(bans.ban, ["banned.example"])
+lift = partial(bans.lift, ["banned.example"])
 
 
 def create() -> None:
@@ -64,6 +65,14 @@ def test_no_link_to_a_banned_domain_is_live_once_the_ban_has_returned(
     if old_target:
         operations.create(old_target, key="a")
     interleave(ban_and_follow, beside, expected=(TargetBanned, LinksRefused))
+
+
+def test_a_create_beside_a_lift_is_made_or_banned_and_its_key_is_not_taken(
+    interleave: Interleave,
+) -> None:
+    """The INSERT of process 1 finds the ban, process 2 lifts it, and process 1 finds none."""
+    ban()
+    interleave(create, lift, expected=TargetBanned)
 
 
 def test_no_hit_is_counted_once_the_ban_has_returned(interleave: Interleave) -> None:
