@@ -72,28 +72,40 @@ def create(owner_id: int | None = None) -> str:
     return operations.create(TARGET, key="a", owner_id=owner_id).key
 
 
-remove_account = command("remove_account", "user0")  # the account that the first user() makes
+def create_of(account: User, other: User) -> Process:
+    return partial(create, account.pk)
 
 
-def test_an_account_is_removed_beside_a_create(interleave: Interleave) -> None:
-    """The create raises IntegrityError if the account is gone."""
-    interleave(remove_account, partial(create, user().pk), expected=IntegrityError)
+def hand_over_to(account: User, other: User) -> Process:
+    create_link(owner=other)
+    return partial(owners.hand_over, ShortUrl.objects.filter(key="known"), account.pk)
 
 
-@pytest.mark.exhaustive
-def test_an_account_is_removed_while_it_gets_a_link(interleave: Interleave) -> None:
-    """In the end the link has no owner, or its old one if process 2 raises IntegrityError."""
-    new_owner, old_owner = user(), user()
-    create_link(owner=old_owner)
-    links = ShortUrl.objects.filter(key="known")
-    hand_over = partial(owners.hand_over, links, new_owner.pk)
-    interleave(remove_account, hand_over, expected=IntegrityError)
+def add_token_of(account: User, other: User) -> Process:
+    return post_in_admin(f"{TOKENS}add/", name="backup", user=account.pk)
 
 
-@pytest.mark.exhaustive
-def test_an_account_is_removed_beside_a_form_that_chooses_it(interleave: Interleave) -> None:
-    add_token = post_in_admin(f"{TOKENS}add/", name="backup", user=user().pk)
-    interleave(remove_account, add_token, try_again=is_refused)
+@pytest.mark.parametrize(
+    ("options", "make_process"),
+    [
+        ([], create_of),
+        pytest.param(["--links-to", "user1"], create_of, marks=pytest.mark.exhaustive),
+        pytest.param([], hand_over_to, marks=pytest.mark.exhaustive),
+        pytest.param([], add_token_of, marks=pytest.mark.exhaustive),
+    ],
+)
+def test_an_account_is_removed_beside_what_it_gets(
+    interleave: Interleave, options: list[str], make_process: Callable[[User, User], Process]
+) -> None:
+    """Process 2 raises IntegrityError if the account is gone, or its form is refused."""
+    account, other = user(), user()
+    create_link("first", owner=account)
+    interleave(
+        command("remove_account", account.username, *options),
+        make_process(account, other),
+        expected=IntegrityError,
+        try_again=is_refused,
+    )
 
 
 def test_two_tokens_of_the_same_name_are_created(interleave: Interleave) -> None:

@@ -13,7 +13,7 @@ from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import PermissionDenied
 from django.core.management import CommandError
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 from django.http import HttpRequest
 from pytest_django import Settings
@@ -22,10 +22,9 @@ from pginterleave import Outcome
 from pginterleave.django_test import Client
 from pginterleave.pytest_plugin import Interleave
 from project.accounts.pages import TokenForm
-from shorturl import operations
 from shorturl.limits import owners
 from shorturl.models import ApiToken
-from shorturl.tests.callers import TARGET, make_token, run
+from shorturl.tests.callers import make_token, run
 
 TOKENS = "/admin/shorturl/apitoken/"
 
@@ -135,20 +134,3 @@ def test_two_operators_invite_one_account(interleave: Interleave) -> None:
         run("invite", "ann")
 
     interleave(invite, expected=CommandError)
-
-
-@pytest.mark.exhaustive
-def test_all_links_of_a_removed_account_go_to_another_also_a_concurrent_one(
-    ann: User, interleave: Interleave
-) -> None:
-    """The last link is created before the account is removed, or not at all."""
-    bob = User.objects.create_user("bob")
-    operations.create(TARGET, key="first", owner_id=ann.pk)
-
-    def create_last_link() -> None:
-        operations.create(TARGET, key="last", owner_id=ann.pk)
-
-    def hand_over_and_remove() -> None:
-        owners.remove(User(pk=ann.pk), links_to=bob)
-
-    interleave(hand_over_and_remove, create_last_link, expected=IntegrityError)
