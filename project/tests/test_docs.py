@@ -16,19 +16,6 @@ def test_the_output_in_a_document_is_what_its_command_prints_today(path: Path) -
     assert run_cog(path, "--check", "--diff") == 0, "make docs"
 
 
-def test_an_outdated_document_is_noticed_and_written_again(tmp_path: Path) -> None:
-    block = '<!-- [[[cog cog.outl(run_command("{}")) ]]] -->\nold\n<!-- [[[end]]] -->\n'
-    document, wrong = tmp_path / "document.md", tmp_path / "wrong.md"
-    document.write_text(block.format("race list"))
-    assert run_cog(document, "--check") != 0
-    assert document.read_text() == block.format("race list")
-    assert run_cog(document, "-r") == run_cog(document, "--check") == 0
-    assert "lost_update" in document.read_text()
-    wrong.write_text(block.format("race lost"))
-    assert run_cog(wrong, "-r") != 0
-    assert "\nold\n" in wrong.read_text()
-
-
 def find_cell(strategy: str, column: str, document: str) -> str:
     """Return a strategy's cell in the first Markdown table that has the column and the strategy."""
     columns: list[str] = []
