@@ -45,8 +45,6 @@ EXPLAINED = [
         "stale 2S 2U, lost 1U 2U",
         "1 read hits = 0; 2 read hits = 0; 1 write hits = 1; 2 write hits = 1",
     ),
-    # Process 2 reads before process 1 commits.
-    ("lost_update/atomic_only", "112122", "stale 2S 2U, lost 1U 2U", ""),
     (
         "row_lock_on_no_row/as_found",
         "121122",
