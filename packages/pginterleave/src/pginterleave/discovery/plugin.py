@@ -69,11 +69,14 @@ class DiscoveryPlugin:
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
     ) -> Generator[None, Any, Any]:
-        """Note what a fixture sends under the test, the class, or not at all if more share it."""
+        """Note what a fixture sends as sent by its test, or by its class if it is for a class.
+
+        What a fixture for several classes sends is not noted.
+        """
         before = self.first_pass.test
         if fixturedef.scope in SHARED_SCOPES:
             self.first_pass.test = ""
-        elif fixturedef.scope == "class" and before:
+        elif fixturedef.scope == "class" and before:  # "" in the second pass, which notes nothing
             self.first_pass.test = find_group(request.node)
         try:
             value = yield

@@ -207,6 +207,7 @@ class SecondPass(Listener):
 
 def write_command(names: list[str], tests: list[str], order: str) -> str:
     """Return the command that replays a schedule of a pair."""
+    # The name of a call ends with (), that of a request does not.
     calls = [name.removesuffix("()") for name in dict.fromkeys(names) if name.endswith("()")]
     options = [f"--interleave-calls={call}" for call in calls]
     if not all(name.endswith("()") for name in names):

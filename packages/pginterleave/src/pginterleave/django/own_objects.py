@@ -187,6 +187,8 @@ class _Replacement:
             return value
         if id(value) in self.replaced:
             return self.replaced[id(value)]
+        # _copy_object() and _copy_function() add the copy to `replaced` before its parts, which may
+        # lead back to it.
         if issubclass(type(value), LazyObject):
             return self._copy_object(value, path)
         if isinstance(value, types.FunctionType):

@@ -20,7 +20,7 @@ def list_model_keys() -> Iterator[tuple[str, str, str, str]]:
 def list_generic_keys() -> Iterator[tuple[str, str, str]]:
     """Yield the table of a model, the column with its object's id, and that with its type.
 
-    It may be a GenericForeignKey, or that of a log.
+    These are the columns of a GenericForeignKey, or of a log that has them without one.
     """
     for model in _list_models():
         meta = model._meta

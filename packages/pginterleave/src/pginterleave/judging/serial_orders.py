@@ -175,6 +175,7 @@ class SerialJudge(Judge):
         return limits + self.effects.list_limits()
 
     def _has_to_try_again(self, outcome: Outcome) -> bool:
+        """Whether the caller of a process would call it again after this outcome."""
         if outcome.raised:
             return isinstance(outcome.raised, self.expected)
         return bool(self.try_again and self.try_again(outcome))

@@ -15,6 +15,7 @@ def draw_pictures(picture: Picture, description: str) -> dict[str, Any]:
         "description": description,
         "has_transaction": bool(picture.transactions),
         "has_lock": bool(picture.locks),
+        # The lock of a new row is drawn without its mode.
         "has_mode": any(lock.mode != NEW_ROW for lock in picture.locks),
     }
 

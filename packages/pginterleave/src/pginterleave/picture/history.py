@@ -47,6 +47,7 @@ class History:
         for later, has_savepoint in self._follow(step):
             if later["kind"] in ENDS:
                 return int(later["number"])
+            # PostgreSQL releases the locks when the error occurs, which may be after a wait.
             if later["error"] and not has_savepoint:
                 return int(later["until"])
         return len(self.steps) + 1

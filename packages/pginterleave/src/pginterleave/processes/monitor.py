@@ -113,6 +113,8 @@ class Monitor:
         while returned := self._list_in_state(RETURNED):  # Python runs in one process at a time
             returned[0].resume()
             self._wait()
+        # A process looks for a deadlock once, soon after its wait begins. If all have looked before
+        # the next step, whoever closes a deadlock is its victim, unless another one is planned.
         blocked_since = [process.blocked_since for process in self.processes if process.blockers]
         seconds = max(blocked_since, default=0.0) + self.check_time - RealClock.monotonic()
         if seconds > 0:  # a sleep of 0 seconds takes time, too
@@ -376,7 +378,7 @@ class Monitor:
         if not wait:
             return False
         self.locks_awaited = True
-        if wait == IN_PYTHON:
+        if wait == IN_PYTHON:  # and not a file lock, which the processes of a server share
             self.control.catalogue.note_unchecked(LOCK_LIMIT)
         return True
 

@@ -278,5 +278,6 @@ class Rows:
                 self._ask("ROLLBACK", {})
             raise
         tables = {oid: WatchedTable(oid, *row) for oid, *row in rows if oid}
+        # The row of SEQUENCES has the oid 0 and, as its name, the SQL that restores all of them.
         (sequences,) = [name for oid, name, *_ in rows if not oid]
         return State(tables, sequences)

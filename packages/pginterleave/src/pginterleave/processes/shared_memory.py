@@ -130,7 +130,10 @@ class SharedMemory:
     def _read_namespace(
         self, path: Variable, owner: object, variables: dict[Variable, Seen]
     ) -> None:
-        """Add the variables of an owner; those of most are as they were, and need no look."""
+        """Add the variables of a module, a class or an object to `variables`.
+
+        Its Namespace is made anew only if its names or values have changed, which is rare.
+        """
         contents = getattr(owner, "__dict__", None)  # of some objects a __getattr__ makes it
         contents = contents.copy() if isinstance(contents, (dict, MappingProxyType)) else {}
         names, values = [*contents], [*contents.values()]

@@ -254,6 +254,11 @@ def _get_property(self: Any, instance: Any, owner: type | None = None) -> Any:
 
 @functools.cache
 def _add_audit_hook() -> None:
+    """Have Python report files that are opened to write, connections and programs.
+
+    It runs once, as a hook cannot be removed: a second one would report all of them twice.
+    """
+
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
         if not _notes:
             return

@@ -166,7 +166,8 @@ class Search:
         before = self.path[-1]
         choice = self.order[-1]
         if affected_others:
-            # The search chose the step for the new state that its effect alone would lead to.
+            # By its expected effect, the step leads to a new state: so the search chose it. By the
+            # effect that it had, the state may be known.
             before.ready[choice] = GLOBAL
             if known := self.graph.find_equivalent(before, choice):
                 self.merged.append((before, choice, known))

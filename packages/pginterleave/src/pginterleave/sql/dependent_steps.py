@@ -80,6 +80,7 @@ def find_effect(
     if any("ISOLATION" in text or "REPEATABLE" in text for text in earlier_texts):
         tables = None
     reads, writes = tables.find_touched(sql, step.params) if tables else (EVERYWHERE, EVERYWHERE)
+    # PostgreSQL reads the clock for a parameter such as 'now', so its SELECT is not plain.
     has_clock_text = statements.has_clock_text(f"{step.params}")
     if statements.is_plain_select(sql, special_names) and not has_clock_text:
         return GLOBAL if serializable else Effect("read", reads)
