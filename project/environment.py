@@ -133,7 +133,7 @@ def read_named_urls(name: str) -> dict[str, str]:
 
 
 def parse_url(name: str, value: str) -> Address:
-    """Return a web address as browsers read it; raise ImproperlyConfigured, which names it."""
+    """Return a web address as browsers read it; raise ImproperlyConfigured about `name`."""
     try:
         return parse(value)
     except ValidationError as error:
@@ -158,7 +158,11 @@ def read_hosts(name: str, *, local: bool) -> list[str]:
 
 
 def refuse_path_prefix() -> None:
-    """Raise ImproperlyConfigured for a variable that would put the service below a path."""
+    """Raise ImproperlyConfigured for a variable that asks for a path in front of the service.
+
+    a2wsgi reads SCRIPT_NAME, so Django's links would have the path, and redirects would not.
+    FORCE_SCRIPT_NAME is a setting of Django's, which no variable sets here.
+    """
     for name in ("FORCE_SCRIPT_NAME", "SCRIPT_NAME"):
         if os.environ.get(name, "").strip("/ "):
             raise ImproperlyConfigured(
@@ -175,7 +179,11 @@ def read_served_port(path: Path) -> str:
 
 
 def check_secret(name: str, value: str, *, length: int) -> None:
-    """Raise ImproperlyConfigured for a secret that is short, or public, as a command is."""
+    """Raise ImproperlyConfigured for a secret that is easy to guess.
+
+    It is short, or repeats a few characters, or it is the command of the example, which everybody
+    can read.
+    """
     if value.startswith("$(") or "token_urlsafe" in value:  # nothing expands a line of .env
         raise setting_error(name, " is a command: run the command and paste its output")
     if len(value) < length or len(set(value)) < 5:

@@ -34,6 +34,7 @@ def is_outage(error: object) -> bool:
 
 def is_busy(error: BaseException) -> bool:
     """Return whether the database answers, but is overloaded."""
+    # The error of a refused connection has no code, so its text has to say why.
     return any(driver_error(error, code) for code in BUSY) or bool(
         TOO_MANY_CONNECTIONS.search(str(error))
     )

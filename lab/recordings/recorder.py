@@ -70,7 +70,10 @@ class _Recorder:
         self.randoms: dict[str, Random] = {}  # by process, so that each recording has the same keys
 
     def record(self, counted: Exploration | None) -> Recording:
-        """Run and record the schedules; `counted` is an earlier exploration with their count."""
+        """Run and record the schedules; `counted` is an earlier exploration with their count.
+
+        Without one, at most MAX_OF_MANY run, and these alone are counted.
+        """
         cell = self.cell
         is_small = counted and counted.schedules <= MAX_SCHEDULES
         with connection.cursor() as cursor:

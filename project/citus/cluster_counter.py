@@ -89,7 +89,11 @@ class ClusterHitCounter:
         return not self.map.shards
 
     def get_counter(self, node: Node, shard: int) -> HitCounter:
-        """Return the counter of a shard on a node."""
+        """Return the counter of a shard on a node.
+
+        The counters of a node share its sessions. So they also share the limit of statements for
+        one key, `key_statements`.
+        """
         if (node, shard) not in self.counters:
             sessions = self.get_sessions(node)
             self.counters[node, shard] = HitCounter(

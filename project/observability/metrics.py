@@ -81,7 +81,10 @@ def observe_statement() -> Iterator[None]:
 @cache_control(no_store=True)
 @require_safe
 def show_metrics(request: HttpRequest) -> HttpResponse:
-    """Return the counts of all workers, for a request with SHORTURL_METRICS_TOKEN."""
+    """Return the counts of all workers, for a request with SHORTURL_METRICS_TOKEN.
+
+    Without this setting there is no /metrics: see health.PROBES.
+    """
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     expected = settings.SHORTURL_METRICS_TOKEN
     if scheme.lower() != "bearer" or not compare_digest(token.encode(), expected.encode()):

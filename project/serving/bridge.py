@@ -157,5 +157,6 @@ async def send_response(response: Response, send: Send) -> None:
         part = response.body[begin : begin + PART_BYTES]
         async with asyncio.timeout(SEND_TIMEOUT):
             await send({"type": "http.response.body", "body": part, "more_body": True})
-    # A client that reads nothing does not keep this waiting: the kernel ends its connection.
+    # Without bytes gunicorn does not wait. If the client reads nothing, the kernel ends its
+    # connection later.
     await send({"type": "http.response.body"})

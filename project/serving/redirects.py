@@ -69,7 +69,7 @@ class Redirects:
         self.pages = Bridge(django, threads=settings.THREADS)
         # Under any load of other requests a probe has a thread.
         self.probes = {path: Bridge(django, threads=1) for path in health.PROBES}
-        self.logged_errors: WeakSet[psycopg2.Error] = WeakSet()
+        self.logged_errors: WeakSet[psycopg2.Error] = WeakSet()  # see log_outage()
         self.counter: Any = None  # made at the first request, as it needs the running event loop
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

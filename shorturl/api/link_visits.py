@@ -156,7 +156,8 @@ def answer_visits(
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise input_error("from", "too_many", message)
-    # The dimension browser has the names of browsers, with people, and of bots, with bots.
+    # In the dimension browser, people have the names of their browsers, and bots have their own.
+    # `browser` and `bot` each keep one of the two.
     if query.of == "bot":
         counts = [count._replace(people=0) for count in counts]
     if query.of == "browser":
