@@ -54,6 +54,12 @@ def test_unread(interleave):
 
 def test_limit(interleave):
     interleave(lambda: sql("SET lock_timeout = '9s'"))
+
+@pytest.mark.interleave(max_schedules=1)
+class TestNearestMark:
+    @pytest.mark.interleave(max_schedules=99)
+    def test_nearest(self, interleave):
+        interleave(update_returning, setup=setup, invariant=expect_hits(2), processes=2)
 """
 
 
@@ -136,7 +142,7 @@ def test_each_result_is_shown_in_another_project(tmp_path: Path) -> None:
     text, failed = failures(tmp_path, TESTS, "--interleave-processes=3", *IN_A_WORKER)
     assert failed.keys() == {"test_lost", "test_refused", "test_unread"}, text
     assert failed["test_lost"] == "Race: hits = 1"
-    assert "3 failed, 3 passed, 1 not proven" in text
+    assert "3 failed, 4 passed, 1 not proven" in text
     assert " not proven: test_truncated " in text
     assert "\nNot proven: the search was truncated: max_schedules=5 reached. About " in text
     assert "could not serialize access" in text

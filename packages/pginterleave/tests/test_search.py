@@ -13,10 +13,11 @@ from pginterleave.searching.runs import rate_simplicity
 from pginterleave.searching.search import Search
 from pginterleave.searching.state_graph import Ending
 from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Effect, are_dependent
-from pginterleave.sql.rows_touched import EVERYWHERE
+from pginterleave.sql.rows_touched import EVERYWHERE, RowSet
 
 Programs = list[list[Effect]]  # the effects of the steps of each process
 WRITE = Effect("write", EVERYWHERE, EVERYWHERE)
+ROW, OTHER_ROW = ((RowSet("item", "id", value),) for value in "12")
 EFFECTS = [LOCAL, Effect("read", EVERYWHERE), WRITE, GLOBAL]
 
 
@@ -101,6 +102,22 @@ def test_the_counts_are_those_of_all_orders(seed: int) -> None:
             assert numbers == sorted(numbers)
         assert search.find_shortest_violation() == min(wrong, key=rate_simplicity)
         assert search.graph.share_done == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("effect", "dependent"),
+    [
+        (Effect("read", ROW), True),  # a SELECT sees the writes of a transaction from its end on
+        (Effect("write", ROW, ROW), True),
+        (Effect("read", OTHER_ROW), False),
+        (Effect("write", OTHER_ROW, OTHER_ROW), False),
+    ],
+)
+def test_the_end_of_a_transaction_depends_on_who_reads_or_writes_its_rows(
+    effect: Effect, dependent: bool
+) -> None:
+    end = Effect("end", writes=ROW)
+    assert are_dependent(end, effect) is are_dependent(effect, end) is dependent
 
 
 def test_a_search_that_is_cut_has_seen_the_schedules_with_the_fewest_preemptions() -> None:

@@ -136,6 +136,7 @@ def test_a_timeout_that_the_code_sets_is_named(name: str) -> None:
         ("SET LOCAL lock_timeout = '50ms'", ("lock_timeout",)),
         ("SELECT 1; set session statement_timeout to 7", ("statement_timeout",)),
         ("SELECT set_config('idle_session_timeout', '9', true)", ("idle_session_timeout",)),
+        ("SET transaction_timeout = 9", ("transaction_timeout",)),
         ("SELECT set_config(%s, %s, true) ['lock_timeout', '2s']", ("lock_timeout",)),
         ("SELECT set_config('lock' || '_timeout', '2s', true)", ("a setting",)),
         ("UPDATE pg_settings SET setting = 1 WHERE name = 'lock_timeout'", ("lock_timeout",)),

@@ -33,7 +33,7 @@ from pginterleave.processes.monitor import LOCK_LIMIT
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
-from .counter import Counter, explore_all, hits, sql
+from .counter import Counter, anything, explore_all, hits, sql
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -554,6 +554,23 @@ def test_ids_are_shifted_without_a_difference(interleave: Interleave) -> None:
     wrong = [partial(make_tag_and_note, own, refers_to_first=True) for own in "ab"]
     with pytest.raises(AssertionError, match="as no serial order does"):
         interleave(*wrong)
+
+
+def test_a_deletion_that_empties_a_cache_has_the_same_steps_each_time(
+    interleave: Interleave,
+) -> None:
+    """As that of a Site does: before the next schedule the cache is filled again."""
+    kind = ContentType.objects.get_for_model(Label).pk
+
+    def delete() -> None:
+        ContentType.objects.filter(pk=kind).delete()
+        ContentType.objects.clear_cache()
+
+    def look_up() -> int:
+        sql("SELECT 1")
+        return ContentType.objects.get_for_model(ContentType).pk
+
+    assert interleave(delete, look_up, invariant=anything).schedules > 2
 
 
 def test_a_foreign_key_without_a_constraint_is_one(interleave: Interleave) -> None:
