@@ -115,11 +115,11 @@ class SerialJudge(Judge):
         self.states.begin()
         self.effects.begin()
 
-    def note_effect(self, what: str) -> None:
-        self.effects.calls[what] = None
-
-    def note_mock(self, mock: Any) -> None:
-        self.effects.mocks.note(mock)
+    def note(self, effect: Any) -> None:
+        if isinstance(effect, str):
+            self.effects.calls[effect] = None
+        else:
+            self.effects.mocks.note(effect)
 
     def judge(
         self, outcomes: list[Outcome], functions: Sequence[Function], steps: Sequence[Any]

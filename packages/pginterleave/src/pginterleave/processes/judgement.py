@@ -20,11 +20,8 @@ class Judge(ABC):
     def begin(self) -> None:  # noqa: B027 - an invariant looks at the end alone
         """Look at the database before the processes run; called after each setup."""
 
-    def note_effect(self, what: str) -> None:  # noqa: B027 - an invariant says what has to hold
-        """Note an effect of a process outside of the database."""
-
-    def note_mock(self, mock: Any) -> None:  # noqa: B027
-        """Note that a process is about to call a Mock."""
+    def note(self, effect: Any) -> None:  # noqa: B027 - an invariant says what has to hold
+        """Note what a process does outside of the database: a description, or a Mock it calls."""
 
     @abstractmethod
     def judge(

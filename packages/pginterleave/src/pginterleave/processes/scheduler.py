@@ -250,7 +250,7 @@ class Scheduler:
     def _note_outside_use(self, kind: Kind, name: Any) -> None:
         """Note what another thread than the caller's uses outside of the sessions.
 
-        `name` is that of a program or a file, or describes an effect; of a Mock, it is the Mock.
+        `name` is that of a program or a file; of an effect a description, or the Mock.
         """
         thread = threading.current_thread()
         catalogue = self.control.catalogue
@@ -264,13 +264,11 @@ class Scheduler:
                 catalogue.note_unobserved(what)
         elif kind == "program":  # it may open a session
             catalogue.note_unobserved(f"a program, {name!r}{format_calling_place()}")
-            self.judge.note_effect(f"what the program {name!r} does")
+            self.judge.note(f"what the program {name!r} does")
         elif kind == "file" and not name.endswith(".pyc"):  # it is not put back
             self._note_files([f"the file {name}"])
-        elif kind == "mock":
-            self.judge.note_mock(name)
         elif kind == "effect":
-            self.judge.note_effect(name)
+            self.judge.note(name)
 
     def _note_files(self, files: list[str]) -> None:
         for file in files:

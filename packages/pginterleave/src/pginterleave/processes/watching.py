@@ -27,8 +27,8 @@ from unittest.mock import patch
 
 from pginterleave.formatting import is_user_code
 
-Kind = Literal["connection", "program", "file", "effect", "mock"]
-Note = Callable[[Kind, Any], object]  # with a name or a description; of a mock, the Mock itself
+Kind = Literal["connection", "program", "file", "effect"]
+Note = Callable[[Kind, Any], object]  # with a name, or of an effect a description or the Mock
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
@@ -160,7 +160,7 @@ def watch(note: Note) -> Iterator[None]:
                 stack.enter_context(patch.object(module, function, connect))
         if mock := sys.modules.get("unittest.mock"):
             call = mock.Mock.__call__
-            call = _call_before(call, lambda called, *_: note("mock", called))
+            call = _call_before(call, lambda called, *_: note("effect", called))
             stack.enter_context(patch.object(mock.Mock, "__call__", call))
         for kind in (socket.socket, ssl.SSLSocket):
             for name in SENDING:
