@@ -6,8 +6,6 @@ the functions of the processes hold, such as a list to which a test's fake appen
 
 import contextlib
 import functools
-import gc
-import itertools
 import operator
 import os
 import sys
@@ -17,6 +15,7 @@ from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType,
 from typing import Any, ClassVar, NamedTuple
 
 from pginterleave.formatting import is_user_code
+from pginterleave.processes.watching import find_instances
 
 _Cached: Any = type(functools.lru_cache(lambda: None))  # the class of the caches of functools
 CONTAINERS = (dict, list, set, deque, bytearray)
@@ -63,9 +62,7 @@ class SharedMemory:
     def __init__(self, functions: Sequence[Callable[[], object]]) -> None:
         # What an OwnObjects calls.
         self._functions = [getattr(function, "function", function) for function in functions]
-        objects = gc.get_objects()  # there may be a million
-        is_cache = map(operator.is_, map(type, objects), itertools.repeat(_Cached))
-        caches = itertools.compress(objects, is_cache)
+        caches = find_instances({_Cached})
         self._caches = [cached for cached in caches if _is_of_the_project(_find_file(cached))]
         self.used: dict[str, None] = {}
         self._set_once: set[Variable] = set()  # variables that one schedule has set

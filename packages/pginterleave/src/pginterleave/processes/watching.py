@@ -47,7 +47,7 @@ def find_open_pids() -> list[int]:
     for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
         if name in sys.modules:
             kinds |= _with_subclasses(getattr(sys.modules[name], kind))
-    opened = _find_instances(kinds)
+    opened = find_instances(kinds)
     return [connection.info.backend_pid for connection in opened if not connection.closed]
 
 
@@ -55,7 +55,8 @@ def _with_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
 
 
-def _find_instances(kinds: set[type]) -> list[Any]:
+def find_instances(kinds: set[type]) -> list[Any]:
+    """Return all objects of this interpreter that are of one of these classes, not a subclass."""
     # A look-up in a set is faster than issubclass(), and there may be a million objects.
     objects = gc.get_objects()
     return [*itertools.compress(objects, map(kinds.__contains__, map(type, objects)))]
@@ -77,7 +78,7 @@ class OpenFiles:
         if self._buffered is None:
             self._names = dict(_list_open_files())
             kinds = set[type]().union(*map(_with_subclasses, BUFFERED))
-            files = _find_instances(kinds) if self._names else []  # the look takes long
+            files = find_instances(kinds) if self._names else []  # the look takes long
             self._buffered = [file for file in files if _find_descriptor(file) in self._names]
         self._before = self._read()
 
