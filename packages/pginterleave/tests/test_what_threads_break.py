@@ -193,3 +193,19 @@ def test_memory_of_the_project_is_named(
         f"the memory of {place}, which the processes of a server do not share",
     )
     assert explore_all(*[partial(sql, "SELECT 1")] * 2).limits == ()
+
+
+def test_memory_in_a_closure_is_named_also_beside_a_name_without_a_value() -> None:
+    kept: list[int] = []
+
+    def remembers() -> None:
+        sql("SELECT 1")
+        kept.append(1)
+        if len(kept) > 1_000:
+            made_later()
+
+    limits = explore_all(remembers, remembers).limits
+    assert limits == ("the memory of kept, which the processes of a server do not share",)
+
+    def made_later() -> None:
+        pass

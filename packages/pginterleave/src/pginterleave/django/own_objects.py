@@ -20,6 +20,7 @@ from django.utils.functional import LazyObject
 from pginterleave.django import shared_objects
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.formatting import is_user_code
+from pginterleave.processes.shared_memory import list_cells
 
 MAX_DEPTH = 5  # of objects in objects that are looked at
 MAX_ENTRIES = 1_000  # a larger container is not looked at
@@ -124,7 +125,7 @@ def _list_parts(value: Any) -> Parts:
     if issubclass(type(value), LazyObject):
         return {**vars(value)}
     if isinstance(value, types.FunctionType):
-        return _list_defaults(value) | (value.__kwdefaults__ or {}) | _list_cells(value)
+        return _list_defaults(value) | (value.__kwdefaults__ or {}) | list_cells(value)
     if isinstance(value, types.MethodType):
         return {f"the object of {value.__func__.__qualname__}": value.__self__}
     if isinstance(value, functools.partial):
@@ -140,14 +141,6 @@ def _list_defaults(function: types.FunctionType) -> Parts:
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     defaults = function.__defaults__ or ()
     return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
-
-
-def _list_cells(function: types.FunctionType) -> Parts:
-    contents = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # it is empty
-            contents[name] = cell.cell_contents
-    return contents
 
 
 def _list_attributes(value: Any) -> Parts:

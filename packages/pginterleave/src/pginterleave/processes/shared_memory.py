@@ -174,9 +174,7 @@ def _list_held(value: Any, names: Variable, seen: set[int]) -> Iterator[tuple[Va
     seen.add(id(value))
     parts: list[tuple[str, Any]] = []
     if isinstance(value, FunctionType):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        with contextlib.suppress(ValueError):  # a cell is empty
-            parts = [(name, cell.cell_contents) for name, cell in cells]
+        parts = [*list_cells(value).items()]
         yield from (((*names, name), part) for name, part in parts if isinstance(part, int))
     elif isinstance(value, (MethodType, BuiltinMethodType)):
         parts = [("", value.__self__)]
@@ -189,6 +187,15 @@ def _list_held(value: Any, names: Variable, seen: set[int]) -> Iterator[tuple[Va
         yield from (((*names, name), part) for name, part in parts)
     for name, part in parts:
         yield from _list_held(part, (*names, name) if name else names, seen)
+
+
+def list_cells(function: FunctionType) -> dict[str, Any]:
+    """Return what a function uses of the functions that it is in, by the names there."""
+    contents = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it is empty
+            contents[name] = cell.cell_contents
+    return contents
 
 
 def _find_class_file(value: Any) -> str | None:
