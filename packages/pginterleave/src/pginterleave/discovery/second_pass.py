@@ -179,7 +179,7 @@ class SecondPass(Listener):
                 wrong_schedules, entry.unconfirmed = find_wrong_schedules(visit, pair, exploration)
                 entry.races = len(wrong_schedules)
                 if not wrong_schedules:
-                    entry.reason = "no schedule that is wrong is so when it runs again"
+                    entry.reason = "no wrong schedule is confirmed"
                 for wrong in wrong_schedules:
                     self.results.add_race(make_race(names, entry.tests, wrong))
             elif entry.preemptions in (-1, 0) or not (exploration.decided or exploration.truncated):
