@@ -236,9 +236,12 @@ def test_wrk_acknowledges_no_error(
     acknowledged: int,
     sent: int,
 ) -> None:
-    output = f"  100 requests in 1.00s, 15.00KB read\n{errors}{answers}Requests/sec:    100.00\n"
+    latency = "    Latency     1.00ms    2.00ms   3.00ms   90.00%\n"
+    total = "  100 requests in 1.00s, 15.00KB read\n"
+    output = f"{latency}{total}{errors}{answers}Requests/sec:    100.00\n"
     program = tmp_path / "wrk"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{output}END\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert run_wrk("http://127.0.0.1/", clients=2, seconds=1) == (acknowledged, sent)
+    result = run_wrk("http://127.0.0.1/", clients=2, seconds=1)
+    assert (result.acknowledged, result.sent) == (acknowledged, sent)
