@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from loadtests import races
+from loadtests.measuring import Measurement
 from loadtests.races import SCRIPTS, is_expected
 from loadtests.records import Records, Result, Verdict
-from loadtests.servers import run_wrk
+from loadtests.servers import WrkResult, run_wrk
 
 with pytest.MonkeyPatch.context() as environment:
     environment.setenv("LOCUST_SKIP_MONKEY_PATCH", "1")  # the sockets of other tests stay
@@ -245,3 +247,38 @@ def test_wrk_acknowledges_no_error(
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     result = run_wrk("http://127.0.0.1/", clients=2, seconds=1)
     assert (result.acknowledged, result.sent) == (acknowledged, sent)
+
+
+@pytest.mark.parametrize(("counted", "is_exact"), [(9, False), (10, True), (12, True), (13, False)])
+def test_a_measurement_with_a_lost_or_a_repeated_hit_is_not_exact(
+    counted: int, is_exact: bool
+) -> None:
+    result = WrkResult(acknowledged=10, refused=0, sent=12, longest=0.1, processor_seconds=0.1)
+    assert Measurement(result, counted, 1, {}).is_exact is is_exact
+
+
+@pytest.mark.parametrize(
+    ("runs", "exit_code"),  # of each run: whether it is as expected, and its exit code
+    [
+        ([(True, 1), (True, 0)], 0),
+        ([(True, 1), (False, 1)], 1),
+        ([(True, 1), (True, 2)], 2),
+        ([(False, 0), (True, 2)], 1),
+    ],
+)
+def test_one_strategy_that_is_not_as_expected_fails_all_races(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: list[tuple[bool, int]], exit_code: int
+) -> None:
+    names = {"script": "toctou", "strategy": "naive", "verdict": "wrong"}
+    numbers = {"lost": 0, "of": 1, "share": 0, "failed": 0, "per_second": 1, "p99": 1}
+    planned = [
+        {**names, **numbers, "as_expected": as_expected, "exit_code": code}
+        for as_expected, code in runs
+    ]
+    monkeypatch.setattr(races, "REPORTS", tmp_path)
+    monkeypatch.setattr(races, "REPORT", tmp_path / "races.json")
+    monkeypatch.setattr(races, "serving", lambda **_: nullcontext())
+    monkeypatch.setattr(races, "plan_runs", lambda *_: planned)
+    monkeypatch.setattr(races, "measure", lambda *_: {"outcome": ""})
+    monkeypatch.setattr("sys.argv", ["races"])
+    assert races.main() == exit_code
