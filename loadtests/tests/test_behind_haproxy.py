@@ -1,23 +1,24 @@
 """A real HAProxy with deploy/haproxy.cfg: quotas, slow clients, and requests that count once."""
 
 import json
+import re
 import shutil
 import socket
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event, Thread
 from urllib.parse import urlsplit
 
 import pytest
 
 from loadtests.servers import NO_REFUSALS, ROOT, own_postgres, serving, wait_until
 from loadtests.tests.conftest import TIMEOUT, run_script
-
-pytestmark = pytest.mark.exhaustive
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")
 LIMIT, CREATES = 7, 60  # links a day of each network, and creates sent at once
@@ -31,22 +32,23 @@ SLOW = {  # clients, and what each of them sends
 }
 
 
-@pytest.fixture(scope="module")
-def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The host and port of a HAProxy that listens on an inherited socket, before a service."""
+@contextmanager
+def run_haproxy(folder: Path, machine: str, **changes: str) -> Iterator[str]:
+    """Run a HAProxy before a machine, with other timeouts; yield the host and port of HAProxy.
+
+    It listens on an inherited socket.
+    """
     if not HAPROXY:
         pytest.skip("HAProxy is not installed")
+    text = (ROOT / "deploy/haproxy.cfg").read_text()
+    text = text.replace("server-template web- 2 web:8000", f"server web-1 {machine}")
+    text = text.replace("log stdout format raw local0 notice", "")
+    for name, value in changes.items():
+        text = re.sub(rf"timeout {name} \w+", f"timeout {name} {value}", text)
     with ExitStack() as stack:
-        postgres = stack.enter_context(own_postgres())
-        settings = {"DATABASE_URL": postgres.url, **NO_REFUSALS, **SETTINGS}
-        service = stack.enter_context(serving(**settings))
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=4096))
         number, port = listener.fileno(), listener.getsockname()[1]
-        server = f"server web-1 {urlsplit(service.url).netloc}"
-        text = (ROOT / "deploy/haproxy.cfg").read_text()
-        text = text.replace("server-template web- 2 web:8000", server)
-        text = text.replace("log stdout format raw local0 notice", "")
-        file = tmp_path_factory.mktemp("haproxy") / "haproxy.cfg"
+        file = folder / "haproxy.cfg"
         file.write_text(text.replace("bind :8000", f"bind fd@{number}"))
         command = [HAPROXY, "-db", "-q", "-f", str(file)]
         process = stack.enter_context(subprocess.Popen(command, pass_fds=[number]))
@@ -55,6 +57,19 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         is_ready = lambda: send(netloc, "GET", "/healthz") == 200  # noqa: E731
         wait_until(is_ready, "HAProxy does not pass requests on", TIMEOUT)
         yield netloc
+
+
+@pytest.fixture(scope="module")
+def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The host and port of a HAProxy before a service."""
+    with own_postgres() as postgres:
+        settings = {"DATABASE_URL": postgres.url, **NO_REFUSALS, **SETTINGS}
+        folder = tmp_path_factory.mktemp("haproxy")
+        with (
+            serving(**settings) as service,
+            run_haproxy(folder, urlsplit(service.url).netloc) as netloc,
+        ):
+            yield netloc
 
 
 def send(netloc: str, method: str, path: str, client: str = "127.0.0.1", **headers: str) -> int:
@@ -68,6 +83,7 @@ def send(netloc: str, method: str, path: str, client: str = "127.0.0.1", **heade
         return response.status
 
 
+@pytest.mark.exhaustive
 def test_each_network_has_its_quota_despite_forged_addresses(proxied: str) -> None:
     """All creates are sent at once, most of them with a forged X-Forwarded-For."""
 
@@ -89,6 +105,7 @@ def test_each_network_has_its_quota_despite_forged_addresses(proxied: str) -> No
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("clients", "data"), SLOW.values(), ids=SLOW)
 def test_slow_clients_stop_no_redirect(proxied: str, clients: int, data: bytes) -> None:
     host, _, port = proxied.partition(":")
@@ -101,7 +118,37 @@ def test_slow_clients_stop_no_redirect(proxied: str, clients: int, data: bytes) 
     assert statuses == {200, 404}
 
 
+@pytest.mark.exhaustive
 def test_haproxy_repeats_no_request(proxied: str, tmp_path: Path) -> None:
     file = tmp_path / "ledger"
     result = run_script("last_use", f"http://{proxied}", file, "--strategy", "service")
     assert result["exit_code"] == 0
+
+
+def test_a_request_that_a_machine_has_received_is_not_sent_again(tmp_path: Path) -> None:
+    """A machine that does not answer in time may have counted the hit."""
+    received = []
+    is_over = Event()
+
+    class Machine(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/key":
+                received.append(self.path)
+                is_over.wait(TIMEOUT)
+                return  # without an answer
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Machine) as machine:
+        Thread(target=machine.serve_forever).start()
+        try:
+            address = f"127.0.0.1:{machine.server_port}"
+            with run_haproxy(tmp_path, address, server="300ms") as netloc:
+                assert send(netloc, "GET", "/key") == 504
+                assert received == ["/key"]
+        finally:
+            is_over.set()
+            machine.shutdown()
