@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from lab.conftest import run_race
+from lab.management.commands import race
 from lab.recordings.database import temporary_database
 from shorturl.models import ShortUrl
 
@@ -86,10 +87,13 @@ def test_strategies_refuses_an_unknown_operation() -> None:
         ([], "required: action"),
     ],
 )
-def test_wrong_use_has_a_message(arguments: list[str], message: str) -> None:
-    with pytest.raises(CommandError) as raised:
-        run_race(*arguments)
-    assert message in str(raised.value)
+def test_wrong_use_has_a_message_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        race.Command().run_from_argv(["manage.py", "race", *arguments])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_races_run_in_a_database_of_their_own_that_is_dropped() -> None:
