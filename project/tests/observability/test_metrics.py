@@ -1,10 +1,13 @@
 """/metrics: who may read it, and the counts of a service with two workers."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from django.db import DatabaseError, connection, transaction
 from django.test import RequestFactory
+from prometheus_client import REGISTRY
 from pytest_django import Settings
 
 from loadtests.servers import serving
@@ -34,6 +37,25 @@ def test_the_metrics_need_the_token(
     assert response.status_code == status
     assert response.headers.get("WWW-Authenticate") == (None if status == 200 else "Bearer")
     assert response["Cache-Control"] == "no-store"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("sql", "outcome"), [("SELECT 1", "ok"), ("SELECT 1 / 0", "22012"), ("SELECT x", "42703")]
+)
+def test_a_statement_is_counted_by_its_outcome(sql: str, outcome: str) -> None:
+    from project.observability.metrics import time_statement
+
+    name, labels = "shorturl_statement_seconds_count", {"outcome": outcome}
+    before = REGISTRY.get_sample_value(name, labels) or 0
+    with (
+        suppress(DatabaseError),
+        transaction.atomic(),
+        connection.execute_wrapper(time_statement),
+        connection.cursor() as cursor,
+    ):
+        cursor.execute(sql)
+    assert REGISTRY.get_sample_value(name, labels) == before + 1
 
 
 def count(url: str, name: str) -> int:
