@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.checks import Tags, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
@@ -80,3 +81,11 @@ def test_a_database_with_another_encoding_is_refused_by_check_and_at_the_start()
             serving(DATABASE_URL=url),
         ):
             pass
+
+
+def test_the_migrations_make_each_constraint_and_index_of_the_models() -> None:
+    for model in apps.get_models():
+        with connection.cursor() as cursor:
+            made = connection.introspection.get_constraints(cursor, model._meta.db_table)
+        named = {item.name for item in (*model._meta.constraints, *model._meta.indexes)}
+        assert named <= made.keys(), model

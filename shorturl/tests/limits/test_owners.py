@@ -210,6 +210,18 @@ def test_a_leavers_links_are_handed_over() -> None:
     assert owner_of("known") == heir
 
 
+def test_all_links_are_handed_over_whatever_their_order_in_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(owners, "BATCH", 2)
+    heir = user()
+    for number in range(5):
+        create_link(f"known{number}")
+    ShortUrl.objects.filter(key="known0").update(title="edited")  # its new row is the last one
+    assert owners.hand_over(ShortUrl.objects.all(), heir.pk) == 5
+    assert {link.owner for link in ShortUrl.objects.select_related("owner")} == {heir}
+
+
 def test_redirects_do_not_wait_for_the_removal_of_an_account(
     client: Client, monkeypatch: pytest.MonkeyPatch, other_session: CursorWrapper
 ) -> None:

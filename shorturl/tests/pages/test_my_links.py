@@ -154,8 +154,9 @@ def test_an_invalid_filter_is_named(client: Client, owner: User, query: str, say
 def test_the_list_has_pages(client: Client, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(my_links, "PER_PAGE", 2)
     for number in range(4):
-        create_link(f"key{number}", owner=owner)
+        create_link(f"key{number}", owner=owner, tags=["spring"])
     page = client.get("/links?q=k&page=2")
+    assertContains(page, 'href="?q=k&amp;tags=spring"')  # the links of a tag begin at page 1
     assertContains(page, '<a rel="prev" href="?q=k&amp;page=1">Previous</a>')
     assertContains(page, '<a rel="next" href="?q=k&amp;page=3">Next</a>')
     # A number without a page gets the last one, and what is no number the first.
