@@ -127,7 +127,7 @@ def test_haproxy_repeats_no_request(proxied: str, tmp_path: Path) -> None:
 
 def test_a_request_that_a_machine_has_received_is_not_sent_again(tmp_path: Path) -> None:
     """A machine that does not answer in time may have counted the hit."""
-    received = []
+    received: list[str] = []
     is_over = Event()
 
     class Machine(BaseHTTPRequestHandler):
