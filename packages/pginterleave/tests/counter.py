@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import connection, models, transaction
 from django.db.models import F
@@ -28,6 +28,17 @@ class Counter(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class Unmanaged(models.Model):
+    """A model of an app that is installed: of `Label`, the test makes the table recipes_label."""
+
+    objects: ClassVar[models.Manager[Self]] = models.Manager()
+
+    class Meta:
+        abstract = True
+        app_label = "recipes"
+        managed = False
 
 
 def sql(statement: str, *params: Any) -> list[Any]:

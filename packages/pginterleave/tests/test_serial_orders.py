@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from django.core import mail
@@ -19,6 +19,7 @@ from pginterleave.pytest_plugin import Interleave
 from .counter import (
     Counter,
     Process,
+    Unmanaged,
     atomic_only,
     compare_and_swap,
     f_expression,
@@ -35,11 +36,11 @@ from .counter import (
 pytestmark = pytest.mark.usefixtures("tables")
 
 TABLES = """
-    CREATE TABLE serial_order (
+    CREATE TABLE recipes_order (
         id serial PRIMARY KEY, buyer text, made timestamptz DEFAULT clock_timestamp());
     CREATE TABLE serial_item (
         id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text,
-        order_id int REFERENCES serial_order ON DELETE CASCADE);
+        order_id int REFERENCES recipes_order ON DELETE CASCADE);
     CREATE TABLE serial_token (
         id uuid PRIMARY KEY DEFAULT gen_random_uuid(), name text UNIQUE, used int DEFAULT 0);
     CREATE TABLE serial_use (token uuid REFERENCES serial_token ON DELETE CASCADE, by int);
@@ -47,22 +48,12 @@ TABLES = """
 """
 
 
-class Order(models.Model):
+class Order(Unmanaged):
     buyer = models.TextField()
-
-    objects: ClassVar[models.Manager["Order"]] = models.Manager()
-
-    class Meta:
-        app_label = "interleave"
-        db_table = "serial_order"
-        managed = False
-
-    def __str__(self) -> str:
-        return self.buyer
 
 
 def empty() -> None:
-    sql("DELETE FROM serial_token; DELETE FROM serial_order; DELETE FROM serial_audit")
+    sql("DELETE FROM serial_token; DELETE FROM recipes_order; DELETE FROM serial_audit")
     setup()
 
 
@@ -86,7 +77,7 @@ def new_order(buyer: str) -> int:
 
 
 def newest_order() -> int:
-    return int(sql("SELECT max(id) FROM serial_order")[0][0])
+    return int(sql("SELECT max(id) FROM recipes_order")[0][0])
 
 
 ADD_ITEM = "INSERT INTO serial_item (name, order_id) VALUES (%s, %s)"
@@ -155,22 +146,22 @@ def test_a_number_that_happens_to_be_a_new_id_is_compared() -> None:
     """Each counts the orders, of which the ids are 1 and 2."""
 
     def makes() -> int:
-        before = int(sql("SELECT count(*) FROM serial_order")[0][0])
+        before = int(sql("SELECT count(*) FROM recipes_order")[0][0])
         new_order("same")
         return before + 1
 
-    restart = partial(sql, "TRUNCATE serial_order, serial_item RESTART IDENTITY")
+    restart = partial(sql, "TRUNCATE recipes_order, serial_item RESTART IDENTITY")
     assert compare(makes, makes, setup=restart).violating
 
 
 def test_rows_that_setup_makes_with_other_ids_each_time_are_told_by_their_places() -> None:
     def two_orders() -> None:
-        sql("DELETE FROM serial_order")
+        sql("DELETE FROM recipes_order")
         new_order("same")
         new_order("same")
 
-    first = "SELECT id FROM serial_order WHERE buyer = 'same' ORDER BY id {} LIMIT 1"
-    take = "UPDATE serial_order SET buyer = 'taken' WHERE id = ({}) RETURNING id"
+    first = "SELECT id FROM recipes_order WHERE buyer = 'same' ORDER BY id {} LIMIT 1"
+    take = "UPDATE recipes_order SET buyer = 'taken' WHERE id = ({}) RETURNING id"
     takes_first, takes_last = (
         partial(sql, take.format(first.format(order))) for order in ("ASC", "DESC")
     )
@@ -195,18 +186,18 @@ def test_ids_by_chance_are_compared_by_the_rows_that_they_name() -> None:
     assert compare(partial(uses, "a"), partial(uses, "b")).violating
 
 
-touch = partial(sql, "UPDATE serial_order SET made = clock_timestamp()")
+touch = partial(sql, "UPDATE recipes_order SET made = clock_timestamp()")
 
 
 def test_a_time_that_the_clock_sets_is_compared_by_its_distance(interleave: Interleave) -> None:
     """A row's time from before is no new one: a write that is missing shows."""
-    sql("INSERT INTO serial_order (buyer) VALUES ('one')")
+    sql("INSERT INTO recipes_order (buyer) VALUES ('one')")
     found = interleave(touch)
     assert (found.not_compared, found.limits) == ((), ())
 
     def write_back() -> None:
-        (before,) = sql("SELECT made FROM serial_order")[0]
-        sql("UPDATE serial_order SET made = %s", before)
+        (before,) = sql("SELECT made FROM recipes_order")[0]
+        sql("UPDATE recipes_order SET made = %s", before)
 
     with pytest.raises(AssertionError, match="end as no serial order does"):
         interleave(touch, write_back, like=[touch, lambda: None], count_all=True)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -33,7 +33,7 @@ from pginterleave.processes.monitor import LOCK_LIMIT
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
-from .counter import Counter, anything, explore_all, hits, sql
+from .counter import Counter, Unmanaged, anything, explore_all, hits, sql
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -41,26 +41,19 @@ TABLES = """
     CREATE TABLE verdict_account (id int PRIMARY KEY, balance int, updated_at timestamptz);
     CREATE TABLE verdict_cursor (at timestamptz);
     CREATE TABLE verdict_subscription (id int PRIMARY KEY, until timestamptz);
-    CREATE TABLE verdict_tag (id serial PRIMARY KEY, name text UNIQUE);
-    CREATE TABLE verdict_note (
+    CREATE TABLE recipes_label (id serial PRIMARY KEY, name text UNIQUE);
+    CREATE TABLE recipes_note (
         id serial PRIMARY KEY, kind_id int, object_key text, content_type_id int, object_id text);
-    CREATE TABLE verdict_visitor (id serial PRIMARY KEY, last_login timestamptz);
-    CREATE TABLE verdict_mark (id serial PRIMARY KEY, label_id int)
+    CREATE TABLE recipes_visitor (id serial PRIMARY KEY, last_login timestamptz);
+    CREATE TABLE recipes_mark (id serial PRIMARY KEY, label_id int)
 """
 
 
-class Label(models.Model):  # noqa: DJ008
+class Label(Unmanaged):
     name = models.TextField(unique=True)
 
-    objects: ClassVar[models.Manager["Label"]] = models.Manager()
 
-    class Meta:
-        app_label = "recipes"
-        db_table = "verdict_tag"
-        managed = False
-
-
-class Note(models.Model):  # noqa: DJ008
+class Note(Unmanaged):
     """Refers to an object by a GenericForeignKey, and as the log of Django's admin does."""
 
     kind = models.ForeignKey(ContentType, models.CASCADE, related_name="+")
@@ -69,23 +62,9 @@ class Note(models.Model):  # noqa: DJ008
     content_type = models.ForeignKey(ContentType, models.CASCADE, related_name="+")
     object_id = models.TextField()
 
-    objects: ClassVar[models.Manager["Note"]] = models.Manager()
 
-    class Meta:
-        app_label = "recipes"
-        db_table = "verdict_note"
-        managed = False
-
-
-class Visitor(models.Model):  # noqa: DJ008
+class Visitor(Unmanaged):
     last_login = models.DateTimeField(null=True)
-
-    objects: ClassVar[models.Manager["Visitor"]] = models.Manager()
-
-    class Meta:
-        app_label = "recipes"
-        db_table = "verdict_visitor"
-        managed = False
 
 
 class Box:
@@ -525,15 +504,8 @@ def test_a_step_of_async_code_names_the_line_that_waits_for_it() -> None:
     assert {file for file, _ in lines} == {__file__, counter.__file__}
 
 
-class Mark(models.Model):  # noqa: DJ008
+class Mark(Unmanaged):
     label = models.ForeignKey(Label, models.CASCADE, db_constraint=False, related_name="+")
-
-    objects: ClassVar[models.Manager["Mark"]] = models.Manager()
-
-    class Meta:
-        app_label = "recipes"
-        db_table = "verdict_mark"
-        managed = False
 
 
 def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
@@ -576,7 +548,7 @@ def test_a_deletion_that_empties_a_cache_has_the_same_steps_each_time(
 def test_a_foreign_key_without_a_constraint_is_one(interleave: Interleave) -> None:
     @transaction.atomic
     def mark(own: str) -> None:
-        sql("INSERT INTO verdict_tag (name) VALUES ('both') ON CONFLICT DO NOTHING")
+        sql("INSERT INTO recipes_label (name) VALUES ('both') ON CONFLICT DO NOTHING")
         Mark.objects.create(label=Label.objects.create(name=own))
 
     interleave(*[partial(mark, own) for own in "ab"])
