@@ -6,7 +6,6 @@
 import contextlib
 import copy
 import functools
-import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ from django.utils.functional import LazyObject
 from pginterleave.django import shared_objects
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.formatting import is_user_code
-from pginterleave.processes.shared_memory import list_cells
+from pginterleave.processes.shared_memory import find_class_file, list_cells
 
 MAX_DEPTH = 5  # of objects in objects that are looked at
 MAX_ENTRIES = 1_000  # a larger container is not looked at
@@ -161,8 +160,7 @@ def _may_hold_rows(value: Any) -> bool:
         return False
     if isinstance(value, (types.SimpleNamespace, HttpRequest, AsyncToSync)):
         return True
-    module = sys.modules.get(type(value).__module__)
-    path = getattr(module, "__file__", None) or "<frozen"
+    path = find_class_file(value) or "<frozen"
     return is_user_code(path) and "pytest" not in path
 
 

@@ -182,7 +182,7 @@ def _list_held(value: Any, names: Variable, seen: set[int]) -> Iterator[tuple[Va
         parts = [("", part) for part in (value.func, *value.args, *value.keywords.values())]
     elif isinstance(value, CONTAINERS):
         yield names, value
-    elif not isinstance(value, (type, ModuleType)) and _is_of_the_project(_find_class_file(value)):
+    elif not isinstance(value, (type, ModuleType)) and _is_of_the_project(find_class_file(value)):
         parts = _list_attributes(value)
         yield from (((*names, name), part) for name, part in parts)
     for name, part in parts:
@@ -198,7 +198,8 @@ def list_cells(function: FunctionType) -> dict[str, Any]:
     return contents
 
 
-def _find_class_file(value: Any) -> str | None:
+def find_class_file(value: Any) -> str | None:
+    """Return the file of the module that has an object's class; None of a built-in class."""
     return getattr(sys.modules.get(type(value).__module__), "__file__", None)
 
 
