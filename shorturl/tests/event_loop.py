@@ -1,8 +1,8 @@
 """Hits that the event loop of the server counts, in a process of an exploration or in a thread."""
 
 import asyncio
-from collections import namedtuple
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -25,8 +25,8 @@ class DjangoSessions(CountingSessions):
 def fetch_rows(sql: Any, values: Sequence[Any]) -> list[Row]:
     with connection.cursor() as cursor:
         cursor.execute(sql, values)
-        row_class = namedtuple("row_class", [column.name for column in cursor.description])
-        return [row_class(*row) for row in cursor.fetchall()]
+        names = [column.name for column in cursor.description]
+        return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
 
 @async_to_sync
