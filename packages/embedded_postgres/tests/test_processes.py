@@ -71,8 +71,11 @@ def test_a_process_survives_the_killed_server(embedded: Embedded) -> None:
     place = other.ask("SELECT current_database(), current_setting('data_directory')")
     assert place == [["app", str(embedded.data)]]
     embedded.kill_server()
+    log = embedded.directory / "server.log"
+    log_of_killed = log.read_text()
     assert "connection" in client.ask("SELECT answer FROM kept")
     assert client.ask("SELECT answer FROM kept") == [[42]]
+    assert log.with_suffix(".log.1").read_text() == log_of_killed  # it may say why
     client.leave()
     assert embedded.is_alive(), "the other process has not left"
     assert "connection" in other.ask("SELECT 1")
