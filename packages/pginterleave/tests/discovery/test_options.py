@@ -5,16 +5,18 @@ import random
 import re
 import shlex
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from pginterleave.discovery.candidates import Traffic
 from pginterleave.discovery.findings import Discovery, Race
 from pginterleave.discovery.first_pass import SentByTest, choose_tests
 from pginterleave.discovery.private_names import replace_entropy
 from pginterleave.discovery.report import Accepted, write_race
-from pginterleave.discovery.surroundings import Entropy
+from pginterleave.discovery.surroundings import Entropy, Surroundings
 
 from .conftest import RunSuite
 
@@ -161,6 +163,36 @@ def test_what_is_left_after_the_minutes_is_listed(run_suite: RunSuite) -> None:
     options = ["--interleave-requests", "--interleave-minutes=0.0001", "-k", "test_use"]
     ran = run_suite(*options)
     assert ran.left == {("test_use", "POST use", "0.0001 minutes passed")}
+
+
+@pytest.mark.parametrize(
+    ("statements", "meet"),
+    [
+        (["UPDATE item SET n = 1"], True),
+        (["SELECT n FROM item", "DELETE FROM cart"], True),
+        (["SELECT n FROM stock", "DELETE FROM cart"], False),
+        (["UPDATE django_session SET n = 1"], False),
+    ],
+)
+def test_two_requests_meet_where_either_writes_what_the_other_uses(
+    statements: list[str], meet: bool
+) -> None:
+    writer = Traffic("writer", "302", ("INSERT INTO item (n) VALUES (1)",))
+    other = Traffic("other", "302", tuple(statements))
+    assert writer.meets(other) is other.meets(writer) is meet
+
+
+def test_the_files_of_a_test_are_put_back(tmp_path: Path) -> None:
+    for name in ("overwritten", "removed"):
+        (tmp_path / name).write_text("before")
+    with override_settings(MEDIA_ROOT=str(tmp_path)):
+        before = Surroundings()
+        (tmp_path / "overwritten").write_text("after")
+        (tmp_path / "removed").unlink()
+        (tmp_path / "added").touch()
+        before.put_back()
+    files = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert files == {"overwritten": "before", "removed": "before"}
 
 
 def test_workers_of_xdist_send_what_they_find(run_suite: RunSuite) -> None:
