@@ -23,6 +23,7 @@ from django.core import mail
 from django.db import OperationalError, transaction
 
 from pginterleave import Exploration, NotProven, explore
+from pginterleave.processes import watching
 from pginterleave.pytest_plugin import Interleave
 
 from . import counter
@@ -380,24 +381,30 @@ def test_what_goes_to_something_that_is_open_is_named(
     assert any(each.endswith(limit) for each in limits or [""])
 
 
-def test_the_file_that_pytest_reports_to_is_no_effect(
-    opened: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["text", "pipe"])
+def test_what_the_test_runner_has_open_is_no_effect(
+    opened: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """As in `pytest --numprocesses=2 >report.txt`: another process writes it meanwhile."""
-    report = {1: os.fstat(opened.text.fileno())}
-    monkeypatch.setattr("pginterleave.processes.watching.TERMINAL_AT_START", report)
-    assert not any(
-        FILE in limit for limit in explore_effects(lambda: opened.text.write("x")).limits
-    )
+    """As in `pytest --numprocesses=2 >report.txt`: another process writes both meanwhile."""
+    file = getattr(opened, kind)
+    monkeypatch.setitem(watching.OPEN_AT_START, 1_000_000, os.fstat(file.fileno()))
+    found = explore_effects(lambda: file.write("x" if kind == "text" else b"x"))
+    assert not any(FILE in limit for limit in found.limits)
 
 
-def test_a_file_is_watched_though_a_descriptor_of_the_terminal_is_closed(
+def test_a_file_is_watched_though_a_descriptor_of_the_terminal_was_closed(
     opened: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As standard input in `pytest -s <&-`."""
-    closed = {1_000_000: Path(os.devnull).stat()}
-    monkeypatch.setattr("pginterleave.processes.watching.TERMINAL_AT_START", closed)
-    assert any(FILE in limit for limit in explore_effects(lambda: opened.text.write("x")).limits)
+    """As standard input in `pytest -s <&-`: another file gets its descriptor."""
+    monkeypatch.delitem(watching.OPEN_AT_START, 0, raising=False)
+    kept = os.dup(0)
+    try:
+        os.dup2(opened.text.fileno(), 0)
+        found = explore_effects(lambda: opened.text.write("x"))
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+    assert any(FILE in limit for limit in found.limits)
 
 
 def test_a_program_is_named_and_proves_nothing() -> None:

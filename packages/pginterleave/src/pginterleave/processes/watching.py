@@ -34,6 +34,7 @@ Note = Callable[[Kind, Any], object]  # with a name, or of an effect a descripti
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 OPEN_FILES = Path("/dev/fd")  # named by their descriptors
+TERMINAL = (0, 1, 2)  # descriptors
 SENDING = ("send", "sendall", "sendto", "sendmsg")  # methods of sockets
 OWN_EFFECTS = ("asgiref", "asyncio", "logging")  # start threads and fill queues for other code
 # Python's audit events for the start of a program, and which of the arguments is its name, if any.
@@ -111,24 +112,29 @@ def _read_statuses(descriptors: Iterable[int]) -> dict[int, os.stat_result]:
     return statuses
 
 
-# Before pytest puts files there; it reports to it. One that is closed may become any file.
-TERMINAL_AT_START = _read_statuses((0, 1, 2))
+def _list_descriptors() -> list[int]:
+    with contextlib.suppress(OSError):  # the system has no such folder
+        return [int(path.name) for path in OPEN_FILES.iterdir()]
+    return []
+
+
+# What the test runner has open: the file that pytest reports to, and the pipes of xdist.
+OPEN_AT_START = _read_statuses(_list_descriptors())
 
 
 def _list_open_files() -> Iterator[tuple[int, str]]:
     """Yield the descriptor of each open file or pipe, and a description."""
-    terminal = [*TERMINAL_AT_START.values(), *_read_statuses(TERMINAL_AT_START).values()]
-    with contextlib.suppress(OSError):  # the system has no such folder
-        for path in [*OPEN_FILES.iterdir()]:
-            with contextlib.suppress(OSError):  # it is closed, as that of the folder is
-                status = path.stat()
-                if any(os.path.samestat(status, each) for each in terminal):
-                    continue
-                if stat.S_ISFIFO(status.st_mode):
-                    yield int(path.name), "a pipe"
-                elif stat.S_ISREG(status.st_mode):  # only Linux knows the path
-                    name = path.readlink() if path.is_symlink() else path
-                    yield int(path.name), f"the file {name}"
+    # pytest puts files of its own at the terminal's descriptors. One that was closed is any file's.
+    terminal = _read_statuses(number for number in TERMINAL if number in OPEN_AT_START)
+    known = [*OPEN_AT_START.values(), *terminal.values()]
+    for number, status in _read_statuses(_list_descriptors()).items():
+        if any(os.path.samestat(status, each) for each in known):
+            continue
+        if stat.S_ISFIFO(status.st_mode):
+            yield number, "a pipe"
+        elif stat.S_ISREG(status.st_mode):  # only Linux knows the path
+            path = OPEN_FILES / str(number)
+            yield number, f"the file {path.readlink() if path.is_symlink() else path}"
 
 
 def _find_descriptor(file: Any) -> int:
