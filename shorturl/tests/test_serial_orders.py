@@ -73,6 +73,7 @@ def create(owner_id: int | None = None) -> str:
 
 
 def create_of(account: User, other: User) -> Process:
+    create_link("first", owner=account)
     return partial(create, account.pk)
 
 
@@ -99,7 +100,6 @@ def test_an_account_is_removed_beside_what_it_gets(
 ) -> None:
     """Process 2 raises IntegrityError if the account is gone, or its form is refused."""
     account, other = user(), user()
-    create_link("first", owner=account)
     interleave(
         command("remove_account", account.username, *options),
         make_process(account, other),
