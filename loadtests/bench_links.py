@@ -9,20 +9,18 @@ not its hits, or if a page scans a whole table of visits, but for those of a yea
 """
 
 import os
-import platform
 import subprocess
 import sys
 import time
-from contextlib import closing
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from http import HTTPStatus
 from statistics import median
 from typing import Any
 
 import requests
-from tabulate import tabulate
 
-from loadtests.servers import NO_REFUSALS, ROOT, OwnPostgres, own_postgres, serving
+from loadtests import measuring
+from loadtests.servers import NO_REFUSALS, ROOT, own_postgres, serving
 
 LINKS = 100_000
 LINK_DAYS = 2_200_000  # draws of a link and a day; each has five visits on average
@@ -87,13 +85,6 @@ PAGES = {
 }
 
 
-def execute(postgres: OwnPostgres, statement: str) -> Any:
-    with closing(postgres.connect()) as connection, connection.cursor() as cursor:
-        connection.autocommit = True
-        cursor.execute(statement.format(links=LINKS, link_days=LINK_DAYS))
-        return cursor.fetchone()[0] if cursor.description else None
-
-
 def log_in(url: str) -> requests.Session:
     session = requests.Session()
     session.get(f"{url}/account/login/", timeout=60)
@@ -105,8 +96,7 @@ def log_in(url: str) -> requests.Session:
 
 def main() -> int:
     """Measure, print the table, and return the exit code."""
-    about = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} processors, {platform.system()}"
-    about += f" {platform.release()}, load average before {os.getloadavg()[0]:.1f}"
+    about = measuring.describe_machine()
     with own_postgres() as postgres:
         settings = {**NO_REFUSALS, "DATABASE_URL": postgres.url}
         with serving(**settings) as service:
@@ -120,11 +110,11 @@ def main() -> int:
             )
             for statement in FILL:
                 print(f"bench: {' '.join(statement.split())[:60]}", file=sys.stderr)
-                execute(postgres, statement)
+                measuring.execute(postgres, statement.format(links=LINKS, link_days=LINK_DAYS))
             session = log_in(service.url)
             rows, failed = [], False
             for title, path in PAGES.items():
-                scans = execute(postgres, SCANS)
+                scans = measuring.execute(postgres, SCANS)
                 seconds: list[float] = []
                 while len(seconds) < ROUNDS and sum(seconds) < MAX_SECONDS:
                     begin = time.perf_counter()
@@ -134,13 +124,12 @@ def main() -> int:
                 if not is_refused:
                     response.raise_for_status()
                 time.sleep(1.5)  # a session reports its scans once a second
-                has_scanned = execute(postgres, SCANS) > scans
+                has_scanned = measuring.execute(postgres, SCANS) > scans
                 failed |= has_scanned and "year" not in title
                 milliseconds = "too long" if is_refused else f"{1000 * median(seconds):,.0f}"
                 rows.append([title, milliseconds, "yes" if has_scanned else "no"])
             visits = session.get(f"{service.url}/api/visits?tags=b1&{YEAR}", timeout=60).json()
-    headings = ["page", "ms", "scans all visits"]
-    print(tabulate(rows, headings, "pipe", colalign=["left", "right", "left"]))
+    print(measuring.format_table(rows, ["page", "ms", "scans all visits"]))
     print(f"\nMeasured by `python -m loadtests.bench_links`: {about}.")
     print(f"{visits['hits']:,} hits, {visits['people'] + visits['bots']:,} visits", file=sys.stderr)
     return int(failed or visits["hits"] != visits["people"] + visits["bots"])
