@@ -200,6 +200,7 @@ def test_tab_and_enter_keep_their_place_in_the_scheduler(new_page: NewPage) -> N
     page.get_by_role("link", name="start again").press("Enter")
     expect(page.get_by_role("link", name="process 1")).to_be_focused()
     page.goto(f"{NAIVE_PATH}scheduler/?taken=211212")
+    expect(page.get_by_role("link", name="the same steps with select_for_update")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("select_for_update/2/scheduler/"))
 
