@@ -51,11 +51,6 @@ def ban(domains: Collection[str]) -> int:
     return expire_links(frozenset(domains))
 
 
-def lift(domains: Collection[str]) -> int:
-    """Lift bans; return how many there were. Links that have expired stay so."""
-    return BannedDomain.objects.filter(domain__in=domains).delete()[0]
-
-
 def expire_links(domains: frozenset[str]) -> int:
     """Make the links to the domains expire that have not expired; return their number."""
     # Links that are used up, too: their limit can be raised.

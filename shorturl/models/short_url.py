@@ -16,7 +16,6 @@ from shorturl import cluster
 from shorturl.links import keys
 from shorturl.links.labels import TAG_MAX_LENGTH, TITLE_MAX_LENGTH
 from shorturl.links.validators import HOST_MAX_LENGTH, TARGET_URL_MAX_LENGTH
-from shorturl.models.visits import DailyVisits, HourlyVisits, RecentVisits
 
 # The name of the CHECK that a limit below the hits violates.
 LIMIT_CONSTRAINT = "shorturl_shorturl_limit_ck"
@@ -95,15 +94,6 @@ class ShortUrlQuerySet(models.QuerySet["ShortUrl"]):
         if filters["state"]:
             links = links.with_state().filter(Q(state=filters["state"]))
         return links
-
-    def erase(self) -> int:
-        """Remove the rows, which frees their keys; for tests and the lab alone.
-
-        Call delete() first, or a hit that is counted meanwhile is left for the key's next link.
-        """
-        for model in (RecentVisits, HourlyVisits, DailyVisits):
-            model._base_manager.filter(short_url__in=self.values("key")).delete()
-        return super().delete()[0]
 
 
 class ShortUrl(models.Model):

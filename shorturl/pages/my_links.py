@@ -26,7 +26,7 @@ from shorturl.models import ShortUrlQuerySet
 from shorturl.pages import visit_pages
 from shorturl.pages.forms import ORDERS, CreateForm, EditForm, FilterForm
 from shorturl.pages.views import form_page, render_create_form, see_other, used_tags
-from shorturl.transfer.cells import without_formula
+from shorturl.transfer.link_files import without_formula
 from shorturl.visits import statistics
 
 PER_PAGE = 50

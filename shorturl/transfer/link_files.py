@@ -14,7 +14,6 @@ from shorturl.links import labels
 from shorturl.links.keys import validate_custom_key
 from shorturl.links.validators import clean_target_url, in_utc, shortened
 from shorturl.models import ShortUrl
-from shorturl.transfer.cells import FORMULA_STARTS
 
 VALUES = ("hits", "max_hits", "forward_query", "created_at", "deleted_at", "expires_at")
 COLUMNS = ("key", "target_url", "title", "tags", "owner", *VALUES)
@@ -59,10 +58,17 @@ Names = Mapping[str, tuple[str, ...]]  # a program's names, by our columns
 Fields = Mapping[str, str]  # the names that a file has, by our columns
 Report = Callable[[str, str], object]  # is called with the position of a link, and a reason
 
-# What an export has put an apostrophe before. An import takes away no other apostrophe.
+# A spreadsheet computes a cell that begins like this, so an apostrophe is put before the cell, and
+# before another apostrophe. An import takes away no other apostrophe.
+FORMULA_STARTS = ("=", "+", "-", "@", "'")
 ESCAPED = tuple(f"'{start}" for start in FORMULA_STARTS)
 # A whole number as a spreadsheet saves it: 1,234 and 12.0. In some countries 1.000 is a thousand.
 WHOLE_NUMBER = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.00?)?")
+
+
+def without_formula(value: object) -> object:
+    """Return the value of a cell as a spreadsheet should get it."""
+    return f"'{value}" if str(value).startswith(FORMULA_STARTS) else value
 
 
 def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:

@@ -1,7 +1,6 @@
-"""`manage.py export_links`: writes all links to a file, which import_links reads."""
+"""`manage.py export_links`: writes all links to a CSV file, which import_links reads."""
 
 import csv
-import json
 from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,8 +14,7 @@ from shorturl.exceptions import counted
 from shorturl.management.database_command import database_error
 from shorturl.management.progress import with_progress
 from shorturl.models import ShortUrl
-from shorturl.transfer.cells import without_formula
-from shorturl.transfer.link_files import COLUMNS
+from shorturl.transfer.link_files import COLUMNS, without_formula
 
 PAGE_SIZE = 5_000  # links of one statement; some 10 MB at most
 TIMES = ("created_at", "deleted_at", "expires_at")
@@ -30,38 +28,24 @@ def write_csv(file: Any, links: Iterable[dict[str, Any]]) -> None:
         writer.writerow({name: without_formula(value) for name, value in cells.items()})
 
 
-def write_json(file: Any, links: Iterable[dict[str, Any]]) -> None:
-    for link in links:
-        file.write(json.dumps(link, ensure_ascii=False) + "\n")
-
-
-WRITERS = {"csv": write_csv, "jsonl": write_json}
-
-
 class Command(BaseCommand):
     """Reads all pages in one transaction, which PgBouncer keeps on one session."""
 
     help = (
-        "Write all links, deleted ones too, with hits and times, as of one moment: no visits, "
-        "accounts or tokens. Exit codes: 0, all are written; 2, they are not."
+        "Write all links to CSV, deleted ones too, with hits and times, as of one moment: no "
+        "visits, accounts or tokens. Exit codes: 0, all are written; 2, they are not."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", help="such as links.csv or links.jsonl; - is standard output")
-        parser.add_argument("--format", choices=WRITERS, help="if the name has another suffix")
+        parser.add_argument("file", help="such as links.csv; - is standard output")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name: str = options["file"]
-        suffix = options["format"] or Path(name).suffix.removeprefix(".")
-        if suffix not in WRITERS:
-            message = f"The format of {name} is unknown: use --format csv or --format jsonl."
-            raise CommandError(message, returncode=2)
         try:
             with self.open_output(name) as file, transaction.atomic(durable=True):
                 keep_snapshot()
                 count = ShortUrl.objects.count()
-                links = with_progress(all_links(), self.stderr.write, total=count)
-                WRITERS[suffix](file, links)
+                write_csv(file, with_progress(all_links(), self.stderr.write, total=count))
         except DatabaseError as error:
             what_now = "The export is not complete: try again."
             raise database_error(error, what_now, returncode=2) from error

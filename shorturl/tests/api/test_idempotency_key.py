@@ -12,6 +12,7 @@ from shorturl.exceptions import KeySpaceExhausted
 from shorturl.limits import quotas
 from shorturl.models import IdempotencyRecord, ShortUrl
 from shorturl.strategies.creating import on_conflict
+from shorturl.strategies.exhibits.models import erase
 from shorturl.tests.callers import OTHER, TARGET, bearer, create, create_link, errors, make_token
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
@@ -51,7 +52,7 @@ def test_an_error_is_not_kept(client: Client) -> None:
     answers = [send(client, body) for body in (taken, invalid, b"{")]
     assert [answer.status_code for answer in answers] == [409, 422, 400]
     assert not IdempotencyRecord.objects.exists()
-    ShortUrl.objects.all().erase()
+    erase(ShortUrl.objects.all())
     assert send(client, taken).status_code == 201
 
 

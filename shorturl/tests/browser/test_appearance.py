@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
-from shorturl.management.commands import demo
+from lab.management.commands import demo
 from shorturl.models import RecentVisits, ShortUrl
 from shorturl.tests.browser.conftest import LogIn, NewPage, check_width, find_barriers
 from shorturl.tests.callers import TARGET, create_link, make_token

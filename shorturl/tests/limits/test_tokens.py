@@ -1,4 +1,4 @@
-"""API tokens: how they are stored, and `manage.py token`."""
+"""API tokens: how they are stored, and `manage.py token create`."""
 
 import hashlib
 from functools import partial
@@ -40,41 +40,3 @@ def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(CommandError, match="is not a valid name"):
         create(name)
     assert ApiToken.objects.count() == 1
-
-
-@pytest.mark.parametrize("which", ["backup", "PREFIX", "PREFIX…"])  # as the list shows it
-def test_a_token_is_revoked_once_by_its_name_or_its_prefix(which: str) -> None:
-    text, other = create(), create("other")
-    which = which.replace("PREFIX", text[:PREFIX_LENGTH])
-    assert token("revoke", which) == ("", f"The token {which!r} is revoked.\n")
-    assert (is_accepted(text), is_accepted(other)) == (False, True)
-    revoked_at = ApiToken.objects.get(name="backup").revoked_at
-    with pytest.raises(CommandError, match="is revoked already"):
-        token("revoke", which)
-    assert ApiToken.objects.get(name="backup").revoked_at == revoked_at
-
-
-def test_an_unknown_or_ambiguous_token_is_not_revoked() -> None:
-    text = create()
-    prefix = text[:PREFIX_LENGTH]
-    create(prefix)  # the name of one token is the prefix of another
-    for which in ("", "back", "shorturl_", "nul\0", "\udcff", prefix):
-        message = "Several tokens are" if which == prefix else "No token is"
-        with pytest.raises(CommandError, match=f"{message} called"):
-            token("revoke", which)
-    assert is_accepted(text)
-
-
-def test_the_list_shows_all_but_the_tokens() -> None:
-    assert token("list") == ("", "There are no tokens: create one with `token create NAME`.\n")
-    text, revoked = create(), create("b")
-    token("revoke", "b")
-    lines, err = token("list")
-    backup, b = lines.splitlines()
-    assert err == ""
-    assert backup.startswith(f"backup  {text[:PREFIX_LENGTH]}…  created ")
-    assert backup.endswith("  valid  create,read,edit,delete of all users")
-    assert b.startswith(f"b       {revoked[:PREFIX_LENGTH]}…  created ")
-    assert "  revoked " in b
-    assert text not in lines
-    assert revoked not in lines

@@ -18,6 +18,7 @@ from pginterleave.pytest_plugin import Interleave
 from shorturl import following
 from shorturl.models import DailyVisits, Dimension, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.models.visits import daily_since
+from shorturl.strategies.exhibits.models import erase
 from shorturl.strategies.rolling_up import batches
 from shorturl.tests.callers import call_and_close_connection, create_link
 from shorturl.tests.event_loop import count_hits
@@ -112,7 +113,7 @@ def test_a_visit_is_shown_once_while_its_day_becomes_a_month(
 def test_an_erased_link_leaves_no_visits(interleave: Interleave, link: ShortUrl) -> None:
     """Otherwise the next link of that key would have them."""
     link.delete()  # marks the row, which erase() removes
-    interleave(lambda: ShortUrl.objects.all().erase(), roll_up)
+    interleave(partial(erase, ShortUrl.objects.all()), roll_up)
 
 
 def follow_together(*keys: str) -> None:

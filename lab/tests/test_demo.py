@@ -1,7 +1,5 @@
 """`manage.py demo`."""
 
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import pytest
@@ -10,11 +8,9 @@ from django.core.management import CommandError
 from django.test import Client
 from pytest_django import Settings
 
-from pginterleave.pytest_plugin import Interleave
+from lab.management.commands import demo
 from shorturl.management import progress
-from shorturl.management.commands import demo
-from shorturl.models import DailyVisits, ShortUrl, Visit
-from shorturl.strategies.recording_visits import combined
+from shorturl.models import ShortUrl
 from shorturl.tests.callers import create_link, run
 
 pytestmark = pytest.mark.django_db
@@ -44,9 +40,7 @@ def test_a_second_demo_changes_nothing_and_other_links_are_kept() -> None:
     links = [*ShortUrl.objects.order_by("key").values()]
     run("demo")
     assert [*ShortUrl.objects.order_by("key").values()] == links
-    assert run("demo", "--remove").output == "4 demo links removed.\n"
-    assert ShortUrl.objects.get() == mine
-    assert not DailyVisits.objects.exists()
+    assert ShortUrl.objects.get(key="demo-card") == mine
 
 
 def test_the_demo_says_how_far_it_is_and_ends_with_a_sentence_at_ctrl_c(
@@ -72,22 +66,8 @@ def test_the_demo_says_how_far_it_is_and_ends_with_a_sentence_at_ctrl_c(
     assert output.startswith("There are 5 demo links")
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_concurrent_visit_is_removed_with_its_link(interleave: Interleave) -> None:
-    """Otherwise the next demo link of the same key would show it or could not be created."""
-    link, *_ = demo.DEMO["links"]
-
-    def follow() -> None:
-        with suppress(ShortUrl.DoesNotExist):
-            combined.record(link["key"], Visit())
-
-    create_link(link["key"], target_url=link["target_url"])
-    interleave(partial(run, "demo", "--remove"), follow)
-
-
-@pytest.mark.parametrize("arguments", [[], ["--remove"]])
-def test_the_demo_is_refused_in_production(settings: Settings, arguments: list[str]) -> None:
+def test_the_demo_is_refused_in_production(settings: Settings) -> None:
     settings.LOCAL = False
     with pytest.raises(CommandError, match="Only a local run gets demo links"):
-        run("demo", *arguments)
+        run("demo")
     assert not ShortUrl.objects.exists()

@@ -2,7 +2,6 @@
 
 import json
 import math
-from argparse import ArgumentParser
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any
@@ -14,14 +13,13 @@ from django.db import transaction
 from django.utils import timezone
 
 from shorturl import bulk
-from shorturl.exceptions import counted
 from shorturl.management.database_command import DatabaseCommand
 from shorturl.management.progress import with_progress
 from shorturl.models import HOURLY_DAYS, RecentVisits, ShortUrl, Visit
 from shorturl.visits.roll_up import roll_up_visits
 
 # The links, and values of visits by their weights.
-DEMO: dict[str, Any] = json.loads((settings.BASE_DIR / "shorturl/demo.json").read_text())
+DEMO: dict[str, Any] = json.loads((settings.BASE_DIR / "lab/demo.json").read_text())
 DAYS = 365
 SEED = 1  # another number draws other visits
 # The visits of a day as a share of those on the busiest day, by the day of the year.
@@ -37,20 +35,12 @@ COURSES: dict[str, Any] = {
 class Command(DatabaseCommand):
     help = "Create 22 links with a year of visits, for a local run; existing keys are left alone."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--remove", action="store_true", help="remove the links and visits")
-
-    def handle(self, *args: Any, remove: bool, **options: Any) -> None:
+    def handle(self, *args: Any, **options: Any) -> None:
         if not settings.LOCAL:
             raise CommandError("Only a local run gets demo links: this is a production.")
         keys = [link["key"] for link in DEMO["links"]]
         targets = [link["target_url"] for link in DEMO["links"]]
         links = ShortUrl.objects.filter(key__in=keys, target_url__in=targets)
-        if remove:
-            # delete() keeps the rows, and ends redirects. So no visit is recorded during erase().
-            links.delete()
-            self.stdout.write(f"{counted(links.erase(), 'demo link')} removed.")
-            return
         superusers = User.objects.filter(is_superuser=True).values_list("pk", flat=True)
         to_make = with_progress(DEMO["links"], self.stderr.write, total=len(keys))
         try:
