@@ -1,16 +1,25 @@
 """How the cost of a redirect grows with links, connections and workers.
 
     .venv/bin/python -m loadtests.bench_growth    some three minutes, and 5 GB of disk
+    DATABASE_URL=postgres://… DATABASE_CITUS=on .venv/bin/python -m loadtests.bench_growth
 
-Each row of the table differs in one number from BASE. wrk follows random links without pause, with
-the service's own limits. The exit code is 1 if a redirect was not counted or counted twice, if its
-visit was not recorded, or if an answer took longer than the limits allow.
+Each row of the table differs in one number from BASE. With DATABASE_URL the rows differ in the
+connections alone. All nodes of that PostgreSQL or cluster have to be on this machine, without
+another PostgreSQL. It may have no links yet, and keeps those of the benchmark.
+
+wrk follows random links without pause, with the service's own limits. The exit code is 1 if a
+redirect was not counted or counted twice, if its visit was not recorded, or if an answer took
+longer than the limits allow.
 """
 
 import os
 import sys
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import psutil
+from django.db.backends.postgresql.base import DatabaseWrapper
 
 from loadtests import measuring
 from loadtests.measuring import FILL, RANDOM_KEYS, Measurement
@@ -22,8 +31,10 @@ MAX_ANSWER_SECONDS = 0.5 + 12.0  # QUEUE_TIMEOUT_MS, and DATABASE_STATEMENT_TIME
 # In one statement, as the hits of clients that have left may still be counted. A statement counts a
 # hit and records its visit together.
 HITS_WITHOUT_VISIT = """
-    SELECT (SELECT sum(hits) FROM shorturl_shorturl)::bigint
-        - (SELECT coalesce(sum(jsonb_array_length(kinds)), 0) FROM shorturl_recentvisits)
+    SELECT counted.hits - recorded.visits
+    FROM (SELECT sum(hits)::bigint AS hits FROM shorturl_shorturl) AS counted,
+        (SELECT coalesce(sum(jsonb_array_length(kinds)), 0) AS visits FROM shorturl_recentvisits)
+            AS recorded
 """
 
 
@@ -42,22 +53,42 @@ CASES = [
     *(BASE._replace(workers=workers) for workers in (1, 4)),
     BASE._replace(links=10_000_000),  # the last one, as links are only added
 ]
+CASES_OF_GIVEN = [Case(links=10_000, connections=connections) for connections in (16, 64, 256)]
 
 
-def add_links(postgres: OwnPostgres, number: int) -> None:
-    """Add links until there are `number`, with the keys k1, k2, …"""
-    there = measuring.execute(postgres, "SELECT count(*) FROM shorturl_shorturl")
+class GivenPostgres:
+    """The PostgreSQL of DATABASE_URL, whose processes may be in containers of this machine."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def connect(self, _database: str) -> Any:
+        return DatabaseWrapper.Database.connect(self.url)
+
+    def processes(self) -> list[psutil.Process]:
+        all_processes = psutil.process_iter(["name"])
+        return [process for process in all_processes if process.info["name"] == "postgres"]
+
+
+def add_links(postgres: OwnPostgres | GivenPostgres, there: int, number: int) -> None:
+    """Add links to those that are `there` until there are `number`, with the keys k1, k2, …"""
+    if measuring.execute(postgres, "SELECT count(*) FROM shorturl_shorturl") != there:
+        sys.exit("bench_growth: the database of DATABASE_URL has links: use an empty one")
     if there < number:
         print(f"bench_growth: {number:,} links", file=sys.stderr)
         measuring.execute(postgres, FILL.format(first=there + 1, last=number))
         measuring.execute(postgres, "VACUUM (FREEZE, ANALYZE) shorturl_shorturl")
 
 
-def measure_cases(postgres: OwnPostgres) -> Iterator[tuple[Case, Measurement]]:
+def measure_cases(
+    postgres: OwnPostgres | GivenPostgres, cases: Sequence[Case]
+) -> Iterator[tuple[Case, Measurement]]:
     """Measure each case, and yield it with its measurement."""
-    for case in CASES:
+    links = 0
+    for case in cases:
         with serving(DATABASE_URL=postgres.url, WORKERS=str(case.workers)) as service:
-            add_links(postgres, case.links)
+            add_links(postgres, links, case.links)
+            links = max(links, case.links)
             script = RANDOM_KEYS.format(links=case.links)
             measuring.measure(postgres, service, script, case.connections, 1)  # all is loaded then
             yield case, measuring.measure(postgres, service, script, case.connections, SECONDS)
@@ -67,8 +98,9 @@ def main() -> int:
     """Measure, print the table, and return the exit code."""
     about = measuring.describe_machine()
     rows, failed = [], False
-    with own_postgres() as postgres:
-        for case, measured in measure_cases(postgres):
+    given = os.environ.get("DATABASE_URL")
+    with nullcontext(GivenPostgres(given)) if given else own_postgres() as postgres:
+        for case, measured in measure_cases(postgres, CASES_OF_GIVEN if given else CASES):
             without_visit = measuring.execute(postgres, HITS_WITHOUT_VISIT)
             is_exact = measured.is_exact and without_visit == 0
             if not is_exact:
