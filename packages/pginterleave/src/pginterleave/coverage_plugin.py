@@ -1,8 +1,8 @@
 """`pytest --interleave-coverage`: collects which lines write, and reports which were explored."""
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -42,10 +42,14 @@ class CoveragePlugin:
         if appends and self.path.exists():
             self.recorder.add(json.loads(self.path.read_text()))
         race_coverage.recorder = self.recorder
+        self._stack = contextlib.ExitStack()
         if config.pluginmanager.hasplugin("django"):
-            from django.db.backends.signals import connection_created
+            from pginterleave.django.sent_statements import watch_statements
 
-            connection_created.connect(_record_statements_of)
+            self._stack.enter_context(watch_statements(self._note_statement))
+
+    def _note_statement(self, sql: str, _: str) -> None:
+        self.recorder.note_statement(sql, sys._getframe())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -75,19 +79,5 @@ class CoveragePlugin:
             terminalreporter.line(f"FAIL: {self.required:.0f} % are required.", red=True)
 
     def pytest_unconfigure(self) -> None:
+        self._stack.close()
         race_coverage.recorder = None
-
-
-def _record_statements_of(connection: Any, **_: object) -> None:
-    """Record the statements of a connection that Django has opened."""
-    if _record not in connection.execute_wrappers:
-        connection.execute_wrappers.append(_record)
-
-
-def _record(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-    """Record which line of code sends a statement, and send it."""
-    recorder = race_coverage.recorder
-    if recorder is not None:
-        text = sql.as_string(context["cursor"].cursor) if hasattr(sql, "as_string") else sql
-        recorder.note_statement(str(text), sys._getframe(1))
-    return execute(sql, params, many, context)
