@@ -10,7 +10,7 @@ import pytest
 
 from pginterleave.discovery.findings import Discovery, Explored, Race
 from pginterleave.discovery.page import make_page
-from pginterleave.discovery.taking_part import choose_steps
+from pginterleave.picture.taking_part import choose_steps
 
 from .conftest import RunSuite
 
@@ -135,7 +135,7 @@ STEPS = number_steps(
 
 
 def test_only_the_steps_that_take_part_are_drawn() -> None:
-    chosen = choose_steps(STEPS)
+    chosen = choose_steps(STEPS, frozenset())
     assert [(step["process"], step["kind"], step["until"]) for step in chosen] == [
         (1, "SELECT", 1),
         (2, "UPDATE", 2),
@@ -196,7 +196,7 @@ def test_without_a_race_the_page_says_within_which_bound() -> None:
     page = Page(make_page(Discovery(explored=[*safe, undecided]), "shop"))
     assert page.has("No race was found in shop")
     assert page.has("Of 3 pairs, 2 were decided:")
-    assert page.has("1 safe in every schedule with at most 2 preemptions 1 safe in every schedule")
+    assert page.has("1 safe in every schedule 1 safe in every schedule with at most 2 preemptions")
     assert page.has("b not decided: it has no end")
 
 

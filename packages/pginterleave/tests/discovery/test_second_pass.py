@@ -38,7 +38,7 @@ class PlaceInTest:
 
 
 CANDIDATE = Candidate("POST a", lambda: "200")
-KNOWN = Known(CANDIDATE, "t", Traffic("POST a", "200", ()), make_schedule("1", "200"))
+KNOWN = Known(CANDIDATE, "t", Traffic("POST a", "200", ()), updates=[], fails=False)
 
 
 def test_an_error_in_one_schedule_costs_no_other_race() -> None:

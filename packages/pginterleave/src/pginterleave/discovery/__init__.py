@@ -10,7 +10,6 @@ sent something new run once more, without a transaction and only to be explored:
     first_pass.py     what each test sends, and which tests run once more
     second_pass.py    runs these tests: alone, beside itself, beside what fits
     visits.py         explores at one request, and says which kinds of races occur there
-    taking_part.py    which steps of a wrong schedule the report and the page show
     surroundings.py   what is put back besides rows: mails, caches, files; entropy
     undoing.py        whole-row saves that may undo what another request writes
     findings.py       the results, as plain data; report.py and page.py write them

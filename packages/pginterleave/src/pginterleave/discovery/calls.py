@@ -32,7 +32,18 @@ def watch_calls(name: str, listener: Callable[[], Listener]) -> Iterator[None]:
     plain = getattr(function, "__func__", function)  # of a classmethod or staticmethod
     if not callable(plain) or inspect.iscoroutinefunction(plain):
         raise pytest.UsageError(f"--interleave-calls {name}: it is no function, or it is async.")
-    replacement: Any = _tell(name, plain, listener)
+
+    @functools.wraps(plain)
+    def tell_and_call(*args: Any, **kwargs: Any) -> Any:
+        run = own_objects(functools.partial(plain, *args, **kwargs))
+        candidate = Candidate(f"{name}()", run)
+        listener().explore(candidate)
+        with listener().note(candidate) as answers:
+            returned = plain(*args, **kwargs)
+            answers.append(returned)
+        return returned
+
+    replacement: Any = tell_and_call
     if isinstance(function, (classmethod, staticmethod)):
         replacement = type(function)(replacement)
     with contextlib.ExitStack() as stack:
@@ -42,21 +53,3 @@ def watch_calls(name: str, listener: Callable[[], Listener]) -> Iterator[None]:
             for key in names:
                 stack.enter_context(patch.dict(vars(module), {key: replacement}))
         yield
-
-
-def _tell(
-    name: str, function: Callable[..., Any], listener: Callable[[], Listener]
-) -> Callable[..., Any]:
-    """Return a function that tells the listener of its calls."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        run = own_objects(functools.partial(function, *args, **kwargs))
-        candidate = Candidate(f"{name}()", run)
-        listener().explore(candidate)
-        with listener().note(candidate) as answers:
-            returned = function(*args, **kwargs)
-            answers.append(returned)
-        return returned
-
-    return call

@@ -8,11 +8,10 @@ from typing import Any
 
 from pginterleave.processes.race_coverage import find_written_tables
 from pginterleave.sql.reader import remove_constants
-from pginterleave.sql.statements import find_kind, find_read_tables
+from pginterleave.sql.statements import CONTROL, find_kind, find_read_tables
+from pginterleave.steps import ENDS_OF_BLOCKS
 
-NO_STATEMENTS = frozenset(
-    ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE", "ROLLBACK TO", "CLOSE")
-)
+NO_STATEMENTS = CONTROL.union(ENDS_OF_BLOCKS) - {"SET"}
 # Nearly every request writes these. Their rows are not compared, and whoever writes nothing else is
 # not explored.
 IGNORED_TABLES = frozenset(("django_session", "django_admin_log"))

@@ -5,8 +5,8 @@ clients of Django, of the REST framework, of Ninja and of WebTest come through o
 """
 
 import contextlib
+import functools
 import io
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import patch
@@ -20,10 +20,8 @@ from django.test import override_settings
 from django.urls import Resolver404, resolve
 
 from pginterleave.discovery.candidates import Candidate, Listener, write_answer
-from pginterleave.discovery.private_names import OF_THE_BODY, replace_receivers
+from pginterleave.discovery.private_names import ERROR_OF_VIEW, OF_THE_BODY
 from pginterleave.django.own_objects import load_again
-
-errors_of_views: dict[int, BaseException] = {}  # of an exploration, by the id of the request
 
 
 @contextlib.contextmanager
@@ -48,23 +46,20 @@ def open_door(listener: Callable[[], Listener]) -> Iterator[None]:
             answers.append(write_answer(response))
         return response
 
-    with (
-        patch.object(BaseHandler, "get_response", get_response),
-        patch.object(BaseHandler, "get_response_async", get_response_async),
+    with patch.multiple(
+        BaseHandler, get_response=get_response, get_response_async=get_response_async
     ):
         yield
 
 
 def make_candidate(handler: BaseHandler, handle: Callable[..., Any], request: Any) -> Candidate:
     """Return a request as a candidate; nothing is read of the request before the first run."""
-    copies: list[Callable[[], Any]] = []
+    prepare = functools.cache(lambda: _prepare_copies(request))
 
     def run() -> str:
-        if not copies:
-            copies.append(_prepare_copies(request))
-        copy = copies[0]()
+        copy = prepare()()
         response = handle(handler, copy)
-        if error := errors_of_views.pop(id(copy), None):
+        if error := getattr(copy, ERROR_OF_VIEW, None):
             raise error
         return write_answer(response)
 
@@ -73,11 +68,10 @@ def make_candidate(handler: BaseHandler, handle: Callable[..., Any], request: An
 
 def _find_view(request: Any) -> str:
     """Return the name of a request's view, such as shop:redeem, or the path of its function."""
-    try:
-        match = resolve(request.path_info)
+    try:  # of a view without a name it is the function's path
+        return str(resolve(request.path_info).view_name)
     except Resolver404:
         return str(request.path_info)
-    return str(match.view_name)  # of a view without a name it is the function's path
 
 
 def _prepare_copies(request: Any) -> Callable[[], Any]:
@@ -90,12 +84,8 @@ def _prepare_copies(request: Any) -> Callable[[], Any]:
             return ASGIRequest(dict(request.scope), io.BytesIO(body))
         return WSGIRequest({**request.environ, "wsgi.input": io.BytesIO(body)})
 
-    plain = vars(make_plain_copy())
-    added = {
-        name: value
-        for name, value in vars(request).items()
-        if name not in plain and name not in OF_THE_BODY
-    }
+    names = vars(request).keys() - vars(make_plain_copy()).keys() - OF_THE_BODY
+    added = {name: vars(request)[name] for name in names}
 
     def make_copy() -> Any:
         copy = make_plain_copy()
@@ -110,16 +100,3 @@ def _load_again(value: Any) -> Any:
     """Return a saved row of a model, loaded again; any other value as it is."""
     is_row = issubclass(type(value), models.Model)  # isinstance() would load a lazy object
     return load_again(value) if is_row and value.pk is not None else value
-
-
-@contextlib.contextmanager
-def keep_exceptions_from_clients() -> Iterator[None]:
-    """Enter to explore: Django tells an exception of a view to every client with a request."""
-    errors_of_views.clear()
-
-    def note(request: Any = None, **_: Any) -> None:
-        if error := sys.exc_info()[1]:
-            errors_of_views[id(request)] = error
-
-    with replace_receivers(note):
-        yield

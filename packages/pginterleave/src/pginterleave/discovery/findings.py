@@ -1,11 +1,14 @@
 """What a discovery has found, as plain data: a worker of pytest-xdist sends it, a page shows it."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-# The kinds of races, worst first, each with what it means.
+from pginterleave.searching.search import format_preemptions
+
+# The kinds of races, worst first, each with what it means. A run fails for all but the last.
 KINDS = {
     "rows": "rows, mails or calls of Mocks end as in no serial order",
     "errors": "an exception that no serial order raises",
@@ -13,7 +16,6 @@ KINDS = {
     "answers": "another answer than one after the other",
 }
 NO_WRITES = ("SELECT", "COMMIT", "ROLLBACK")
-FAILING_KINDS = ("rows", "errors", "twice")
 
 
 def join_names(names: Iterable[str]) -> str:
@@ -59,13 +61,9 @@ class Race:
         """`POST shop:redeem`, or `POST shop:redeem beside POST shop:refund`."""
         return join_names(self.names)
 
-    @property
-    def all_names(self) -> list[str]:
-        return [self.name, *self.shared_by]
-
     def split_names(self) -> list[frozenset[str]]:
         """Return the names of each pair of requests that shows the race."""
-        return [split_names(name) for name in self.all_names]
+        return [split_names(name) for name in (self.name, *self.shared_by)]
 
     @property
     def cause(self) -> object:
@@ -90,10 +88,15 @@ class Explored:
     tests: list[str]
     races: int = 0
     preemptions: int | None = -1
-    seconds: float = 0.0
     limits: list[str] = field(default_factory=list)
     unconfirmed: list[str] = field(default_factory=list)
     reason: str = ""
+
+    @property
+    def bound(self) -> str:
+        if self.preemptions is None:
+            return "in every schedule"
+        return f"in every schedule with at most {format_preemptions(self.preemptions)}"
 
 
 @dataclass(kw_only=True)
@@ -107,14 +110,39 @@ class Discovery:
     races: list[Race] = field(default_factory=list)
     may_undo: list[str] = field(default_factory=list)
 
+    @property
+    def decided(self) -> list[Explored]:
+        return [entry for entry in self.explored if not entry.reason]
+
+    def count_bounds(self) -> Counter[str]:
+        """Return how many pairs are safe within each bound."""
+        return Counter(entry.bound for entry in self.decided if not entry.races)
+
+    def sort_races(self) -> list[Race]:
+        """Return the races by view, the view of the worst race first; accepted ones are last."""
+        kinds = [*KINDS]
+        by_kind = sorted(self.races, key=lambda race: (bool(race.accepted), kinds.index(race.kind)))
+        views = [*dict.fromkeys(race.names[0] for race in by_kind)]
+
+        def rate(race: Race) -> tuple[bool, bool, int]:
+            return bool(race.accepted), race.kind == "answers", views.index(race.names[0])
+
+        return sorted(by_kind, key=rate)
+
+    def list_failing(self) -> list[Race]:
+        """Return the races for which a run fails, in the same order."""
+        races = self.sort_races()
+        return [race for race in races if race.kind != "answers" and not race.accepted]
+
     def add_race(self, race: Race) -> None:
         """Add a race; or its tests and names to the same one, if that is known."""
         for known in self.races:
             if known.cause == race.cause:
                 tests = race.tests + race.also
                 known.also += [test for test in tests if test not in known.tests + known.also]
-                names = [n for n in race.all_names if split_names(n) not in known.split_names()]
-                known.shared_by += names
+                names = [race.name, *race.shared_by]
+                new = [name for name in names if split_names(name) not in known.split_names()]
+                known.shared_by += new
                 return
         self.races.append(race)
 

@@ -3,12 +3,9 @@
 import contextlib
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-from django.db.backends.signals import connection_created
 
 from pginterleave.discovery.candidates import Candidate, Listener, Traffic, make_traffic
 from pginterleave.processes.race_coverage import find_written_tables
@@ -34,6 +31,10 @@ class FirstPass(Listener):
         self.tests: dict[str, SentByTest] = defaultdict(SentByTest)
         self.test = ""  # the test that runs, or its class; "": nothing is noted
         self._thread = threading.current_thread()
+
+    def count_writing(self, tests: Iterable[str]) -> int:
+        """Return how many different requests of these tests write."""
+        return len({this for test in tests for this in self.tests[test].traffics if this.writes})
 
     @contextlib.contextmanager
     def note(self, candidate: Candidate) -> Iterator[list[object]]:
@@ -66,51 +67,27 @@ class FirstPass(Listener):
         return ""
 
 
-@contextlib.contextmanager
-def watch_statements(note: Callable[[str, str], None]) -> Iterator[None]:
-    """Enter to have `note` called with each statement of Django's connections, and their alias."""
+def choose_tests(
+    tests: dict[str, SentByTest], groups: dict[str, str], leave: Callable[[str, str, str], object]
+) -> dict[str, frozenset[str]]:
+    """Return the tests that have sent something new that writes, a new view first.
 
-    def wrap(execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-        text = sql.as_string(context["cursor"].cursor) if hasattr(sql, "as_string") else sql
-        note(str(text), context["connection"].alias)
-        return execute(sql, params, many, context)
-
-    def add_wrapper(connection: Any, **_: Any) -> None:
-        # The first, because connection.execute_wrapper() removes the last when it ends.
-        if wrap not in connection.execute_wrappers:
-            connection.execute_wrappers.insert(0, wrap)
-
-    connection_created.connect(add_wrapper)
-    yield
-    connection_created.disconnect(add_wrapper)
-
-
-class Choice(NamedTuple):
-    """The tests to run once more, each with the names of what it writes; a new view comes first.
-
-    `requests` is how many different ones there are. `left` has the test, the name and the reason of
-    each request whose test cannot run without a transaction.
+    Each has the names of what it has sent that writes. `groups` are the classes of the tests.
+    `leave` is called with the test, the name and the reason of each request whose test cannot run
+    without a transaction.
     """
-
-    names: dict[str, frozenset[str]]
-    requests: int
-    left: list[tuple[str, str, str]]
-
-
-def choose_tests(tests: dict[str, SentByTest], groups: dict[str, str]) -> Choice:
-    """Choose the tests that have sent something new that writes; `groups` are their classes."""
     seen: set[Traffic] = set()
     saved: Counter[tuple[str, Traffic]] = Counter()  # whole-row saves by the class
     writes: dict[str, int] = {}  # how many tables a request of each chosen test writes at most
     names: dict[str, frozenset[str]] = {}
-    left: list[tuple[str, str, str]] = []
     for test, group in groups.items():
         writing = [traffic for traffic in tests[test].traffics if traffic.writes]
         saves = {(group, traffic) for traffic in writing if traffic.saves_rows}
         new = {traffic for traffic in writing if traffic not in seen}
         new |= {traffic for _, traffic in (save for save in saves if saved[save] == 1)}
         if obstacle := tests[test].obstacle or tests[group].obstacle:
-            left += [(test, traffic.name, obstacle) for traffic in new]
+            for traffic in new:
+                leave(test, traffic.name, obstacle)
         elif new:
             seen |= new
             saved.update(saves)
@@ -121,4 +98,4 @@ def choose_tests(tests: dict[str, SentByTest], groups: dict[str, str]) -> Choice
     for test in order:
         first.setdefault(names[test], test)
     tests_in_order = dict.fromkeys([*first.values(), *order])
-    return Choice({test: names[test] for test in tests_in_order}, len(seen), left)
+    return {test: names[test] for test in tests_in_order}

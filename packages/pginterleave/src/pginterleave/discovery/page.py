@@ -10,11 +10,11 @@ from django.template import Context, Engine
 from django.utils.safestring import mark_safe
 
 import pginterleave.picture
+from pginterleave.discovery.candidates import IGNORED_TABLES
 from pginterleave.discovery.findings import KINDS, Discovery, Race
-from pginterleave.discovery.report import describe_bound
-from pginterleave.discovery.taking_part import choose_steps
 from pginterleave.picture.cells import Picture, judge_end
 from pginterleave.picture.context import draw_pictures, make_table
+from pginterleave.picture.taking_part import choose_steps
 
 FOLDER = Path(pginterleave.picture.__file__).parent
 
@@ -29,8 +29,7 @@ def make_page(results: Discovery, project: str) -> str:
     """Return the page; its security policy allows nothing but its own style and script."""
     style = _read("races.css") + _read("picture.css")
     script = _read("steps.js")
-    decided = [entry for entry in results.explored if not entry.reason]
-    races = sort_races(results.races)
+    races = results.sort_races()
     counts = Counter(race.kind for race in races)
     context = {
         "project": project,
@@ -41,9 +40,8 @@ def make_page(results: Discovery, project: str) -> str:
         "results": results,
         "kinds": [(kind, meaning, counts[kind]) for kind, meaning in KINDS.items()],
         "races": [make_race_context(number, race) for number, race in enumerate(races, start=1)],
-        "decided": decided,
-        "bounds": Counter(describe_bound(entry) for entry in decided if not entry.races).items(),
-        "explored": [(entry, describe_bound(entry)) for entry in results.explored],
+        "decided": results.decided,
+        "bounds": sorted(results.count_bounds().items()),
     }
     engine = Engine(dirs=[str(FOLDER / "templates")])
     return engine.get_template("pginterleave/races.html").render(Context(context, use_l10n=False))
@@ -57,24 +55,9 @@ def _hash(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def sort_races(races: list[Race]) -> list[Race]:
-    """Return the races by view, the view of the worst race first; accepted ones are last."""
-    kinds = [*KINDS]
-    by_kind = sorted(races, key=lambda race: (bool(race.accepted), kinds.index(race.kind)))
-    views = [*dict.fromkeys(race.names[0] for race in by_kind)]
-    return sorted(
-        by_kind,
-        key=lambda race: (
-            bool(race.accepted),
-            race.kind == "answers",
-            views.index(race.names[0]),
-        ),
-    )
-
-
 def make_race_context(number: int, race: Race) -> dict[str, Any]:
     """Return what the page shows of a race, with a `prefix` for the ids of its elements."""
-    steps = choose_steps(race.steps)
+    steps = choose_steps(race.steps, IGNORED_TABLES)
     sentence, _, differences = race.sentence.partition("\n\n")
     picture = Picture(
         all_steps=steps,

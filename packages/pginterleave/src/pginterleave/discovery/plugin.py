@@ -15,8 +15,8 @@ from pginterleave.discovery import page, report
 from pginterleave.discovery.calls import watch_calls
 from pginterleave.discovery.candidates import Listener
 from pginterleave.discovery.door import open_door
-from pginterleave.discovery.findings import FAILING_KINDS, Discovery, split_names
-from pginterleave.discovery.first_pass import DATABASE, FirstPass, choose_tests, watch_statements
+from pginterleave.discovery.findings import Discovery, split_names
+from pginterleave.discovery.first_pass import DATABASE, FirstPass, choose_tests
 from pginterleave.discovery.private_names import (
     AfterTheTests,
     allow_database,
@@ -24,14 +24,15 @@ from pginterleave.discovery.private_names import (
     tear_down_session,
 )
 from pginterleave.discovery.second_pass import ROUNDS, SecondPass
-from pginterleave.discovery.surroundings import Entropy, prepare_python, without_transactions
+from pginterleave.discovery.surroundings import entropy, prepare_to_explore
 from pginterleave.discovery.undoing import describe_undoing
+from pginterleave.discovery.visits import WrongSchedule
 from pginterleave.django.database import DjangoDatabase
+from pginterleave.django.sent_statements import watch_statements
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.processes.rows import Rows
 
-PROGRESS_SECONDS = 30.0  # between two lines of progress, if the output is no terminal
-SHARED_SCOPES = ("session", "package", "module")
+PROGRESS_SECONDS = 10.0  # between two lines of progress
 
 
 class DiscoveryPlugin:
@@ -49,9 +50,7 @@ class DiscoveryPlugin:
         self.rows: Rows | None = None  # of the new test database
         html = config.getoption("--interleave-html")
         self.html = Path(html).resolve() if html else None
-        self.obstacle = "no test has used the database"
-        self._replayed: list[str] = []
-        self._has_ended = False
+        self._replayed: list[WrongSchedule] = []
         self._progress_at = 0.0
         self._stack = contextlib.ExitStack()
         self._stack.enter_context(watch_statements(self.first_pass.note_statement))
@@ -74,10 +73,9 @@ class DiscoveryPlugin:
         What a fixture for several classes sends is not noted.
         """
         before = self.first_pass.test
-        if fixturedef.scope in SHARED_SCOPES:
-            self.first_pass.test = ""
-        elif fixturedef.scope == "class" and before:  # "" in the second pass, which notes nothing
-            self.first_pass.test = find_group(request.node)
+        if fixturedef.scope != "function":
+            is_for_class = fixturedef.scope == "class" and before  # "" in the second pass
+            self.first_pass.test = find_group(request.node) if is_for_class else ""
         try:
             value = yield
         finally:
@@ -91,16 +89,14 @@ class DiscoveryPlugin:
         with allow_database(self.config):
             try:
                 self.rows = Rows(DjangoDatabase(DATABASE).ask)
-                self.obstacle = ""
             except CannotExplore as error:
-                self.obstacle = str(error)
+                self.results.leave("all tests", "every request", str(error))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Any:
         """Explore after the last test, before the fixtures of the session end."""
-        if nextitem is not None or self._has_ended:
+        if nextitem is not None:
             return None
-        self._has_ended = True
         # The last test runs as if another one followed, so the fixtures of the session stay.
         rest = AfterTheTests.from_parent(item.session, name="explore")
         item.ihook.pytest_runtest_protocol(item=item, nextitem=rest)
@@ -126,73 +122,54 @@ class DiscoveryPlugin:
         self.results.requests = len(sent)
         self.results.writing = sum(bool(traffic.writes) for traffic in sent)
         groups = {test: find_group(item) for test, item in items.items() if not explores(item)}
-        choice = choose_tests(self.first_pass.tests, groups)
-        for entry in choice.left:
-            self.results.leave(*entry)
-        if self.rows is None:
-            self.results.leave("all tests", "every request", self.obstacle)
+        chosen = choose_tests(self.first_pass.tests, groups, self.results.leave)
+        if self.rows is None:  # no test has used the database, or it cannot be explored
             return
         option = self.config.getoption
         minutes = option("--interleave-minutes")
         names, _, order = option("--interleave-replay").rpartition(" ")
         second_pass = SecondPass(
             self.results,
-            Entropy(),
             seconds=option("--interleave-seconds"),
             ends_at=time.monotonic() + (60 * minutes or float("inf")),
             replay=order,
             replay_names=split_names(names) if names else frozenset(),
-            report_progress=lambda: self._report_progress(
-                second_pass.describe_progress(choice.requests)
-            ),
+            requests=self.first_pass.count_writing(chosen),
+            report_progress=self._report_progress,
         )
         self.listener = second_pass
         rounds = [r for r in ROUNDS if r.preemptions == 1] if second_pass.replay else ROUNDS
-        with (
-            allow_database(self.config),
-            without_transactions(),
-            prepare_python(second_pass.entropy),
-        ):
+        with allow_database(self.config), prepare_to_explore():
             self.rows.put_back()
-            for round_, test in itertools.product(rounds, choice.names):
-                second_pass.begin(round_, test, groups[test], choice.names[test])
+            for round_, test in itertools.product(rounds, chosen):
+                second_pass.begin(round_, test, groups[test], chosen[test])
                 if not second_pass.has_work():
                     continue
                 if second_pass.has_time():
-                    self._run_again(items[test], second_pass.entropy)
+                    with entropy.kept_as("test"):
+                        run_again(items[test])
+                    connections.close_all()
+                    self.rows.put_back()
                 elif round_.preemptions == 1:
-                    names = ", ".join(sorted(choice.names[test]))
+                    names = ", ".join(sorted(chosen[test]))
                     beside = " beside others" if round_.pairs else ""
                     self.results.leave(test, names + beside, f"{minutes:g} minutes passed")
         self.listener = Listener()
         known = itertools.chain.from_iterable(second_pass.known.values())
         updates = [update for this in known for update in this.updates]
         self.results.may_undo = describe_undoing(updates, self.results.races)
-        self._replayed = [report.draw(wrong) for wrong in second_pass.replayed]
-
-    def _run_again(self, item: pytest.Item, entropy: Entropy) -> None:
-        """Run a test, and put back the rows as they were before all tests."""
-        assert self.rows
-        with entropy.kept_as("test"):
-            run_again(item)
-        connections.close_all()
-        self.rows.put_back()
+        self._replayed = second_pass.replayed
 
     def _report_progress(self, text: str) -> None:
-        """Write how far the exploration is: at a terminal in one line, else each half a minute.
-
-        A worker of pytest-xdist writes it with its name.
-        """
-        find_plugin: Any = self.config.pluginmanager.get_plugin
-        reporter, capture = find_plugin("terminalreporter"), find_plugin("capturemanager")
-        is_terminal = reporter is not None and reporter.isatty
-        if capture is None or (not is_terminal and time.monotonic() < self._progress_at):
+        """Write how far the exploration is; a worker of pytest-xdist writes its name before it."""
+        capture: Any = self.config.pluginmanager.get_plugin("capturemanager")
+        if capture is None or time.monotonic() < self._progress_at:
             return
         self._progress_at = time.monotonic() + PROGRESS_SECONDS
         if worker := getattr(self.config, "workerinput", {}).get("workerid"):
             text = f"{worker} {text}"
         with capture.global_and_fixture_disabled():
-            print("\r" if is_terminal else "\n", text, sep="", end="", file=sys.stderr, flush=True)
+            print("\n", text, sep="", end="", file=sys.stderr, flush=True)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -208,8 +185,7 @@ class DiscoveryPlugin:
         self.accepted.accept(self.results.races)
         if self.html:
             page.write_page(self.html, self.results, self.config.rootpath.name)
-        wrong = [race for race in self.results.races if race.kind in FAILING_KINDS]
-        if session.exitstatus == 0 and (self._replayed or any(not r.accepted for r in wrong)):
+        if session.exitstatus == 0 and (self._replayed or self.results.list_failing()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -219,8 +195,8 @@ class DiscoveryPlugin:
             terminalreporter.line(line)
         if self.html:
             terminalreporter.line(f"As a page: {self.html}")
-        for drawing in self._replayed:
-            terminalreporter.line(drawing)
+        for wrong in self._replayed:
+            terminalreporter.line(f"{wrong.kind}: {wrong.sentence}\n\n{wrong.schedule.explain()}")
         if (order := self.config.getoption("--interleave-replay")) and not self._replayed:
             terminalreporter.line(f"No request has a wrong schedule {order}.")
 

@@ -9,6 +9,7 @@ A test that runs again, as plugins for flaky tests do, has no public function.
 
 import contextlib
 import random
+import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 from unittest.mock import patch
@@ -20,11 +21,11 @@ from django.core.cache import caches
 from django.core.cache.backends.locmem import LocMemCache
 from django.core.files.storage import InMemoryStorage, storages
 from django.core.signals import got_request_exception
-from django.dispatch import Signal
 from pytest_django.plugin import blocking_manager_key
 
 # What a request of Django's keeps when its body is read.
 OF_THE_BODY = frozenset(("_body", "_post", "_files", "_read_started", "_stream"))
+ERROR_OF_VIEW = "error_of_view"  # an attribute of the copy of a request
 
 
 class AfterTheTests(pytest.Item):
@@ -54,12 +55,20 @@ def allow_database(config: pytest.Config) -> contextlib.AbstractContextManager[N
 
 
 @contextlib.contextmanager
-def replace_receivers(receiver: Callable[..., None]) -> Iterator[None]:
-    """Enter to have `got_request_exception` sent to one receiver, and to no client of a test."""
-    signal: Signal = got_request_exception
+def keep_exceptions_from_clients() -> Iterator[None]:
+    """Enter to explore: the request gets an exception of its view, as ERROR_OF_VIEW.
+
+    Django tells it to every client with a request, and so to those of the test.
+    """
+
+    def note(request: Any = None, **_: Any) -> None:
+        if request is not None:
+            setattr(request, ERROR_OF_VIEW, sys.exc_info()[1])
+
+    signal = got_request_exception
     with patch.object(signal, "receivers", []):
         signal.sender_receivers_cache.clear()
-        signal.connect(receiver)
+        signal.connect(note)
         yield
     signal.sender_receivers_cache.clear()
 

@@ -1,22 +1,17 @@
 """Writes what a discovery has found as text, without the races that a project accepts."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from pginterleave.discovery.findings import (
-    FAILING_KINDS,
     KINDS,
     Discovery,
-    Explored,
     Race,
     join_names,
     split_names,
 )
-from pginterleave.discovery.visits import WrongSchedule
-from pginterleave.searching.search import format_preemptions
 
 FORM = re.compile(rf"(?P<name>.+?) (?P<kind>{'|'.join(KINDS)}): *(?P<reason>\S.*)")
 MAX_LINES = 10  # of a list; all of them with -v
@@ -59,13 +54,10 @@ def write_report(results: Discovery, accepted: Accepted, verbosity: int) -> Iter
     """Yield the lines of the report."""
     is_verbose = verbosity > 0
     yield from _write_counts(results)
-    races = sorted(results.races, key=lambda race: [*KINDS].index(race.kind))
-    failing = [race for race in races if race.kind in FAILING_KINDS and not race.accepted]
-    by_view = {race.names[0]: None for race in failing}  # the views, that of the worst race first
-    for view in by_view:
-        for race in [race for race in failing if race.names[0] == view]:
-            yield ""
-            yield from write_race(race)
+    for race in results.list_failing():
+        yield ""
+        yield from write_race(race)
+    races = results.sort_races()
     answers = [race for race in races if race.kind == "answers" and not race.accepted]
     if answers:
         yield ""
@@ -83,21 +75,13 @@ def write_report(results: Discovery, accepted: Accepted, verbosity: int) -> Iter
 
 
 def _write_counts(results: Discovery) -> Iterator[str]:
-    decided = [entry for entry in results.explored if not entry.reason]
     yield (
         f"{results.requests} requests, of which {results.writing} write. {len(results.explored)} "
-        f"explorations of what is new: {len(decided)} decided, "
-        f"{sum(bool(entry.races) for entry in decided)} with a race."
+        f"explorations of what is new: {len(results.decided)} decided, "
+        f"{sum(bool(entry.races) for entry in results.decided)} with a race."
     )
-    bounds = Counter(describe_bound(entry) for entry in decided if not entry.races)
-    for bound, number in sorted(bounds.items()):
+    for bound, number in sorted(results.count_bounds().items()):
         yield f"{number} safe {bound}."
-
-
-def describe_bound(entry: Explored) -> str:
-    if entry.preemptions is None:
-        return "in every schedule"
-    return f"in every schedule with at most {format_preemptions(entry.preemptions)}"
 
 
 def write_race(race: Race) -> Iterator[str]:
@@ -142,8 +126,3 @@ def _cut(lines: list[str], is_verbose: bool) -> Iterator[str]:
     yield from lines if is_verbose else lines[:MAX_LINES]
     if len(lines) > MAX_LINES and not is_verbose:
         yield f"… and {len(lines) - MAX_LINES} more such lines; -v lists them."
-
-
-def draw(wrong: WrongSchedule) -> str:
-    """Return the drawing of a schedule that was replayed."""
-    return f"{wrong.kind}: {wrong.sentence}\n\n{wrong.schedule.explain()}"

@@ -10,14 +10,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pginterleave.discovery.candidates import Candidate, Listener, Traffic
-from pginterleave.discovery.door import keep_exceptions_from_clients
+from pginterleave.discovery.candidates import IGNORED_TABLES, Candidate, Listener, Traffic
 from pginterleave.discovery.findings import Discovery, Explored, Race, join_names
 from pginterleave.discovery.first_pass import DATABASE
-from pginterleave.discovery.surroundings import Entropy
-from pginterleave.discovery.taking_part import list_statements
+from pginterleave.discovery.private_names import keep_exceptions_from_clients
+from pginterleave.discovery.surroundings import entropy
 from pginterleave.discovery.undoing import may_undo
 from pginterleave.discovery.visits import (
     Known,
@@ -29,8 +28,12 @@ from pginterleave.discovery.visits import (
 )
 from pginterleave.django.caches import RowCaches
 from pginterleave.explorer_errors import ImpossibleSchedule, InterleaveError
-from pginterleave.formatting import format_exception
+from pginterleave.formatting import cut_to_columns, format_exception
+from pginterleave.picture.history import ENDS
 from pginterleave.picture.recorded import record_steps
+from pginterleave.picture.taking_part import find_steps_that_take_part, list_written
+from pginterleave.picture.wording import RecordedStep, find_changing_columns
+from pginterleave.steps import ENDS_OF_BLOCKS, Timeline
 
 
 class Round(NamedTuple):
@@ -62,18 +65,19 @@ class SecondPass(Listener):
         ends_at: when to begin no further one, by time.monotonic().
         replay: a schedule; if it is given, only this one runs, and `replayed` has what is wrong.
         replay_names: the names of the pair that it is of; none: of any pair.
-        report_progress: called after each exploration.
+        requests: how many different ones there are.
+        report_progress: called after each exploration, with how far it is.
         test, group, wanted: the test that runs, its class or module, and the names to explore.
         known: what was found in the tests of each group.
     """
 
     results: Discovery
-    entropy: Entropy
     seconds: float
     ends_at: float
     replay: str
     replay_names: frozenset[str]
-    report_progress: Callable[[], object]
+    requests: int
+    report_progress: Callable[[str], object]
     round: Round = ROUNDS[0]
     test: str = ""
     group: str = ""
@@ -91,11 +95,11 @@ class SecondPass(Listener):
         self.round, self.test, self.group = round_, test, group
         self.wanted = wanted & self.replay_names if self.replay_names else wanted
 
-    def describe_progress(self, total: int) -> str:
+    def describe_progress(self) -> str:
         """Return a line such as `[12 of 340 requests, 5 pairs, 3 races]`."""
-        requests = sum(not is_pair for is_pair, _ in self._explored)
-        pairs = len(self._explored) - requests
-        return f"[{requests} of {total} requests, {pairs} pairs, {len(self.results.races)} races]"
+        alone = sum(not is_pair for is_pair, _ in self._explored)
+        pairs, races = len(self._explored) - alone, len(self.results.races)
+        return f"[{alone} of {self.requests} requests, {pairs} pairs, {races} races]"
 
     def has_time(self) -> bool:
         return time.monotonic() < self.ends_at
@@ -131,8 +135,8 @@ class SecondPass(Listener):
             return
         self._is_busy = True
         try:
-            with self.entropy.kept_as("alone"), keep_exceptions_from_clients():
-                visit = Visit(self.entropy, self._row_caches)
+            with entropy.kept_as("alone"), keep_exceptions_from_clients():
+                visit = Visit(self._row_caches)
                 try:
                     self._explore_at(visit, candidate)
                 finally:
@@ -167,7 +171,6 @@ class SecondPass(Listener):
         """Explore a pair, and add to the results what was found, or why nothing was decided."""
         names, tests = [known.candidate.name for known in pair], [known.test for known in pair]
         entry = Explored(names=names, tests=list(dict.fromkeys(tests)))
-        began = time.monotonic()
         limits = {"max_preemptions": self.round.preemptions, "max_seconds": self.seconds}
         try:
             exploration = visit.explore(pair, **limits)
@@ -186,11 +189,10 @@ class SecondPass(Listener):
                 entry.reason = str(exploration)
         except InterleaveError as error:
             entry.reason = format_exception(error)
-        entry.seconds = round(time.monotonic() - began, 2)
         key = (self.round.pairs, frozenset(known.traffic for known in pair))
         self._explored[key] = entry
         self.results.explored = [*self._explored.values()]
-        self.report_progress()
+        self.report_progress(self.describe_progress())
 
     def _replay(self, visit: Visit, pair: Pair) -> None:
         """Run the one schedule, if it is one of this pair, and keep it if it is wrong."""
@@ -230,3 +232,26 @@ def make_race(names: list[str], tests: list[str], wrong: WrongSchedule) -> Race:
         statements=list_statements(timeline, steps),
         steps=steps,
     )
+
+
+def list_statements(timeline: Timeline, steps: list[RecordedStep]) -> list[dict[str, Any]]:
+    """Return the statements that take part, as Race.statements; `steps` are the recorded ones.
+
+    The COMMIT or ROLLBACK of a write is one of them if another process comes between the two.
+    """
+    taking_part = find_steps_that_take_part(steps, IGNORED_TABLES)
+    columns = set[str]().union(*find_changing_columns(steps).values())
+    statements: list[dict[str, Any]] = []
+    writers: set[int] = set()  # the processes with a listed write that is not committed
+    for taken, step in zip(timeline, steps, strict=True):
+        process = step["process"]
+        is_shown = taken.number in taking_part and step["kind"] not in ENDS_OF_BLOCKS
+        if step["kind"] in ENDS and process in writers:
+            writers.discard(process)
+            is_shown = statements[-1]["process"] != process
+        if is_shown or step["error"]:
+            writers |= {process} if list_written(step) - IGNORED_TABLES else set()
+            sql = cut_to_columns(step["sql"], columns)
+            facts = {"process": process, "sql": sql, "result": taken.result(columns)}
+            statements.append({**facts, "where": step["where"]})
+    return statements

@@ -3,10 +3,8 @@
 import contextlib
 import copy
 import hashlib
-import logging
 import os
 import random
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -28,23 +26,20 @@ class Surroundings:
     """Mails, and what Django's caches and storages hold in memory or below MEDIA_ROOT, as now."""
 
     def __init__(self) -> None:
-        self._mails = [*getattr(mail, "outbox", ())]
+        self._mails = [*mail.outbox]
         self._memories = [(memory, copy.deepcopy(memory)) for memory in list_memories()]
         self._files = {path: path.read_bytes() for path in _list_media()}
 
     def put_back(self) -> None:
-        if hasattr(mail, "outbox"):
-            mail.outbox[:] = self._mails
+        mail.outbox[:] = self._mails
         for memory, content in self._memories:
             memory.clear()
             memory.update(copy.deepcopy(content))
         for path in _list_media():
-            if path not in self._files:
-                path.unlink()
+            path.unlink()
         for path, data in self._files.items():
-            if not path.exists() or path.read_bytes() != data:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(data)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         random.seed(0)  # each schedule draws the same
 
 
@@ -80,41 +75,27 @@ class Entropy(threading.local):
         return hashlib.shake_128(f"{self.stream} {self.number}".encode()).digest(size)
 
 
+entropy = Entropy()
+
+
 @contextlib.contextmanager
-def without_transactions() -> Iterator[None]:
-    """Enter to run tests whose rows are visible to others: who enters puts them back.
+def prepare_to_explore() -> Iterator[None]:
+    """Enter to run tests only to explore: their rows are visible to others.
 
     Django takes a database without transactions as a reason to run a TestCase like a
-    TransactionTestCase, and that one would empty all tables at its end.
+    TransactionTestCase, and that one would empty all tables at its end. Who enters puts the rows
+    back. Entropy repeats itself, and files go to a folder that is removed.
     """
-    hashers = [FAST_HASHER, *(name for name in settings.PASSWORD_HASHERS if name != FAST_HASHER)]
+    hashers = [FAST_HASHER, *settings.PASSWORD_HASHERS]
+    state = random.getstate()
     with contextlib.ExitStack() as stack:
+        media = stack.enter_context(tempfile.TemporaryDirectory())
+        stack.enter_context(override_settings(MEDIA_ROOT=media, PASSWORD_HASHERS=hashers))
         for connection in connections.all():
             features = connection.features
             stack.enter_context(patch.object(features, "supports_transactions", False))
         stack.enter_context(patch.object(flush.Command, "handle", lambda *_, **__: None))
-        stack.enter_context(override_settings(PASSWORD_HASHERS=hashers))
-        yield
-
-
-@contextlib.contextmanager
-def prepare_python(entropy: Entropy) -> Iterator[None]:
-    """Enter to run tests only to explore.
-
-    Entropy repeats itself, files go to a folder that is removed, and no handler of the log makes
-    one process wait in Python for another: in production each has handlers of its own.
-    """
-    loggers = [logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict)]
-    handlers = {handler for logger in loggers for handler in logger.handlers}
-    state = random.getstate()
-    with contextlib.ExitStack() as stack:
-        media = tempfile.mkdtemp()
-        stack.callback(shutil.rmtree, media)
-        stack.enter_context(override_settings(MEDIA_ROOT=media))
         stack.enter_context(patch.object(os, "urandom", entropy))
         stack.enter_context(replace_entropy(entropy))
-        for handler in handlers:
-            lock = threading.Semaphore(1_000)  # more than there are processes
-            stack.enter_context(patch.object(handler, "lock", lock))
         yield
     random.setstate(state)

@@ -6,13 +6,12 @@ test needs to make both requests meet on one row.
 
 import itertools
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pginterleave.discovery.findings import Race
 from pginterleave.picture.recorded import record_steps
+from pginterleave.picture.wording import RecordedStep
 from pginterleave.results import Schedule
-
-RecordedStep = dict[str, Any]  # as record_steps() returns it
 
 
 class Update(NamedTuple):

@@ -3,7 +3,6 @@
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from pginterleave.discovery.candidates import (
@@ -17,7 +16,7 @@ from pginterleave.discovery.candidates import (
 )
 from pginterleave.discovery.findings import KINDS
 from pginterleave.discovery.first_pass import DATABASE
-from pginterleave.discovery.surroundings import Entropy, Surroundings
+from pginterleave.discovery.surroundings import Surroundings, entropy
 from pginterleave.discovery.undoing import Update, list_updates
 from pginterleave.django.caches import RowCaches
 from pginterleave.django.database import DjangoDatabase
@@ -37,25 +36,20 @@ MAX_JUDGED = 6  # schedules of an exploration, each with other answers or anothe
 
 @dataclass(frozen=True)
 class Known:
-    """A candidate of a test, and how it has run alone there."""
+    """A candidate of a test, and how it has run alone there.
+
+    `fails` says that it answers with a server error, and so says nothing about races.
+    """
 
     candidate: Candidate
     test: str
     traffic: Traffic
-    alone: Schedule
-
-    @property
-    def fails(self) -> bool:
-        """Whether it answers with a server error, and so says nothing about races."""
-        return bool(self.alone.outcomes[0].raised) or self.traffic.answer.startswith("5")
+    updates: list[Update]
+    fails: bool
 
     def is_same(self, other: "Known") -> bool:
         """Whether both are what one test sends."""
         return (self.test, self.traffic) == (other.test, other.traffic)
-
-    @cached_property
-    def updates(self) -> list[Update]:
-        return [*list_updates(self.candidate.name, self.alone)]
 
 
 Pair = tuple[Known, Known]
@@ -71,26 +65,18 @@ class HiddenAnswer:
         return "an answer"
 
 
-def _compare_no_mocks() -> None:
-    """Be the `also` of an exploration, which then compares no calls of Mocks."""
-
-
 class Visit:
     """The rows, and what else is put back, at a place in a test."""
 
-    def __init__(self, entropy: Entropy, row_caches: RowCaches) -> None:
+    def __init__(self, row_caches: RowCaches) -> None:
         database = DjangoDatabase(DATABASE)
         if database.in_transaction():
             raise CannotExplore("the test sends it inside a transaction.")
-        self._rows = Rows(database.ask)
-        self._row_caches = row_caches
-        self._surroundings = Surroundings()
-        self._entropy = entropy
+        self._kept = (Rows(database.ask), row_caches, Surroundings())
 
     def put_back(self) -> None:
-        self._rows.put_back()
-        self._row_caches.put_back()
-        self._surroundings.put_back()
+        for kept in self._kept:
+            kept.put_back()
 
     def run_alone(self, candidate: Candidate, test: str) -> Known:
         """Run a candidate as the only process. Raises InterleaveError."""
@@ -106,8 +92,9 @@ class Visit:
         [schedule] = schedules
         [outcome] = schedule.outcomes
         answer = outcome.returned if outcome.raised is None else type(outcome.raised).__name__
-        statements = [step.sql for step in schedule.timeline]
-        return Known(candidate, test, make_traffic(candidate.name, answer, statements), schedule)
+        traffic = make_traffic(candidate.name, answer, [step.sql for step in schedule.timeline])
+        fails = outcome.raised is not None or traffic.answer.startswith("5")
+        return Known(candidate, test, traffic, [*list_updates(candidate.name, schedule)], fails)
 
     def explore(self, pair: Pair, **limits: Any) -> Exploration:
         """Explore a pair, with limits such as max_preemptions. Raises InterleaveError."""
@@ -135,7 +122,7 @@ class Visit:
             HiddenAnswer if is_left_out else process
             for process, is_left_out in zip(processes, left_out, strict=False)
         ]
-        also = None if with_mocks else _compare_no_mocks
+        also = None if with_mocks else lambda: None  # which compares no calls of Mocks
         judgement = {"like": references, "also": also, **self._judgement}
         return run_schedule(order, processes, **judgement).violation
 
@@ -157,7 +144,7 @@ class Visit:
     def _make_process(self, number: int, candidate: Candidate, *, hides: bool = False) -> Function:
         def process() -> object:
             # A process that tries again runs in the thread of the test.
-            with self._entropy.kept_as(f"process {number}"):
+            with entropy.kept_as(f"process {number}"):
                 if not hides:
                     return candidate.run()
                 with contextlib.suppress(Exception):
@@ -173,7 +160,6 @@ class WrongSchedule(NamedTuple):
     kind: str
     schedule: Schedule
     sentence: str
-    was_wrong_again: bool = False  # whether it was wrong in a second run, too
 
 
 def find_wrong_schedules(
@@ -197,7 +183,8 @@ def find_wrong_schedules(
             wrong = judge(visit, pair, schedule)
             if wrong.kind in confirmed:
                 continue
-            if wrong.was_wrong_again or visit.replay(pair, schedule.order).violation:
+            # That of kind rows has run again.
+            if wrong.kind == "rows" or visit.replay(pair, schedule.order).violation:
                 confirmed[wrong.kind] = wrong
                 continue
         except InterleaveError as error:
@@ -224,7 +211,7 @@ def judge(visit: Visit, pair: Pair, schedule: Schedule) -> WrongSchedule:
     if not (sentence or any(refused) or are_first):
         sentence = visit.replay_rows(pair, schedule.order, with_mocks=True)
     if sentence:
-        return WrongSchedule("rows", schedule, sentence, was_wrong_again=True)
+        return WrongSchedule("rows", schedule, sentence)
     if are_first and not any(refused):
         return WrongSchedule("twice", schedule, schedule.violation)
     return WrongSchedule("answers", schedule, schedule.violation)
