@@ -17,7 +17,7 @@ from loadtests.servers import NO_REFUSALS, ROOT, RunningService, own_postgres, s
 TIMEOUT = 240  # seconds, many times the longest run on an idle machine
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def service() -> Iterator[RunningService]:
     """A service with a database that only these tests use."""
     with own_postgres() as postgres, serving(DATABASE_URL=postgres.url, **NO_REFUSALS) as service:
@@ -31,8 +31,9 @@ def free_port() -> str:
 
 def get_json(url: str, form: dict[str, Any] | None = None) -> Any:
     """Return the JSON at `url`, or None without an answer; a form is posted."""
+    content = None if form is None else urlencode(form).encode()
     try:
-        with urlopen(url, urlencode(form).encode() if form else None, timeout=TIMEOUT) as response:
+        with urlopen(url, content, timeout=TIMEOUT) as response:
             return json.load(response)
     except OSError:
         return None

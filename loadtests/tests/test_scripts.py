@@ -122,7 +122,7 @@ def test_the_tab_shows_the_loss_during_a_run_and_keeps_it_after_the_stop(
             wait_until(lambda: rows()["outcome"] == "violated", problem, TIMEOUT)
             command = "manage.py race explore lost_update naive"
             assert rows()["find the line"].endswith(command)
-            get_json(f"{url}/stop")
+            assert get_json(f"{url}/stop", {})
             wait_until(is_stopped, "the run does not stop", TIMEOUT)
             final = rows()
             assert rows() == final  # asked again: nothing changes after the stop
