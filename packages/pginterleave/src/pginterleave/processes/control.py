@@ -10,7 +10,6 @@ from pginterleave.options import Options
 from pginterleave.processes import queries
 from pginterleave.processes.clocks import ClockReads, RealClock
 from pginterleave.processes.session import Caller, Owner, ProcessSession
-from pginterleave.processes.watching import find_open_pids
 from pginterleave.sql.pg_catalog import Catalogue
 
 
@@ -49,7 +48,7 @@ class Control:
         self._settings: dict[str, str] = {}  # the values before change_settings()
         self._changed_connection: object = None  # the connection whose settings are changed
         # The sessions of other connections of this interpreter, before the first schedule.
-        self._other_pids: list[int] | None = None
+        self.other_pids: list[int] = []
         self._open_pids: list[int] = []  # those that were still open at begin_schedule()
         self._began_at = ""  # the time of begin_schedule()
 
@@ -69,9 +68,7 @@ class Control:
     def begin_schedule(self) -> None:
         """Read the catalogue, and the time after which only the processes may send statements."""
         self.catalogue.learn(self.ask)
-        if self._other_pids is None:
-            self._other_pids = find_open_pids()
-        [(self._began_at, self._open_pids, _)] = self.ask(queries.NOW, others=self._other_pids)
+        [(self._began_at, self._open_pids, _)] = self.ask(queries.NOW, others=self.other_pids)
 
     def note_strangers(self, pids: set[int]) -> None:
         """Note as unobserved the sessions, other than `pids`, that were used in the schedule."""

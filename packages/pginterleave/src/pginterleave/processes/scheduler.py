@@ -31,7 +31,7 @@ from pginterleave.processes.judgement import Function, Judge, Judgement
 from pginterleave.processes.monitor import LOCK_NOT_AVAILABLE, Attempt, Monitor
 from pginterleave.processes.process import AT_STEP, DONE, Process, Stops, shut_down
 from pginterleave.processes.shared_memory import SharedMemory
-from pginterleave.processes.watching import Kind, OpenFiles, watch
+from pginterleave.processes.watching import Kind, OpenFiles, find_instances, watch
 from pginterleave.results import Schedule
 from pginterleave.sql.dependent_steps import (
     GLOBAL,
@@ -100,6 +100,7 @@ class Scheduler:
         self.attempt = self.monitor.attempt
         self.memory = SharedMemory(processes)
         self.files = OpenFiles()
+        self.has_looked = False  # whether they know what was there before the first schedule
         self.add_victims: Callable[[list[int]], object] = lambda _: None  # run() sets it
         self.reduce = False  # whether the effects of steps are needed
         self.affected_others = False  # whether the last step did more than its effect
@@ -193,6 +194,8 @@ class Scheduler:
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
         self.judge.begin()
+        if not self.has_looked:
+            self._look()
         self.control.begin_schedule()
         with watch(self._note_outside_use):
             self.memory.begin()
@@ -206,6 +209,14 @@ class Scheduler:
         judgement = Judgement() if attempt.discard_reason else self._judge(outcomes)
         timeline = tuple(Step(**vars(step)) for step in attempt.steps)
         return Schedule(attempt.order(), timeline, tuple(outcomes), *judgement)
+
+    def _look(self) -> None:
+        """Find, after the first setup, what the processes may use besides their sessions."""
+        self.has_looked = True
+        instances = find_instances()
+        self.control.other_pids = instances.pids
+        self.memory.look(instances.caches)
+        self.files.look(instances.files)
 
     def _run_processes(self, choose: Choose, in_turn: Sequence[int]) -> None:
         """Let the processes take their steps, until all have ended."""

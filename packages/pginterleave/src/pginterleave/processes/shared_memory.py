@@ -15,9 +15,7 @@ from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType,
 from typing import Any, ClassVar, NamedTuple
 
 from pginterleave.formatting import is_user_code
-from pginterleave.processes.watching import find_instances
 
-_Cached: Any = type(functools.lru_cache(lambda: None))  # the class of the caches of functools
 CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
 MAX_ENTRIES = 1_000  # of a container with more entries, only their number is compared
@@ -62,12 +60,15 @@ class SharedMemory:
     def __init__(self, functions: Sequence[Callable[[], object]]) -> None:
         # What an OwnObjects calls.
         self._functions = [getattr(function, "function", function) for function in functions]
-        caches = find_instances({_Cached})
-        self._caches = [cached for cached in caches if _is_of_the_project(_find_file(cached))]
+        self._caches: list[Any] = []
         self.used: dict[str, None] = {}
         self._set_once: set[Variable] = set()  # variables that one schedule has set
         self._schedules = 0
         self._before: dict[Variable, Seen] | None = None
+
+    def look(self, caches: Sequence[Any]) -> None:
+        """Keep those of the project among the caches of functools."""
+        self._caches = [cached for cached in caches if _is_of_the_project(_find_file(cached))]
 
     def begin(self) -> None:
         """Note the caches and the variables before a schedule, after its setup."""

@@ -17,12 +17,12 @@ import ssl
 import stat
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from unittest.mock import patch
 
 from pginterleave.formatting import is_user_code
@@ -32,6 +32,7 @@ Note = Callable[[Kind, Any], object]  # with a name, or of an effect a descripti
 
 # The function of each driver that opens all its connections.
 CONNECT = (("psycopg2", "_connect"), ("psycopg.generators", "connect"))
+CACHE: Any = type(functools.lru_cache(lambda: None))
 BUFFERED = (io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 OPEN_FILES = Path("/dev/fd")  # named by their descriptors
 TERMINAL = (0, 1, 2)  # descriptors
@@ -42,25 +43,35 @@ PROGRAMS = {"subprocess.Popen": 1, "os.system": 0, "os.posix_spawn": 0, "os.fork
 _notes: list[Note] = []  # the audit hook, which cannot be removed, calls the last one
 
 
-def find_open_pids() -> list[int]:
-    """Return the pids of all open connections of the drivers in this interpreter."""
-    kinds: set[type] = set()
+class Instances(NamedTuple):
+    """Objects of this interpreter that the processes may use: what is open, and what caches."""
+
+    pids: list[int]  # of the connections of the drivers
+    files: list[Any]  # with a buffer
+    caches: list[Any]  # of functools
+
+
+def find_instances() -> Instances:
+    """Look through all objects, which takes long: once is enough for an exploration."""
+    connections = set[type]()
     for name, kind in (("psycopg2.extensions", "connection"), ("psycopg", "BaseConnection")):
         if name in sys.modules:
-            kinds |= _with_subclasses(getattr(sys.modules[name], kind))
-    opened = find_instances(kinds)
-    return [connection.info.backend_pid for connection in opened if not connection.closed]
+            connections |= _with_subclasses(getattr(sys.modules[name], kind))
+    files = set[type]().union(*map(_with_subclasses, BUFFERED))
+    kinds = {CACHE, *connections, *files}
+    # A look-up in a set is faster than issubclass(), and there may be a million objects.
+    objects = gc.get_objects()
+    found = [*itertools.compress(objects, map(kinds.__contains__, map(type, objects)))]
+    opened = [each for each in found if type(each) in connections and not each.closed]
+    return Instances(
+        pids=[connection.info.backend_pid for connection in opened],
+        files=[each for each in found if type(each) in files],
+        caches=[each for each in found if type(each) is CACHE],
+    )
 
 
 def _with_subclasses(kind: type) -> set[type]:
     return {kind}.union(*map(_with_subclasses, kind.__subclasses__()))
-
-
-def find_instances(kinds: set[type]) -> list[Any]:
-    """Return all objects of this interpreter that are of one of these classes, not a subclass."""
-    # A look-up in a set is faster than issubclass(), and there may be a million objects.
-    objects = gc.get_objects()
-    return [*itertools.compress(objects, map(kinds.__contains__, map(type, objects)))]
 
 
 class OpenFiles:
@@ -71,16 +82,16 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}  # by descriptor
-        self._buffered: list[Any] | None = None
+        self._buffered: list[Any] = []
         self._before: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def look(self, buffered: Sequence[Any]) -> None:
+        """Find what is open; `buffered` are files of which the system does not know all."""
+        self._names = dict(_list_open_files())
+        self._buffered = [file for file in buffered if _find_descriptor(file) in self._names]
 
     def begin(self) -> None:
         """Note how the files are before a schedule, after its setup."""
-        if self._buffered is None:
-            self._names = dict(_list_open_files())
-            kinds = set[type]().union(*map(_with_subclasses, BUFFERED))
-            files = find_instances(kinds) if self._names else []  # the look takes long
-            self._buffered = [file for file in files if _find_descriptor(file) in self._names]
         self._before = self._read()
 
     def list_written(self) -> list[str]:
@@ -91,7 +102,7 @@ class OpenFiles:
 
     def _read(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Return the size and the time of each file or pipe, by its descriptor and its inode."""
-        for file in self._buffered or ():
+        for file in self._buffered:
             with contextlib.suppress(OSError, ValueError):  # it is closed
                 file.flush()
         states = {}
