@@ -4,7 +4,7 @@ The result does not call them proven, or it names a limit.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any, ClassVar
@@ -209,3 +209,23 @@ def test_memory_in_a_closure_is_named_also_beside_a_name_without_a_value() -> No
 
     def made_later() -> None:
         pass
+
+
+def _make_holders() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Yield functions that hold a list, each with the name of the way to it."""
+
+    def count(numbers: list[int] = []) -> None:  # noqa: B006
+        numbers.append(sql("SELECT 1")[0][0])
+
+    yield "numbers", count
+    yield "count.numbers", lambda: count()
+    yield "argument 1", partial(count, [1])
+    append = list[int]().append
+    yield "append", lambda: append(sql("SELECT 1")[0][0])
+
+
+@pytest.mark.parametrize(("name", "remembers"), [*_make_holders()])
+def test_memory_that_a_function_holds_is_named(name: str, remembers: Callable[[], object]) -> None:
+    assert explore_all(remembers, remembers).limits == (
+        f"the memory of {name}, which the processes of a server do not share",
+    )

@@ -14,8 +14,9 @@ see. The README has an example.
     processes/      runs the processes: scheduler.py lets one take a step, monitor.py knows which
                     one waits; process.py is a thread, session.py its session with PostgreSQL;
                     control.py is the caller's connection, rows.py puts the rows back, watching.py
-                    and shared_memory.py notice what is no step, clocks.py when Python reads its
-                    clock, and python_locks.py who waits for a lock of Python
+                    and shared_memory.py notice what is no step, parts.py what a function holds,
+                    clocks.py when Python reads its clock, and python_locks.py who waits for a lock
+                    of Python
     sql/            reads SQL: statements.py and single_row.py its text, pg_catalog.py and
                     rows_touched.py what the names stand for; dependent_steps.py says whether the
                     order of two steps matters, lock_orders.py what one statement decides
@@ -25,7 +26,7 @@ see. The README has an example.
     testing.py      the part that pytest_plugin.py and django_test.py share; coverage_plugin.py
                     reports which lines that write were explored
     django/         the adapter for Django's connections and cursors; own_objects.py loads the
-                    test's rows again in each process
+                    test's rows again in each process, and shared_objects.py names the others
 
 A search asks a scheduler, a scheduler asks processes, and a judge reads ends. None asks back.
 """

@@ -19,14 +19,18 @@ from django.utils.functional import LazyObject
 from pginterleave.django import shared_objects
 from pginterleave.explorer_errors import CannotExplore
 from pginterleave.formatting import is_user_code
-from pginterleave.processes.shared_memory import find_class_file, list_cells
+from pginterleave.processes.parts import (
+    Parts,
+    find_class_file,
+    list_defaults,
+    list_parts,
+    write_path,
+)
 
 MAX_DEPTH = 5  # of objects in objects that are looked at
 MAX_ENTRIES = 1_000  # a larger container is not looked at
 CONTAINERS = (dict, list, tuple, set, frozenset)
-FUNCTION_OF_PARTIAL = "()"  # as the name of a part
 Path = tuple[str, ...]  # the names of the parts that lead to an object
-Parts = dict[str, Any]  # the parts of an object, by their names
 
 
 class OwnObjects:
@@ -105,7 +109,7 @@ def _find_objects(value: Any, path: Path, empty: set[int]) -> list[Path]:
     if issubclass(kind, QuerySet):
         return [path]
     if issubclass(kind, Model):
-        shared_objects.require_unchanged(value, _write_path(path))
+        shared_objects.require_unchanged(value, write_path(path))
         return [path]
     if id(value) in empty or len(path) > MAX_DEPTH:
         return []
@@ -123,23 +127,10 @@ def _list_parts(value: Any) -> Parts:
     """Return the parts of a value that may be, or hold, a model instance."""
     if issubclass(type(value), LazyObject):
         return {**vars(value)}
-    if isinstance(value, types.FunctionType):
-        return _list_defaults(value) | (value.__kwdefaults__ or {}) | list_cells(value)
-    if isinstance(value, types.MethodType):
-        return {f"the object of {value.__func__.__qualname__}": value.__self__}
-    if isinstance(value, functools.partial):
-        arguments = {f"argument {n}": part for n, part in enumerate(value.args, start=1)}
-        return {FUNCTION_OF_PARTIAL: value.func, **arguments, **value.keywords}
     if isinstance(value, CONTAINERS):
         entries = value.items() if isinstance(value, dict) else enumerate(value)
         return {f"[{key!r}]": part for key, part in entries} if len(value) < MAX_ENTRIES else {}
-    return _list_attributes(value) if _may_hold_rows(value) else {}
-
-
-def _list_defaults(function: types.FunctionType) -> Parts:
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    defaults = function.__defaults__ or ()
-    return dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    return _list_attributes(value) if _may_hold_rows(value) else list_parts(value)
 
 
 def _list_attributes(value: Any) -> Parts:
@@ -225,7 +216,7 @@ class _Replacement:
         new.__qualname__ = value.__qualname__
         vars(new).update(vars(value))
         parts = self._replace_parts(value, path)
-        new.__defaults__ = tuple(parts[name] for name in _list_defaults(value)) or None
+        new.__defaults__ = tuple(parts[name] for name in list_defaults(value)) or None
         new.__kwdefaults__ = {name: parts[name] for name in value.__kwdefaults__ or ()} or None
         for name in names:
             if (*path, name) in self.paths:
@@ -240,16 +231,10 @@ class _Replacement:
         try:
             self.replaced[id(value)] = new = object.__new__(type(value))
         except TypeError:  # it is of a class in C
-            name = _write_path(path)
+            name = write_path(path)
             raise CannotExplore(
                 f"{name} holds rows and cannot be copied: load them in the function."
             ) from None
         for name, part in _list_parts(value).items():
             object.__setattr__(new, name, self.replace(part, (*path, name)))
         return new
-
-
-def _write_path(path: Path) -> str:
-    """Write the way to an object: item, self.item, items[0], the object of Item.sell."""
-    first, *others = [name for name in path if name != FUNCTION_OF_PARTIAL]
-    return first + "".join(name if name[0] == "[" else f".{name}" for name in others)

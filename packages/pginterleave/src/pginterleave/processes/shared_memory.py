@@ -4,17 +4,17 @@ These are caches of `functools`, variables and containers of modules, classes an
 the functions of the processes hold, such as a list to which a test's fake appends.
 """
 
-import contextlib
 import functools
 import operator
 import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 from pginterleave.formatting import is_user_code
+from pginterleave.processes.parts import Parts, find_class_file, list_parts, write_path
 
 CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
@@ -106,8 +106,8 @@ class SharedMemory:
                 continue
             # A changed container is memory. Another variable may be set once, as by an import.
             if seen_before.content is not None or variable in self._set_once:
-                name = f"the memory of {'.'.join(variable)}"
-                is_cache = variable[0] == LOCAL_MEMORY
+                name = f"the memory of {write_path(variable)}"
+                is_cache = variable[:1] == (LOCAL_MEMORY,)
                 self.used["Django's cache in local memory" if is_cache else name] = None
             self._set_once.add(variable)
 
@@ -119,7 +119,7 @@ class SharedMemory:
             path = getattr(module, "__file__", None)
             if _is_of_the_project(path) or name == LOCAL_MEMORY:
                 self._read_namespace((name,), module, variables)
-        seen: set[int] = set()
+        seen = {each.identity for each in variables.values() if each.content is not None}
         for function in self._functions:
             for held, value in _list_held(function, (), seen):
                 variables[held] = Seen(id(value), _read_content(value))
@@ -173,40 +173,23 @@ def _list_held(value: Any, names: Variable, seen: set[int]) -> Iterator[tuple[Va
     if id(value) in seen or len(names) > MAX_HELD_DEPTH:
         return
     seen.add(id(value))
-    parts: list[tuple[str, Any]] = []
-    if isinstance(value, FunctionType):
-        parts = [*list_cells(value).items()]
-        yield from (((*names, name), part) for name, part in parts if isinstance(part, int))
-    elif isinstance(value, (MethodType, BuiltinMethodType)):
-        parts = [("", value.__self__)]
-    elif isinstance(value, functools.partial):
-        parts = [("", part) for part in (value.func, *value.args, *value.keywords.values())]
-    elif isinstance(value, CONTAINERS):
+    parts = list_parts(value)
+    if isinstance(value, CONTAINERS):
         yield names, value
+    elif isinstance(value, BuiltinMethodType):  # such as the append() of a list
+        yield from _list_held(value.__self__, names, seen)
+    elif isinstance(value, FunctionType):
+        yield from (((*names, name), part) for name, part in parts.items() if isinstance(part, int))
     elif not isinstance(value, (type, ModuleType)) and _is_of_the_project(find_class_file(value)):
         parts = _list_attributes(value)
-        yield from (((*names, name), part) for name, part in parts)
-    for name, part in parts:
-        yield from _list_held(part, (*names, name) if name else names, seen)
+        yield from (((*names, name), part) for name, part in parts.items())
+    for name, part in parts.items():
+        yield from _list_held(part, (*names, name), seen)
 
 
-def list_cells(function: FunctionType) -> dict[str, Any]:
-    """Return what a function uses of the functions that it is in, by the names there."""
-    contents = {}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # it is empty
-            contents[name] = cell.cell_contents
-    return contents
-
-
-def find_class_file(value: Any) -> str | None:
-    """Return the file of the module that has an object's class; None of a built-in class."""
-    return getattr(sys.modules.get(type(value).__module__), "__file__", None)
-
-
-def _list_attributes(owner: object) -> list[tuple[str, Any]]:
+def _list_attributes(owner: object) -> Parts:
     attributes = [*getattr(owner, "__dict__", {}).items()]  # another thread may add one
-    return [(name, value) for name, value in attributes if not name.startswith("__")]
+    return {name: value for name, value in attributes if not name.startswith("__")}
 
 
 def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:
