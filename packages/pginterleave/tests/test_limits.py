@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, connections, transaction
 
-from pginterleave import CannotExplore, NotDeterministic, NotProven, Outcome, Schedule
+from pginterleave import CannotExplore, NotProven, Outcome, Schedule
 from pginterleave.pytest_plugin import Interleave
 from pginterleave.searching.runs import shrink
 
@@ -146,19 +146,6 @@ def test_an_invariant_may_assert_but_must_not_return_a_bool() -> None:
         run(invariant=lambda outcomes: True)
 
 
-def test_a_process_that_is_not_deterministic_is_named() -> None:
-    ways = itertools.count()
-
-    def changing() -> None:
-        counter.naive()
-        if next(ways) % 2:
-            sql("SELECT 1")
-        counter.naive()
-
-    with pytest.raises(NotDeterministic, match=r"process 1 does not .*'SELECT 1' (now|the first)"):
-        explore_all(changing, counter.naive)
-
-
 def lose_update(read: str, *writes: str) -> None:
     """Update both rows, and lose an update of another process."""
     with transaction.atomic():
@@ -209,16 +196,6 @@ def test_after_an_exception_the_search_continues_to_a_lost_update() -> None:
     *raising, last = [each.raises for each in found.violations]
     assert {*raising} == {True}
     assert not last
-
-
-def test_a_failure_without_overlap_is_no_race() -> None:
-    no_race = r"^hits = 2\n\nThe functions fail one after the other, too: there is no race"
-    with pytest.raises(AssertionError, match=no_race):
-        run(invariant=expect_hits(3)).assert_safe()
-    with pytest.raises(
-        AssertionError, match=r"^Race: hits = 1\n\n(.|\n)*12 of 14 schedules violate the invariant"
-    ):
-        run(invariant=expect_hits(2)).assert_safe()
 
 
 def insert() -> None:

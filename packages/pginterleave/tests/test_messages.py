@@ -1,6 +1,7 @@
 """What a failure says: the point in the first line, then what differs, the drawing, the search."""
 
 import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -128,6 +129,11 @@ SECOND = "One after the other, the second returns"
             "Race: an update was lost\n\n   process 1",
         ),
         (
+            [counter.naive],
+            {"invariant": counter.expect_hits(3)},
+            "hits = 2\n\nThe functions fail one after the other, too: there is no race. Check",
+        ),
+        (
             [lambda code: None],
             {},
             "TypeError: <lambda>() missing 1 required positional argument: 'code'\n\n"
@@ -210,6 +216,7 @@ def test_a_process_that_changes_shows_its_statements_as_a_drawing_does(
     with pytest.raises(NotDeterministic) as raised:
         interleave(look, counter.naive, invariant=counter.anything)
     assert str(raised.value).startswith("In the same schedule, process 1 does not do the same each")
+    assert re.search(r"'SELECT [12]' (now|the first)", str(raised.value))
     assert '"' not in str(raised.value)
 
 

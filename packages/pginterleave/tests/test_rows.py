@@ -211,13 +211,6 @@ def content_type() -> int:
     return ContentType.objects.get_for_model(ContentType).pk
 
 
-def test_a_cache_that_is_empty_at_first_is_named() -> None:
-    """Without the fixture, it sends its query in the first schedule only."""
-    ContentType.objects.clear_cache()
-    with pytest.raises(NotDeterministic, match=r"django_content_type.* fill it in setup"):
-        explore_all(content_type, lambda: sql("SELECT 1"))
-
-
 @pytest.mark.parametrize("cleared", [True, False])
 def test_the_cache_of_content_types_is_filled(interleave: Interleave, cleared: bool) -> None:
     if cleared:
