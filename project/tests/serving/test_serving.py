@@ -86,7 +86,8 @@ def test_a_client_that_still_sends_a_long_body_gets_the_answer(
 ) -> None:
     body = bytes(4 * 1024 * 1024)  # more than the buffers hold
     if chunked:
-        request = make_create(b"Transfer-Encoding: chunked", body=b"%x\r\n" % len(body) + body)
+        chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+        request = make_create(b"Transfer-Encoding: chunked", body=chunks)
     else:
         request = make_create(make_length(body), body=body)
     answer = service.ask(request)
