@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from lab.conftest import in_this_database
 from project.docs import DOCUMENTS, ROOT, run_cog
+
+__all__ = ["in_this_database"]  # a fixture
 
 every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.usefixtures("in_this_database")
 @every_document
 def test_the_output_in_a_document_is_what_its_command_prints_today(path: Path) -> None:
     assert run_cog(path, "--check", "--diff") == 0, "make docs"
