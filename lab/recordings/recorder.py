@@ -43,7 +43,8 @@ RESTART_SEQUENCES = """
 # No foreign key of the database leads from visits and partial counts to their link.
 MODELS = (ShortUrl, RecentVisits, HourlyVisits, DailyVisits, PartialCount)
 TABLES = [model._meta.db_table for model in MODELS]
-EMPTY_TABLES = f"TRUNCATE {', '.join(TABLES)} CASCADE"
+# Most races write one of the tables. A TRUNCATE of all takes a third of a schedule's time.
+WRITTEN_TABLES = "SELECT name FROM unnest(%s) AS name WHERE pg_relation_size(name::regclass) > 0"
 # An ANALYZE in the background could change a plan, and with the plan the order of the rows.
 WITHOUT_ANALYZE = "; ".join(f"ALTER TABLE {name} SET (autovacuum_enabled = off)" for name in TABLES)
 
@@ -119,7 +120,9 @@ class _Recorder:
         self.randoms.clear()
         with connection.cursor() as cursor:
             cursor.execute(RESTART_SEQUENCES)
-            cursor.execute(EMPTY_TABLES)
+            cursor.execute(WRITTEN_TABLES, [TABLES])
+            for (name,) in cursor.fetchall():
+                cursor.execute(f"TRUNCATE {name}")
         self.cell.race.setup(strategy)
         self.initial = self.initial or str(self.cell.race.rows())
 
