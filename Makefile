@@ -14,7 +14,7 @@ run: .venv/installed-to-run
 # If Python writes no bytecode, each of the many processes compiles all tests again.
 test prove: export PYTHONDONTWRITEBYTECODE =
 test: .venv/installed
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile $(OPTIONS)
+	$(BIN)/python -m pytest --numprocesses=3 --dist=worksteal $(OPTIONS)
 prove: .venv/installed
 	$(BIN)/python -m pytest -m exhaustive --numprocesses=3 --dist=worksteal $(OPTIONS)
 	$(MAKE) discover

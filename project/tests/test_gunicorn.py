@@ -56,7 +56,7 @@ class DeliveringService(NamedTuple):
 @pytest.fixture
 def delivering(receiver: Receiver) -> Iterator[DeliveringService]:
     """Run a service that delivers to the receiver."""
-    with database("shorturl_delivering") as url:
+    with database(f"shorturl_{secrets.token_hex(8)}") as url:
         environment = {"DATABASE_URL": url, "SHORTURL_LOCAL": "on"}
         with serving(WORKERS="1", SHORTURL_DELIVER="on", **environment) as running:
             service = DeliveringService(running, environment)
