@@ -149,17 +149,6 @@ def test_reading_one_link_counts_no_hit_and_is_not_cached(
     assert (link["key"], link["hits"], link["target_url"]) == ("known", 2**62, TARGET)
 
 
-def test_title_and_tags_are_changed_and_removed(api: Client) -> None:
-    create_link(title="Old", tags=["old"])
-    for body, expected in [
-        ({"tags": ["New"]}, ("Old", ["new"])),
-        ({"title": "", "tags": []}, ("", [])),
-    ]:
-        changed = change(api, "known", body).json()
-        assert (changed["title"], changed["tags"]) == expected
-    assert ShortUrl.objects.get().tags is None
-
-
 def test_a_deleted_key_is_404_and_never_drawn_again(
     client: Client, api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
