@@ -15,6 +15,7 @@ from lab.management.commands import race as command
 from lab.recordings.cells import find_cell
 from lab.recordings.recording import RecordedSchedule, Recording, read_recording
 from pginterleave import Outcome
+from shorturl.tests.callers import without_tags
 
 TIMEOUT = 60  # seconds that one thread waits for the others, far more than they take
 NAIVE_PATH = "/lab/races/lost_update/naive/2/"
@@ -60,6 +61,11 @@ def get_page(client: Client, path: str) -> str:
     assert response.status_code == 200, path
     assert "no-store" in response["Cache-Control"]
     return " ".join(response.content.decode().split())
+
+
+def get_text(client: Client, path: str) -> str:
+    """Return the text of a page without its tags."""
+    return without_tags(get_page(client, path))
 
 
 def run_race(*arguments: str) -> str:

@@ -114,7 +114,7 @@ def stats(request: HttpRequest, key: str) -> HttpResponse:
     short_url = get_object_or_404(links, key=key, deleted_at=None)
     try:
         href, host = location(short_url.target_url), target_host(short_url.target_url)
-    except exceptions.ValidationError:  # only SQL, or an older version, has stored such a target
+    except exceptions.ValidationError:  # only SQL has stored such a target
         href = host = ""
     visits = visit_pages.visits_context(ShortUrl.objects.filter(key=key), request.GET)
     context = {

@@ -85,7 +85,12 @@ def run(command: str, *arguments: str) -> CommandOutput:
 def text(response: Any) -> str:
     """Return the text of a page without its tags."""
     assert response.status_code == 200
-    return " ".join(re.sub(r"<[^>]+>", " ", response.content.decode()).split())
+    return without_tags(response.text)
+
+
+def without_tags(html: str) -> str:
+    """Return the text of HTML in one line, with a space for each tag."""
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
 def form_values(response: Any) -> dict[str, str]:

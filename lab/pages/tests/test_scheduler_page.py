@@ -54,7 +54,7 @@ def test_the_end_offers_the_first_right_strategy_with_the_same_steps(client: Cli
     right = "/lab/races/lost_update/select_for_update/2/scheduler/"
     for taken, begun in (("121122", "121122"), ("122211", "12")):
         page = get_page(client, f"{SCHEDULER}?taken={taken}")
-        link = f'href="{right}?taken={begun}">the same steps with select_for_update</a>'
+        link = f'href="{right}?taken={begun}">the same steps with select_for_update'
         assert (taken, link in page) == (taken, True)
         assert client.get(f"{right}?taken={begun}").status_code == 200
     assert "the same steps" not in get_page(client, f"{SCHEDULER}?taken=12112")
@@ -64,10 +64,10 @@ def test_the_end_offers_the_first_right_strategy_with_the_same_steps(client: Cli
 def test_a_process_that_waits_or_has_ended_cannot_be_chosen(client: Client) -> None:
     page = get_page(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=12")
     assert CHOICE.findall(page) == ["121"]
-    assert '<span class="blocked">process 2 waits for process 1</span>' in page
+    assert '<span class="blocked">process 2 waits for process 1' in page
     assert "Process 2 wants to lock a, and waits for process 1." in page
     page = get_page(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=111")
-    assert '<span class="blocked">process 1 has ended</span>' in page
+    assert '<span class="blocked">process 1 has ended' in page
 
 
 def test_the_victim_of_a_deadlock_can_be_chosen(client: Client) -> None:
@@ -76,9 +76,9 @@ def test_the_victim_of_a_deadlock_can_be_chosen(client: Client) -> None:
     page = get_page(client, f"{scheduler}?taken=121")
     assert CHOICE.findall(page) == ["1212", "1212a"]
     for process in 1, 2:
-        assert f"closes a deadlock that ends process {process}</a>" in page
+        assert f"closes a deadlock that ends process {process}" in page
     ended = get_page(client, f"{scheduler}?taken=1212a")
-    assert ">process 2</a>" in ended
+    assert "1212a2" in CHOICE.findall(ended)
     assert 'taken=121">one step back' in ended
     assert client.get(f"{scheduler}?taken=121a").status_code == 404  # it closes no deadlock
 
@@ -110,7 +110,7 @@ def test_the_links_keep_the_isolation_level(client: Client) -> None:
 def test_the_queue_shows_who_holds_and_who_awaits_a_lock_after_each_step(client: Client) -> None:
     """Processes 1, 2 and 3 lock the row a in this order, and then each updates and commits."""
     page = get_page(client, "/lab/queue/")
-    table = page.split('class="matrix queue"')[1].split("</table>")[0]
+    table = page.split('class="matrix queue"')[1]
     # The texts of the rows, without tags.
     _head, *steps = [re.sub(r"[\s>]*<.*?>\s*|\s+", " ", row) for row in table.split("<tr ")]
     assert "3: lock a" in steps[2]  # the step of process 3

@@ -35,15 +35,15 @@ def test_a_room_votes_takes_the_steps_and_leaves_nothing(client: Client) -> None
         client.post(VOTE, make_vote(order))
     assert re.search('value="2" aria-pressed="true"', get_page(client, ROOM))
     page = get_page(client, LEAD)
-    assert "<b>1 vote</b>" in page
+    assert "1 vote" in page
     assert '<meter max="1" value="0" aria-label="Votes for process 1">' in page
     assert '<meter max="1" value="1" aria-label="Votes for process 2">' in page
     assert f'action="{ASK}"' in page
     client.post(ASK, {"cell": CELL, "open": ""})  # again
-    assert "<b>0 votes</b>" in get_page(client, LEAD)
+    assert "0 votes" in get_page(client, LEAD)
     client.post(ASK, {"cell": CELL, "taken": "2"})
     client.post(VOTE, make_vote("1"))  # too late
-    assert "<b>0 votes</b>" in get_page(client, LEAD)
+    assert "0 votes" in get_page(client, LEAD)
     client.post(ASK, {"cell": CELL, "taken": "211212"})
     for path in (LEAD, ROOM):
         page = get_page(client, path)
@@ -140,7 +140,7 @@ def test_forty_phones_vote_at_once() -> None:
         with ThreadPoolExecutor(PHONES) as pool:
             assert len([*pool.map(vote_twice, range(PHONES))]) == PHONES
         page = teacher.get(f"{service.url}{LEAD}", timeout=TIMEOUT).text
-        assert f"<b>{PHONES} votes</b>" in page
+        assert f"{PHONES} votes" in page
         assert '<meter max="40" value="30" aria-label="Votes for process 1">' in page
         assert '<meter max="40" value="10" aria-label="Votes for process 2">' in page
         teacher.post(f"{service.url}{ASK}", {"end": "", **token}, timeout=TIMEOUT)

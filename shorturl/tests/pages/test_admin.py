@@ -42,7 +42,7 @@ def change_page(link: ShortUrl) -> str:
 
 
 def listed_keys(response: Any) -> list[str]:
-    return re.findall(r'field-key"><a [^>]*>(\w+)</a>', response.text)
+    return re.findall(r'field-key"><a [^>]*>(\w+)<', response.text)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def add_token(admin_client: Client, **button: str) -> str:
     """Add a token with all scopes, and return what the page shows."""
     response = admin_client.post(f"{TOKENS}add/", {"name": "backup", **ALL_SCOPES, **button})
     assert "no-store" in response["Cache-Control"]
-    shown = re.search(r'<pre id="token">(\S+)</pre>', response.text)
+    shown = re.search(r'<pre id="token">([^<\s]+)<', response.text)
     assert shown, text(response)
     return shown[1]
 

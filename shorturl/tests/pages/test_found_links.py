@@ -90,7 +90,7 @@ def test_the_visits_of_links_are_the_sums_of_each_links_visits(
     shown: Statistics = page.context["statistics"]
     assert (shown.hits, shown.people) == (together["hits"], together["people"])
     if found:
-        assertContains(page, f'<dd class="hits">{together["hits"]:,}</dd>')
+        assert f" Hits {together['hits']:,} " in text(page)
         (total,) = [
             row
             for row in csv.reader(client.get(csv_path(page)).text.splitlines())
@@ -110,7 +110,7 @@ def test_the_page_of_a_tag_keeps_it_in_other_ranges(client: Client, owner: User)
     assert "My links tagged spring with “t”" in text(page)
     assertContains(page, f'href="?tags=spring&amp;q=t&amp;from={TODAY - timedelta(days=1)}&amp;')
     assertContains(page, '<input type="hidden" name="tags" value="spring">')
-    assertContains(client.get("/two/stats"), 'href="/links/found/stats?tags=spring">spring</a>')
+    assertContains(client.get("/two/stats"), 'href="/links/found/stats?tags=spring">spring<')
     assertContains(client.get("/links?tags=spring&page=1"), "/links/found/stats?tags=spring")
     assertContains(client.get("/links/found/stats?from=x"), 'class="errorlist"', status_code=422)
 
@@ -237,7 +237,7 @@ def test_a_range_that_takes_too_long_is_answered_with_one_that_does_not(
             assert response.json()["detail"] == f"from: {advice}"
         else:
             assertContains(response, advice, status_code=422)
-            assertContains(response, ">30 days</a>", status_code=422)
+            assertContains(response, ">30 days<", status_code=422)
             assert response.context["statistics"].hits == 2
 
 

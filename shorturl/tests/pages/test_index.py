@@ -38,7 +38,7 @@ def test_a_visitor_follows_links_and_must_log_in_to_create_one(
     create_link()
     assert client.get("/known").status_code == 302
     page = client.get("/")
-    assertContains(page, '<a class="button" href="/account/login/">Log in</a>')
+    assertContains(page, 'href="/account/login/">Log in')
     assertNotContains(page, "id_target_url")
     page = client.post("/", {"target_url": TARGET})
     assertContains(page, "Log in to create a short URL.", status_code=403)
@@ -53,14 +53,14 @@ def test_a_login_is_refused_with_a_wrong_password_and_lets_a_user_create_links(
     form = {"username": "somebody", "password": "correct horse battery staple"}
     User.objects.create_user(**form)
     page = client.get("/account/login/", {"next": "/known/stats"})
-    assertContains(page, "<title>Log in · shorturl</title>")
+    assertContains(page, "<title>Log in · shorturl")
     assertContains(page, '<input type="hidden" name="next" value="/known/stats">')
     page = client.post("/account/login/", {**form, "password": "wrong"})
     assertContains(page, "Please enter a correct username and password.")
-    assertContains(page, "<title>Error: Log in · shorturl</title>")
+    assertContains(page, "<title>Error: Log in · shorturl")
     page = client.post("/account/login/", form, follow=True)
     assertRedirects(page, "/")
-    assertContains(page, '<a href="/account">Account</a>')
+    assertContains(page, 'href="/account">Account')
     created = client.post("/", {"target_url": TARGET, "key": "spring"})
     assertRedirects(created, "/spring/stats", status_code=303)
     assertRedirects(client.post("/account/logout/"), "/")
@@ -79,7 +79,7 @@ def test_a_visitor_who_may_not_see_hits_is_told_the_address(
 def test_a_target_url_is_required_and_the_key_stays_in_the_form(client: Client) -> None:
     response = client.post("/", {"key": "spring"})
     assertContains(response, "Enter the target URL, for example", status_code=422)
-    assertContains(response, "<title>Error: Shorten a URL · shorturl</title>", status_code=422)
+    assertContains(response, "<title>Error: Shorten a URL · shorturl", status_code=422)
     assertContains(response, 'value="spring"', status_code=422)
 
 
@@ -130,8 +130,8 @@ def test_other_methods_and_a_form_from_elsewhere_are_refused() -> None:
         (FORM, b"target_url=https://a/%ff", 422, "contains a replacement character at position 11"),
         (FORM, b"target_url=https://a/\xff", 400, "The form is not encoded in UTF-8."),
         (MULTIPART, DISPOSITION + b"https://a/\xff\r\n--x--\r\n", 422, "a replacement character"),
-        (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "</html>"),  # an HTML page
-        ("multipart/form-data; boundary=\xff", b"x", 400, "</html>"),
+        (f"{FORM}; charset=latin-1", b"target_url=https://a/", 400, "Bad request"),
+        ("multipart/form-data; boundary=\xff", b"x", 400, "Bad request"),
     ],
     ids=["encoded bytes", "bytes", "bytes in a part", "another charset", "a malformed boundary"],
 )

@@ -94,7 +94,7 @@ def test_a_refused_link_stays_in_the_form_above_the_list(
     client: Client, owner: User, fields: dict[str, str], status: int, message: str
 ) -> None:
     page = client.post("/links", fields)
-    title = "<title>Error: My links · shorturl</title>"
+    title = "<title>Error: My links · shorturl"
     for part in (message, f'value="{fields["target_url"]}"', title, "/known/stats"):
         assertContains(page, part, status_code=status)
     assert ShortUrl.objects.count() == 1
@@ -157,8 +157,8 @@ def test_the_list_has_pages(client: Client, owner: User, monkeypatch: pytest.Mon
         create_link(f"key{number}", owner=owner, tags=["spring"])
     page = client.get("/links?q=k&page=2")
     assertContains(page, 'href="?q=k&amp;tags=spring"')  # the links of a tag begin at page 1
-    assertContains(page, '<a rel="prev" href="?q=k&amp;page=1">Previous</a>')
-    assertContains(page, '<a rel="next" href="?q=k&amp;page=3">Next</a>')
+    assertContains(page, 'href="?q=k&amp;page=1">Previous')
+    assertContains(page, 'href="?q=k&amp;page=3">Next')
     # A number without a page gets the last one, and what is no number the first.
     for wanted, number in {"99": 3, "x": 1}.items():
         assertContains(client.get("/links", {"page": wanted}), f"Page {number} of 3")
@@ -172,7 +172,7 @@ def test_title_tags_and_the_forwarded_query_are_edited(client: Client, owner: Us
     assert edited == ("https://Example.com/x", "Spring 2026", ["b", "a"], True)
     page = client.get("/links/known")
     assertContains(page, 'name="tags" value="b, a"')
-    assertContains(client.get("/links"), '<a class="tag" href="?tags=b">b</a>')
+    assertContains(client.get("/links"), 'href="?tags=b">b<')
     client.post("/links/known", {**form_values(page), "tags": "", "forward_query": ""})
     assert stored_values("title", "tags", "forward_query") == ("Spring 2026", None, False)
 
@@ -205,7 +205,7 @@ def test_an_edit_that_is_refused_changes_nothing(
     ShortUrl.objects.update(hits=2)
     page = client.post("/links/known", {"target_url": TARGET, **fields})
     assertContains(page, message, status_code=422)
-    assertContains(page, "<title>Error: Edit known · shorturl</title>", status_code=422)
+    assertContains(page, "<title>Error: Edit known · shorturl", status_code=422)
     values = stored_values("target_url", "title", "tags", "max_hits", "expires_at")
     assert values == (TARGET, "", None, None, None)
 

@@ -17,7 +17,7 @@ from pytest_django.asserts import assertContains, assertNotContains, assertRedir
 from shorturl.checks import check_files
 from shorturl.models import ShortUrl
 from shorturl.pages.views import bad_request
-from shorturl.tests.callers import TARGET, create_link, user
+from shorturl.tests.callers import TARGET, create_link, text, user
 
 pytestmark = pytest.mark.django_db
 
@@ -37,11 +37,11 @@ def test_every_page_has_the_operators_name_logo_and_links(
     create_link()
     for path in ("/", "/account/login/", "/api/docs", "/known+", "/unknown"):
         page = client.get(path).text
-        assert "· Fern &amp; Co</title>" in page
-        assert '<img src="/static/logo" alt="" width="28" height="28">Fern &amp; Co</a>' in page
-        assert '<a href="https://example.com/imprint">Imprint</a>' in page
-        assert '<a href="mailto:abuse@example.com">Report abuse</a>' in page
-    assertContains(admin_client.get("/admin/"), "· Fern &amp; Co</title>")
+        assert "· Fern &amp; Co<" in page
+        assert '<img src="/static/logo" alt="" width="28" height="28">Fern &amp; Co<' in page
+        assert 'href="https://example.com/imprint">Imprint' in page
+        assert 'href="mailto:abuse@example.com">Report abuse' in page
+    assertContains(admin_client.get("/admin/"), "· Fern &amp; Co<")
 
 
 def test_the_logo_is_served_as_an_image(client: Client, settings: Settings, tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_visitors_are_offered_a_log_in_and_users_my_links(client: Client) -> Non
     client.force_login(user())
     for path, status in STATUS.items():
         page = client.get(path)
-        assertContains(page, '<a href="/links">My links</a>', status_code=status)
+        assertContains(page, 'href="/links">My links', status_code=status)
         assertNotContains(page, 'href="/account/login/"', status_code=status)
     page = client.post("/", {"target_url": TARGET}, follow=True)
-    assertContains(page, 'It is in <a href="/links">My links</a>.')
+    assert "It is in My links ." in text(page)
     assertNotContains(page, "keep the address of the page")  # as a visitor has to
 
 
@@ -119,16 +119,16 @@ def test_error_pages_render_without_the_database(rf: RequestFactory) -> None:
         (404, defaults.page_not_found(request, Http404())),
         (500, defaults.server_error(request)),
     ]:
-        assertContains(page, f'<p class="status">{status}</p>', status_code=status)
+        assertContains(page, f'<p class="status">{status}<', status_code=status)
         assertContains(page, "<h1>", count=1, status_code=status)
         assertContains(page, 'href="/static/shorturl/shorturl.css"', status_code=status)
-        for text in ("secret", "/admin/", "/api/docs", "<b>"):
-            assertNotContains(page, text, status_code=status)
+        for hidden in ("secret", "/admin/", "/api/docs", "<b>"):
+            assertNotContains(page, hidden, status_code=status)
 
 
 def test_an_error_page_says_what_is_wrong(admin_client: Client) -> None:
     page = admin_client.get("/no/such<page>")
-    assertContains(page, "<code>/no/such%3Cpage%3E</code>", status_code=404)
+    assertContains(page, "/no/such%3Cpage%3E", status_code=404)
     assertContains(page, "A short URL may have been deleted", status_code=404)
     page = admin_client.get("/admin/shorturl/shorturl/add/")
     assertContains(page, "Your account is not allowed to do this.", status_code=403)

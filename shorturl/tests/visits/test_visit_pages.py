@@ -72,16 +72,13 @@ def test_the_page_shows_the_link_and_its_hits_and_adds_none(client: Client, link
     with CaptureQueriesContext(connection) as sent:
         page = client.get("/known/stats")
     assert len(sent) == 2  # the link, and its hits and visits
-    assertContains(page, "<title>known · shorturl</title>")
+    assertContains(page, "<title>known · shorturl")
     assertContains(page, 'value="http://testserver/known" readonly')
-    assertContains(
-        page,
-        '<a href="https://example.com/page?a=1&amp;b=2" rel="nofollow noopener noreferrer ugc">'
-        "<bdi>https://example.com/page?a=1&amp;b=2</bdi></a>",
-        html=True,
-    )
+    target = "https://example.com/page?a=1&amp;b=2"
+    assertContains(page, f'href="{target}" rel="nofollow noopener noreferrer ugc"')
+    assert f" Target URL {target} " in text(page)
     assertContains(page, f'datetime="{link.created_at:%Y-%m-%dT%H:%M:%S}')
-    assertContains(page, '<dd class="hits">12,345</dd>')
+    assert " Hits 12,345 " in text(page)
     client.get("/known/qr.svg")
     assert ShortUrl.objects.get().hits == 12_345
 
@@ -98,10 +95,11 @@ def test_an_unknown_or_deleted_link_has_no_pages(client: Client, link: ShortUrl,
 def test_a_target_that_no_browser_opens_is_shown_without_a_link(
     client: Client, target_url: str
 ) -> None:
-    """Only SQL, or an older version, has stored it."""
+    """Only SQL has stored it."""
     create_link(target_url=target_url)
     page = client.get("/known/stats")
-    assertContains(page, f"<dd><bdi>{target_url}</bdi></dd>", html=True)
+    assert f" Target URL {target_url}" in text(page)
+    assertNotContains(page, "ugc")  # the rel of a link to a target
     assert client.get("/known").status_code == client.get("/known+").status_code == 400
 
 
@@ -293,9 +291,9 @@ def test_the_page_without_visits_says_so(
 def test_the_page_has_the_chart_as_a_table_and_the_values(client: Client) -> None:
     page = client.get("/known/stats", {"from": str(LONG_AGO), "by": "day"})
     day = f"{TODAY.day} {TODAY:%b %Y}"
-    assertContains(page, f'<th scope="row">{day}</th><td>2</td><td>3</td>')
     assertContains(page, f'href="/api/links/known/visits?from={LONG_AGO}&amp;by=day&amp;to={TODAY}')
     shown = text(page)
+    assert f" {day} 2 3 " in shown  # people and bots
     assert "40 of these visits are stored by month only" in shown
     assert "Referrers none: typed in, or not sent 42 80.8% news.example 9 17.3%" in shown
     assert "Bots Googlebot 3 100.0%" in shown
@@ -311,8 +309,8 @@ def test_the_page_says_why_it_has_no_chart_and_which_days_it_shows(client: Clien
     assertNotContains(page, 'class="chart"')
     page = client.get("/known/stats", {"from": "2020-03-04", "to": "2020-03-05"})
     assertContains(page, "There are no visits in this range.")
-    assertContains(page, "<h3>4 Mar 2020 – 5 Mar 2020</h3>")
-    assertContains(client.get("/known/stats"), "<h3>Last 30 days</h3>")
+    assertContains(page, "<h3>4 Mar 2020 – 5 Mar 2020")
+    assertContains(client.get("/known/stats"), "<h3>Last 30 days")
 
 
 def test_the_page_shows_the_ten_most_frequent_values_and_adds_up_the_others(client: Client) -> None:
@@ -331,7 +329,7 @@ def test_a_country_is_shown_by_its_code_which_the_browser_replaces_by_its_name(
     client: Client,
 ) -> None:
     add_recent(PERSON._replace(country="DE"))
-    assertContains(client.get("/known/stats"), "<bdi data-country>DE</bdi>")
+    assertContains(client.get("/known/stats"), "<bdi data-country>DE")
 
 
 def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(client: Client) -> None:
@@ -339,7 +337,7 @@ def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(client: Cl
     page = client.get("/known/stats")
     for days in (2, 30, 90):
         assertContains(page, f'href="?from={TODAY - timedelta(days=days - 1)}&amp;to={TODAY}')
-    assertContains(page, 'aria-current="true">30 days</a>')
+    assertContains(page, 'aria-current="true">30 days')
 
 
 @pytest.mark.parametrize(
