@@ -211,6 +211,15 @@ def test_memory_in_a_closure_is_named_also_beside_a_name_without_a_value() -> No
         pass
 
 
+class Anything:
+    """Has every attribute: also a `__dict__`, which is none."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> None:
+        return None
+
+
 def _make_holders() -> Iterator[tuple[str, Callable[[], object]]]:
     """Yield functions that hold a list, each with the name of the way to it."""
 
@@ -218,7 +227,13 @@ def _make_holders() -> Iterator[tuple[str, Callable[[], object]]]:
         numbers.append(sql("SELECT 1")[0][0])
 
     yield "numbers", count
-    yield "count.numbers", lambda: count()
+    anything = Anything()
+
+    def calls_another() -> None:
+        if anything:
+            count()
+
+    yield "count.numbers", calls_another
     yield "argument 1", partial(count, [1])
     append = list[int]().append
     yield "append", lambda: append(sql("SELECT 1")[0][0])

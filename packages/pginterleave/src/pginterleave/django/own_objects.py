@@ -24,6 +24,7 @@ from pginterleave.processes.parts import (
     find_class_file,
     list_defaults,
     list_parts,
+    read_attributes,
     write_path,
 )
 
@@ -130,7 +131,7 @@ def _list_parts(value: Any) -> Parts:
     if isinstance(value, CONTAINERS):
         entries = value.items() if isinstance(value, dict) else enumerate(value)
         return {f"[{key!r}]": part for key, part in entries} if len(value) < MAX_ENTRIES else {}
-    return _list_attributes(value) if _may_hold_rows(value) else list_parts(value)
+    return list_parts(value) or (_list_attributes(value) if _may_hold_rows(value) else {})
 
 
 def _list_attributes(value: Any) -> Parts:
@@ -142,7 +143,7 @@ def _list_attributes(value: Any) -> Parts:
         slots = kind.__dict__.get("__slots__", ())
         slots = (slots,) if isinstance(slots, str) else tuple(slots)
         attributes |= {name: getattr(value, name) for name in slots if hasattr(value, name)}
-    return attributes | getattr(value, "__dict__", {})
+    return attributes | read_attributes(value)
 
 
 def _may_hold_rows(value: Any) -> bool:

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import sys
-from types import FunctionType, MethodType
+from types import FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 FUNCTION_OF_PARTIAL = "()"  # as the name of a part
@@ -35,6 +35,12 @@ def _list_cells(function: FunctionType) -> Parts:
         with contextlib.suppress(ValueError):  # it is empty
             contents[name] = cell.cell_contents
     return contents
+
+
+def read_attributes(value: Any) -> Parts:
+    """Return a copy of the `__dict__` of an object, a class or a module; {} if it has none."""
+    attributes = getattr(value, "__dict__", None)  # of some objects a __getattr__ makes it
+    return attributes.copy() if isinstance(attributes, (dict, MappingProxyType)) else {}
 
 
 def write_path(path: tuple[str, ...]) -> str:

@@ -10,11 +10,11 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from types import BuiltinMethodType, FunctionType, MappingProxyType, ModuleType
+from types import BuiltinMethodType, FunctionType, ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 from pginterleave.formatting import is_user_code
-from pginterleave.processes.parts import Parts, find_class_file, list_parts, write_path
+from pginterleave.processes.parts import find_class_file, list_parts, read_attributes, write_path
 
 CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
@@ -132,8 +132,7 @@ class SharedMemory:
 
         Its Namespace is made anew only if its names or values have changed, which is rare.
         """
-        contents = getattr(owner, "__dict__", None)  # of some objects a __getattr__ makes it
-        contents = contents.copy() if isinstance(contents, (dict, MappingProxyType)) else {}
+        contents = read_attributes(owner)
         names, values = [*contents], [*contents.values()]
         namespace = self._namespaces.get(path)
         if namespace is None or not namespace.has(names, values):
@@ -180,16 +179,16 @@ def _list_held(value: Any, names: Variable, seen: set[int]) -> Iterator[tuple[Va
         yield from _list_held(value.__self__, names, seen)
     elif isinstance(value, FunctionType):
         yield from (((*names, name), part) for name, part in parts.items() if isinstance(part, int))
-    elif not isinstance(value, (type, ModuleType)) and _is_of_the_project(find_class_file(value)):
-        parts = _list_attributes(value)
+    elif not parts and _is_object_of_the_project(value):
+        parts = read_attributes(value)
         yield from (((*names, name), part) for name, part in parts.items())
     for name, part in parts.items():
         yield from _list_held(part, (*names, name), seen)
 
 
-def _list_attributes(owner: object) -> Parts:
-    attributes = [*getattr(owner, "__dict__", {}).items()]  # another thread may add one
-    return {name: value for name, value in attributes if not name.startswith("__")}
+def _is_object_of_the_project(value: Any) -> bool:
+    is_namespace = isinstance(value, (type, ModuleType))
+    return not is_namespace and _is_of_the_project(find_class_file(value))
 
 
 def _read_content(value: Any, depth: int = MAX_DEPTH) -> Any:
