@@ -82,10 +82,26 @@ def test_calls_of_a_function_and_a_method_are_explored(run_suite: RunSuite) -> N
     assert f"rows: {race['sentence']}\n\n" in replayed.text
 
 
-def test_an_unknown_function_is_named(run_suite: RunSuite) -> None:
-    ran = run_suite("--interleave-calls=shop.services.redem", tests=CALLS)
+NO_REASON = "interleave_accepted = POST use twice"
+PAGE = "--interleave-html=races.html"
+
+
+@pytest.mark.parametrize(
+    ("options", "ini", "message"),
+    [
+        (["--interleave-calls=shop.services.no"], "", "--interleave-calls shop.services.no: "),
+        (["--interleave-requests"], NO_REASON, "'POST use twice', and needs the name, the kind"),
+        ([PAGE], "", "needs --interleave-requests or --interleave-calls"),
+        (["--interleave-requests", PAGE, "--interleave-replay=12"], "", "without --interleave-rep"),
+        (["--interleave-requests", "--interleave-html=no/x.html"], "", "no/x.html: No such"),
+    ],
+)
+def test_a_wrong_option_is_refused_at_once(
+    run_suite: RunSuite, options: list[str], ini: str, message: str
+) -> None:
+    ran = run_suite(*options, ini=ini)
     assert ran.status == pytest.ExitCode.USAGE_ERROR
-    assert "--interleave-calls shop.services.redem: " in ran.text
+    assert message in ran.text
 
 
 ACCEPTED = """
@@ -154,12 +170,6 @@ def test_a_process_draws_the_same_random_numbers_whatever_the_other_one_draws() 
                 random.random()
             assert [first, random.randrange(1_000)] == alone
     assert type(random._inst) is random.Random
-
-
-def test_accepted_without_a_reason_is_refused(run_suite: RunSuite) -> None:
-    ran = run_suite("--interleave-requests", ini="interleave_accepted = POST use twice")
-    assert ran.status == pytest.ExitCode.USAGE_ERROR
-    assert "'POST use twice', and needs the name, the kind and a reason" in ran.text
 
 
 def test_what_is_left_after_the_minutes_is_listed(run_suite: RunSuite) -> None:

@@ -6,8 +6,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pginterleave.discovery.findings import Discovery, Explored, Race
 from pginterleave.discovery.page import make_page
 from pginterleave.picture.taking_part import choose_steps
@@ -204,18 +202,3 @@ def test_a_run_that_decided_nothing_does_not_say_that_there_is_no_race() -> None
     page = Page(make_page(Discovery(), "shop"))
     assert page.has("Nothing was decided in shop")
     assert not page.has("No race was found")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--interleave-html=races.html"], "needs --interleave-requests or --interleave-calls"),
-        (["--interleave-requests", "--interleave-html=no/races.html"], "no/races.html: No such"),
-    ],
-)
-def test_a_page_that_cannot_be_written_is_refused_at_once(
-    run_suite: RunSuite, options: list[str], message: str
-) -> None:
-    ran = run_suite(*options)
-    assert ran.status == pytest.ExitCode.USAGE_ERROR
-    assert message in ran.text
