@@ -58,7 +58,10 @@ def test_call():
     assert redeem_of_services(voucher, note="x")
     assert not redeem_of_services(voucher=voucher)
     assert services.Desk.give(voucher) == 1
+    assert Voucher.objects.get_or_create(code="B")[1]
+    assert services.mark(voucher.pk) == 1
 """
+CALLED = ("redeem", "Desk.give", "Voucher.objects.get_or_create", "mark")
 
 
 def test_requests_of_all_clients_come_through_the_door(run_suite: RunSuite) -> None:
@@ -71,11 +74,14 @@ def test_requests_of_all_clients_come_through_the_door(run_suite: RunSuite) -> N
 
 
 def test_calls_of_a_function_and_a_method_are_explored(run_suite: RunSuite) -> None:
-    """Rows among the arguments are loaded again in each process."""
-    options = ["--interleave-calls=shop.services.redeem"]
-    ran = run_suite(*options, "--interleave-calls=shop.services.Desk.give", tests=CALLS)
+    """Rows among the arguments are loaded again in each process.
+
+    A manager is an object, and so is a task, of which run() is called with the task itself.
+    """
+    ran = run_suite(*(f"--interleave-calls=shop.services.{name}" for name in CALLED), tests=CALLS)
     race = ran.races["shop.services.redeem()", "rows"]
-    assert ran.explored["shop.services.Desk.give()"]["races"] == 0
+    for name in CALLED[1:]:
+        assert ran.explored[f"shop.services.{name}()"]["races"] == 0
     assert ran.outcomes == {"shop/tests.py::test_call": "PASSED"}
     _, *arguments = shlex.split(race["command"])
     replayed = run_suite(*arguments, tests=CALLS)
@@ -89,7 +95,6 @@ PAGE = "--interleave-html=races.html"
 @pytest.mark.parametrize(
     ("options", "ini", "message"),
     [
-        (["--interleave-calls=shop.services.no"], "", "--interleave-calls shop.services.no: "),
         (["--interleave-requests"], NO_REASON, "'POST use twice', and needs the name, the kind"),
         ([PAGE], "", "needs --interleave-requests or --interleave-calls"),
         (["--interleave-requests", PAGE, "--interleave-replay=12"], "", "without --interleave-rep"),
@@ -102,6 +107,22 @@ def test_a_wrong_option_is_refused_at_once(
     ran = run_suite(*options, ini=ini)
     assert ran.status == pytest.ExitCode.USAGE_ERROR
     assert message in ran.text
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("shop.services.redem", "no such function (redem). A name begins with the module"),
+        ("redeem", "no such function (invalid format: ''). A name begins with the module"),
+        ("shop.services.Voucher", "Voucher is no function or method"),
+    ],
+)
+def test_an_unknown_function_is_named(run_suite: RunSuite, name: str, message: str) -> None:
+    """Workers of pytest-xdist would end with an internal error."""
+    workers = ["-n1"] if importlib.util.find_spec("xdist") else []
+    ran = run_suite(f"--interleave-calls={name}", *workers, tests=CALLS)
+    assert ran.status == pytest.ExitCode.USAGE_ERROR
+    assert f"--interleave-calls {name}: {message}" in ran.text
 
 
 ACCEPTED = """

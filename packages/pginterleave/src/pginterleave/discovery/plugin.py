@@ -12,7 +12,7 @@ import pytest
 from django.db import connections
 
 from pginterleave.discovery import page, report
-from pginterleave.discovery.calls import watch_calls
+from pginterleave.discovery.calls import find_function, watch_calls
 from pginterleave.discovery.candidates import Listener
 from pginterleave.discovery.door import open_door
 from pginterleave.discovery.findings import Discovery, split_names
@@ -56,6 +56,12 @@ class DiscoveryPlugin:
         self._stack.enter_context(watch_statements(self.first_pass.note_statement))
         if config.getoption("--interleave-requests"):
             self._stack.enter_context(open_door(lambda: self.listener))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Refuse an unknown function, before the workers of pytest-xdist start."""
+        for name in self.config.getoption("--interleave-calls"):
+            find_function(name)
 
     def pytest_collection_finish(self) -> None:
         for name in self.config.getoption("--interleave-calls"):
