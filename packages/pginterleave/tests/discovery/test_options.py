@@ -125,6 +125,42 @@ def test_an_unknown_function_is_named(run_suite: RunSuite, name: str, message: s
     assert f"--interleave-calls {name}: {message}" in ran.text
 
 
+STOPPED = """
+import pytest
+from shop import services
+from shop.models import Voucher
+
+runs = []
+
+@pytest.fixture(scope="session", autouse=True)
+def no_rows_are_left(django_db_setup, django_db_blocker):
+    yield
+    with django_db_blocker.unblock():
+        assert not Voucher.objects.exists()
+
+@pytest.mark.django_db
+def test_interrupted():
+    voucher = Voucher.objects.create(code="A")
+    runs.append("once more")
+    if len(runs) == 2:
+        raise KeyboardInterrupt
+    services.redeem(voucher)
+
+def test_fails():
+    assert 0
+
+def test_last():
+    pass
+"""
+
+
+def test_ctrl_c_leaves_no_rows_in_a_database_that_is_used_again(run_suite: RunSuite) -> None:
+    options = ["--interleave-calls=shop.services.redeem", "--deselect=shop/tests.py::test_fails"]
+    ran = run_suite(*options, tests=STOPPED)
+    assert ran.status == pytest.ExitCode.INTERRUPTED
+    assert "ERROR" not in ran.text
+
+
 ACCEPTED = """
 interleave_accepted =
     POST use twice: a second click is harmless

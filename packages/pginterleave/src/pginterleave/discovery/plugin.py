@@ -152,10 +152,7 @@ class DiscoveryPlugin:
                 if not second_pass.has_work():
                     continue
                 if second_pass.has_time():
-                    with entropy.kept_as("test"):
-                        run_again(items[test])
-                    connections.close_all()
-                    self.rows.put_back()
+                    self._run_again(items[test])
                 elif round_.preemptions == 1:
                     names = ", ".join(sorted(chosen[test]))
                     beside = " beside others" if round_.pairs else ""
@@ -165,6 +162,16 @@ class DiscoveryPlugin:
         updates = [update for this in known for update in this.updates]
         self.results.may_undo = describe_undoing(updates, self.results.races)
         self._replayed = second_pass.replayed
+
+    def _run_again(self, item: pytest.Item) -> None:
+        """Run a test, and put back the rows as they were before all tests, after Ctrl-C, too."""
+        assert self.rows
+        try:
+            with entropy.kept_as("test"):
+                run_again(item)
+        finally:
+            connections.close_all()
+            self.rows.put_back()
 
     def _report_progress(self, text: str) -> None:
         """Write how far the exploration is; a worker of pytest-xdist writes its name before it."""

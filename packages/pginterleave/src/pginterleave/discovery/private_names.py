@@ -37,7 +37,11 @@ class AfterTheTests(pytest.Item):
 
 def run_again(item: pytest.Item) -> None:
     """Run a test with all fixtures but those of the session; nothing is reported or counted."""
-    runtestprotocol(item, log=False, nextitem=AfterTheTests.from_parent(item.session, name="again"))
+    after = AfterTheTests.from_parent(item.session, name="again")
+    try:
+        runtestprotocol(item, log=False, nextitem=after)
+    finally:
+        item.session._setupstate.teardown_exact(after)  # for Ctrl-C, after which it is not done
 
 
 def tear_down_session(item: pytest.Item) -> None:
