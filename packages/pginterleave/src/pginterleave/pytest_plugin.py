@@ -1,5 +1,6 @@
 """The pytest fixture `interleave`. pytest loads it in every project, so it imports no Django."""
 
+import argparse
 import functools
 import itertools
 import os
@@ -7,7 +8,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Generator, Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,22 @@ def _add_options_of_discovery(parser: pytest.Parser, group: pytest.OptionGroup) 
     group.addoption("--interleave-requests", action="store_true", help=text)
     text = "explore each call of this function that the tests make: shop.services.redeem"
     group.addoption("--interleave-calls", metavar="NAME", action="append", default=[], help=text)
-    text = "of requests or calls: end each exploration after so many seconds (20)"
-    group.addoption("--interleave-seconds", type=float, default=20.0, help=text)
+    text = "of requests or calls: end each exploration after so many seconds (20; 0: no limit)"
+    group.addoption("--interleave-seconds", type=_read_limit, default=20.0, help=text)
     text = "end all of them after so many minutes (10; 0: no limit), and list what is left"
-    group.addoption("--interleave-minutes", type=float, default=10.0, help=text)
+    group.addoption("--interleave-minutes", type=_read_limit, default=10.0, help=text)
     text = "write the races, and what was explored, to this HTML file: races.html"
     group.addoption("--interleave-html", metavar="FILE", default="", help=text)
     text = "races that are accepted: `POST shop:redeem twice: a second click is harmless`"
     parser.addini("interleave_accepted", text, type="linelist")
+
+
+def _read_limit(text: str) -> float:
+    """Return a number of seconds or minutes; argparse writes the name of the option before."""
+    with suppress(ValueError):
+        if (number := float(text)) >= 0:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0, such as 20 or 0.5")
 
 
 def _discovers(config: pytest.Config) -> bool:

@@ -125,6 +125,31 @@ def test_an_unknown_function_is_named(run_suite: RunSuite, name: str, message: s
     assert f"--interleave-calls {name}: {message}" in ran.text
 
 
+@pytest.mark.parametrize("option", ["--interleave-seconds=-1", "--interleave-minutes=nan"])
+def test_a_limit_that_is_no_number_from_0_is_refused(run_suite: RunSuite, option: str) -> None:
+    ran = run_suite("--interleave-requests", option)
+    assert ran.status == pytest.ExitCode.USAGE_ERROR
+    name, value = option.split("=")
+    assert f"argument {name}: '{value}' is not a number from 0" in ran.text
+
+
+@pytest.mark.parametrize(
+    ("replay", "result"),
+    [
+        ("shop.services.mark() 1122", "is right"),
+        ("shop.services.mark() 1", "is not replayed: shop.services.mark(): '1' is over before"),
+        ("shop.services.redeem() 1122", "is not replayed: no test sends such a request"),
+    ],
+)
+def test_a_schedule_that_does_not_run_has_not_become_right(
+    run_suite: RunSuite, replay: str, result: str
+) -> None:
+    options = ["--interleave-calls=shop.services.mark", "--interleave-replay", replay]
+    ran = run_suite(*options, tests=CALLS)
+    assert ran.status == (0 if result == "is right" else pytest.ExitCode.TESTS_FAILED)
+    assert f"{replay} {result}" in ran.text
+
+
 STOPPED = """
 import pytest
 from shop import services
@@ -159,6 +184,11 @@ def test_ctrl_c_leaves_no_rows_in_a_database_that_is_used_again(run_suite: RunSu
     ran = run_suite(*options, tests=STOPPED)
     assert ran.status == pytest.ExitCode.INTERRUPTED
     assert "ERROR" not in ran.text
+
+
+def test_a_run_that_stops_early_says_that_nothing_is_explored(run_suite: RunSuite) -> None:
+    ran = run_suite("--interleave-requests", "-x", tests=STOPPED)
+    assert ran.left == {("all tests", "every request", "the run ended before the last test")}
 
 
 ACCEPTED = """

@@ -51,6 +51,8 @@ class DiscoveryPlugin:
         html = config.getoption("--interleave-html")
         self.html = Path(html).resolve() if html else None
         self._replayed: list[WrongSchedule] = []
+        self._replay_obstacle = "no request was explored"
+        self._has_explored = False
         self._progress_at = 0.0
         self._stack = contextlib.ExitStack()
         self._stack.enter_context(watch_statements(self.first_pass.note_statement))
@@ -124,6 +126,7 @@ class DiscoveryPlugin:
 
     def _explore(self, items: dict[str, pytest.Item]) -> None:
         """Run the tests that have sent something new once more, in rounds."""
+        self._has_explored = True
         sent = [traffic for entry in self.first_pass.tests.values() for traffic in entry.traffics]
         self.results.requests = len(sent)
         self.results.writing = sum(bool(traffic.writes) for traffic in sent)
@@ -162,6 +165,7 @@ class DiscoveryPlugin:
         updates = [update for this in known for update in this.updates]
         self.results.may_undo = describe_undoing(updates, self.results.races)
         self._replayed = second_pass.replayed
+        self._replay_obstacle = second_pass.replay_obstacle
 
     def _run_again(self, item: pytest.Item) -> None:
         """Run a test, and put back the rows as they were before all tests, after Ctrl-C, too."""
@@ -191,6 +195,9 @@ class DiscoveryPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        has_workers = self.config.pluginmanager.hasplugin("dsession")  # which explore
+        if session.testscollected and not (self._has_explored or has_workers):
+            self.results.leave("all tests", "every request", "the run ended before the last test")
         if hasattr(self.config, "workerinput"):
             output = self.config.workeroutput  # type: ignore[attr-defined]
             output["interleave_requests"] = self.results.to_json()
@@ -198,7 +205,10 @@ class DiscoveryPlugin:
         self.accepted.accept(self.results.races)
         if self.html:
             page.write_page(self.html, self.results, self.config.rootpath.name)
-        if session.exitstatus == 0 and (self._replayed or self.results.list_failing()):
+        fails = bool(self.results.list_failing())
+        if self.config.getoption("--interleave-replay"):  # then there are no races
+            fails = bool(self._replayed or self._replay_obstacle)
+        if session.exitstatus == 0 and fails:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -210,8 +220,10 @@ class DiscoveryPlugin:
             terminalreporter.line(f"As a page: {self.html}")
         for wrong in self._replayed:
             terminalreporter.line(f"{wrong.kind}: {wrong.sentence}\n\n{wrong.schedule.explain()}")
-        if (order := self.config.getoption("--interleave-replay")) and not self._replayed:
-            terminalreporter.line(f"No request has a wrong schedule {order}.")
+        if (replay := self.config.getoption("--interleave-replay")) and not self._replayed:
+            obstacle = self._replay_obstacle
+            result = f"is not replayed: {obstacle}" if obstacle else "is right"
+            terminalreporter.line(f"{replay} {result.rstrip('.')}.")
 
 
 def explores(item: pytest.Item) -> bool:

@@ -64,6 +64,7 @@ class SecondPass(Listener):
         seconds: the limit of each exploration.
         ends_at: when to begin no further one, by time.monotonic().
         replay: a schedule; if it is given, only this one runs, and `replayed` has what is wrong.
+            `replay_obstacle` says why it has not run, or is empty.
         replay_names: the names of the pair that it is of; none: of any pair.
         requests: how many different ones there are.
         report_progress: called after each exploration, with how far it is.
@@ -84,6 +85,7 @@ class SecondPass(Listener):
     wanted: frozenset[str] = frozenset()
     known: dict[str, list[Known]] = field(default_factory=lambda: defaultdict(list))
     replayed: list[WrongSchedule] = field(default_factory=list)
+    replay_obstacle: str = "no test sends such a request"
 
     def __post_init__(self) -> None:
         self._explored: dict[tuple[bool, frozenset[Traffic]], Explored] = {}
@@ -171,7 +173,7 @@ class SecondPass(Listener):
         """Explore a pair, and add to the results what was found, or why nothing was decided."""
         names, tests = [known.candidate.name for known in pair], [known.test for known in pair]
         entry = Explored(names=names, tests=list(dict.fromkeys(tests)))
-        limits = {"max_preemptions": self.round.preemptions, "max_seconds": self.seconds}
+        limits = {"max_preemptions": self.round.preemptions, "max_seconds": self.seconds or None}
         try:
             exploration = visit.explore(pair, **limits)
             entry.preemptions = exploration.counted_preemptions
@@ -201,8 +203,11 @@ class SecondPass(Listener):
             return
         try:
             schedule = visit.replay(pair, self.replay)
-        except ImpossibleSchedule:  # it is one of another pair
+        except ImpossibleSchedule as error:  # it may be one of another pair
+            if self.replay_obstacle:
+                self.replay_obstacle = f"{join_names(sorted(names))}: {error}"
             return
+        self.replay_obstacle = ""
         if schedule.violation:
             self.replayed.append(judge(visit, pair, schedule))
 
