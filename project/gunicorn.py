@@ -127,6 +127,7 @@ def post_worker_init(worker: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(worker, "loop"):  # not with another worker class, which serves project.wsgi
         patches.accept_bursts(worker, backlog)
+        patches.keep_early_requests()
         patches.release_closed_connections()
     if settings.SHORTURL_DELIVER:  # in each worker: when one ends, the others deliver
         from shorturl.events.delivering import Deliverer

@@ -8,11 +8,13 @@ import socket
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from gunicorn.asgi.protocol import ASGIProtocol
 from gunicorn.sock import TCP6Socket, TCPSocket
 
 SEND_TIMEOUT = 10  # seconds until the kernel ends a connection whose client reads nothing
 MAX_UNSENT_BYTES = 64 * 1024  # of a connection, in the kernel; the default is 4 MB
+MAX_EARLY_BYTES = settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 64 * 1024  # a body, and its header
 
 
 def listen(server: Any, host: str, port: int) -> None:
@@ -38,6 +40,17 @@ def accept_bursts(worker: Any, backlog: int) -> None:
     Further connections of a burst would wait for a second.
     """
     worker.loop.create_server = partial(worker.loop.create_server, backlog=backlog)
+
+
+def keep_early_requests() -> None:
+    """Have the parser in C keep a whole request that comes before the last one is answered.
+
+    It keeps 64 kB of what has come when a connection turns to its next request, and gunicorn ends
+    the connection without an answer if that was more.
+    """
+    if ASGIProtocol._check_h1c_protocol_available():
+        parser = ASGIProtocol._h1c_protocol_class
+        ASGIProtocol._h1c_protocol_class = partial(parser, limit_remaining=MAX_EARLY_BYTES)
 
 
 def release_closed_connections() -> None:

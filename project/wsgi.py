@@ -7,10 +7,22 @@ redirects on the event loop and asks this application for everything else.
 import os
 from typing import Any
 
+from django.core.handlers.wsgi import WSGIRequest
 from django.core.wsgi import get_wsgi_application
+
+
+class Utf8Request(WSGIRequest):
+    """Reads the query and forms as UTF-8, whatever charset the Content-Type names.
+
+    Django would use any codec of Python's, also one such as base64, which decodes no text.
+    """
+
+    encoding = property(lambda request: None, lambda request, charset: None)
+
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 application: Any = get_wsgi_application()
+application.request_class = Utf8Request
 
 from django.conf import settings  # noqa: E402
 

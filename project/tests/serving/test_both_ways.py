@@ -56,6 +56,7 @@ CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
     ("GET", "/spring", {"x-forwarded-proto": "http, https"}, 301, "https://localhost/spring", 0),
     ("GET", "/spring", {"x-forwarded-proto": "https, http"}, 302, TO, 1),  # the first one counts
     ("GET", "/spring+", PERSON, 200, None, 0),
+    ("GET", "/spring+?%C3%BC", {"content-type": "text/plain; charset=base64"}, 200, None, 0),
     ("GET", "/spring%E2%80%9D).?a=b", PERSON, 302, "/spring?a=b", 0),  # copied with ”).
     ("GET", "/idn", PERSON, 302, "https://xn--r8jz45g.jp/%E3%83%91%E3%82%B9?q=%C3%BC#%C3%A9", 1),
     ("GET", "/fw?p=a\\b&%C3%BC", PERSON, 302, f"{TO}?a=1&p=a%5Cb&%C3%BC#there", 1),

@@ -95,6 +95,18 @@ def test_a_client_that_still_sends_a_long_body_gets_the_answer(
     assert json.loads(answer.body)["detail"].startswith("The body is too large")
 
 
+def test_a_long_request_that_comes_before_the_answer_to_the_last_one_is_answered(
+    service: OwnService, connect: Connect
+) -> None:
+    """A client or a proxy may also send it while the connection turns to its next request."""
+    body = NEW.ljust(MAX_BODY_BYTES)
+    long_create = make_create(make_length(body), body=body)
+    with service.block_creates():
+        client = connect(service, CREATE + long_create)
+        wait_for(lambda: service.read_number(COUNT_WAITING))
+    assert [client.read_answer().status for _ in range(2)] == [201, 201]
+
+
 @pytest.mark.parametrize(
     ("path", "message"),
     [
