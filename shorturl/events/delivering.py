@@ -136,14 +136,14 @@ def send_event(receiver: Subscription, event: LinkEvent) -> None:
     }
     try:
         status = post(receiver.url, body, headers)
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, UnicodeError) as error:  # of a host that DNS cannot have
         raise NotDelivered(event, error) from error
     if not 200 <= status < 300:
         raise NotDelivered(event, f"it answered {status}")
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> int:
-    """Send a POST, and return the status of its answer; raise OSError or HTTPException.
+    """Send a POST, and return the status of its answer; raise OSError, HTTPException, UnicodeError.
 
     A receiver that sends a byte now and then would never run into WAIT_TIMEOUT, so a timer ends the
     connection.

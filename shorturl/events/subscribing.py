@@ -6,7 +6,7 @@ import secrets
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
 
-from shorturl.links.validators import parse
+from shorturl.links.validators import has_valid_host, no_web_address, parse
 from shorturl.models import ShortUrl, Subscription
 
 MAX_RECEIVERS = 20  # receivers; `manage.py deliver` has a thread and a connection for each
@@ -59,6 +59,8 @@ def clean_receiver(url: str) -> str:
     if address.user:
         message = f"The address at {address.host} has a user name or password: leave them out."
         raise ValidationError(message)
+    if not has_valid_host(address):
+        raise no_web_address(url)
     return address.href
 
 

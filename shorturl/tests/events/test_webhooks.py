@@ -203,10 +203,16 @@ def test_the_pauses_double_up_to_an_hour() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver) -> None:
-    down = "http://127.0.0.1:9/"  # nothing listens on this port
-    for url in (down, receiver.url):
-        subscribe(url)
+@pytest.mark.parametrize(
+    "down",
+    [
+        "http://127.0.0.1:9/",  # nothing listens on this port
+        "http://a..example/",  # an older version has added it, and DNS cannot have it
+    ],
+)
+def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver, down: str) -> None:
+    Subscription.objects.create(url=down, secret="whsec_")
+    subscribe(receiver.url)
     create_link("a")
     deliverer = Deliverer(lambda: False)
     with ThreadPoolExecutor(2) as pool:
@@ -280,7 +286,11 @@ def test_the_command_adds_lists_removes_and_refuses(monkeypatch: pytest.MonkeyPa
     assert run("webhook", "add", URL).output == f"{Subscription.objects.get().secret}\n"
     create_link("a")
     assert run("webhook", "list").output == f"{URL}  1 event waiting\n"
-    for url, message in [(URL, "is a receiver already"), ("ftp://a.example", "like https://")]:
+    for url, message in [
+        (URL, "is a receiver already"),
+        ("ftp://a.example", "like https://"),
+        (f"https://{'a' * 64}.example", "like https://"),
+    ]:
         with pytest.raises(CommandError, match=message):
             run("webhook", "add", url)
     with pytest.raises(CommandError, match=r"at a\.example has a user name") as refused:
