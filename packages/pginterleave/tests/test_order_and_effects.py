@@ -259,7 +259,10 @@ def test_a_returned_number_that_may_be_an_id_is_a_limit(interleave: Interleave) 
     assert not [limit for limit in limits if "returned number" in limit]
 
 
-@pytest.mark.parametrize("value", ["%s", "'post-' || %s", "jsonb_build_object('id', %s)"])
+@pytest.mark.parametrize(
+    "value",
+    ["%s", "'post-' || %s", "'T-' || lpad(%s::text, 6, '0')", "jsonb_build_object('id', %s)"],
+)
 def test_a_violation_says_that_only_ids_are_shifted(interleave: Interleave, value: str) -> None:
     """The column is no foreign key, so a number in it may be anything."""
     setup()

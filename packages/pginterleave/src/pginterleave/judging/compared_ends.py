@@ -374,12 +374,15 @@ class Comparison:
 
 
 def _replace_ids(text: str, column: Column | None, new_ids: NewIds) -> tuple[str, list[Item]]:
-    """Replace the new ids of a column in a text, such as '/tags/4/'; return their rows, too."""
+    """Replace the new ids of a column in a text, such as '/tags/4/' or 'T-0004'.
+
+    Return their rows, too.
+    """
     rows = []
     parts = _NUMBERS.split(text) if column else [text]
     for index, part in enumerate(parts):
-        if column and (column, part) in new_ids:
-            rows.append(new_ids[column, part])
+        if column and (key := (column, part.lstrip("0"))) in new_ids:
+            rows.append(new_ids[key])
             parts[index] = NEW
     return "".join(parts), rows
 
