@@ -6,6 +6,7 @@ from pginterleave import Exploration, Outcome, Schedule
 from pginterleave.discovery.candidates import Candidate, Traffic
 from pginterleave.discovery.findings import Discovery, Explored
 from pginterleave.discovery.report import MAX_LINES, Accepted, write_report
+from pginterleave.discovery.undoing import Update, describe_undoing
 from pginterleave.discovery.visits import Known, find_wrong_schedules
 from pginterleave.explorer_errors import ImpossibleSchedule
 
@@ -75,3 +76,12 @@ def test_every_schedule_that_was_wrong_once_is_reported() -> None:
     explored = [Explored(names=["a", "b"], tests=["t"], unconfirmed=[line]) for line in lines]
     report = [*write_report(Discovery(explored=explored), Accepted([]), verbosity=0)]
     assert report[-number:] == [f"Not confirmed: a beside b {line}" for line in lines]
+
+
+def test_a_whole_row_save_of_the_admin_has_no_line() -> None:
+    form = Update("POST admin", "item", frozenset("a"), frozenset("b"), where="")
+    view = Update("POST view", "item", frozenset("b"), frozenset(), where="views.py:1")
+    [line] = describe_undoing([form, view], [])
+    assert line == (
+        "POST admin saves item with the b that it has read, and POST view changes that (views.py:1)"
+    )

@@ -46,10 +46,15 @@ def describe_undoing(updates: Collection[Update], races: Iterable[Race]) -> list
         if columns and frozenset((save.name, other.name)) not in confirmed:
             text = (
                 f"{save.name} saves {save.table} with the {', '.join(sorted(columns))} that it has "
-                f"read ({save.where}), and {other.name} changes that ({other.where})"
+                f"read{_write_line(save)}, and {other.name} changes that{_write_line(other)}"
             )
             lines[text] = None
     return [*lines]
+
+
+def _write_line(update: Update) -> str:
+    """Write the project's line of code that sends an UPDATE; Django's admin has none."""
+    return f" ({update.where})" if update.where else ""
 
 
 def list_updates(name: str, alone: Schedule) -> Iterator[Update]:
