@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -320,6 +321,14 @@ def opened(tmp_path: Path) -> Iterator[SimpleNamespace]:
         )
 
 
+def send_to_nobody(_: object) -> None:
+    """As the event loop of asyncio tries to wake itself up when it is closed."""
+    with socket.socket() as sender:
+        pass
+    with suppress(OSError):
+        sender.send(b"x")
+
+
 FILE, COMPARE = ", which a process writes", ": compare it with also="
 SENT = "what a process sends to 127.0.0.1:"
 THREAD = f"what a thread does that a process starts{COMPARE}"
@@ -335,6 +344,7 @@ THREAD = f"what a thread does that a process starts{COMPARE}"
         (lambda opened: os.write(opened.pipe.fileno(), b"x"), f"to a pipe{COMPARE}"),
         (lambda opened: os.write(opened.connected.fileno(), b"x"), f"{SENT}port{COMPARE}"),
         (lambda opened: opened.connected.sendall(b"x"), f"{SENT}port{COMPARE}"),
+        (send_to_nobody, ""),
         (lambda opened: opened.datagrams.sendto(b"x", ("127.0.0.1", 9)), f"{SENT}9{COMPARE}"),
         (
             lambda opened: socket.create_connection(opened.server.getsockname()).close(),

@@ -213,8 +213,8 @@ def _note_sending(note: Note, sender: socket.socket, *args: Any) -> None:
     """Note what is sent over an open connection, or as a datagram, and to which address."""
     try:
         address = sender.getpeername()
-    except OSError:  # it is not connected
-        address = args[-1]
+    except OSError:  # it is not connected: sendto() and sendmsg() end with an address
+        address = args[-1] if len(args) > 1 and not isinstance(args[-1], int) else ""
     if address:  # which the ends of a socketpair() have not
         note("effect", f"what a process sends to {_write_address(address)}")
 
