@@ -8,9 +8,9 @@ from django.contrib.auth.forms import UserChangeForm
 from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
-from shorturl.admin import ChangeAdmin
+from shorturl.admin import ChangeAdmin, refuse_conflicts
 from shorturl.forms import ChangeForm
 from shorturl.limits import owners
 
@@ -27,6 +27,11 @@ admin.site.register(Group, type("GroupAdmin", (ChangeAdmin, GroupAdmin), {}))
 class AccountAdmin(ChangeAdmin, UserAdmin):  # type: ignore[type-arg]
     form = AccountForm
     readonly_fields = ("last_login", "date_joined")
+
+    def user_change_password(self, *args: Any, **options: Any) -> HttpResponse:
+        """Set the password and write the admin's log, or neither."""
+        with refuse_conflicts(), transaction.atomic():
+            return super().user_change_password(*args, **options)
 
     @transaction.atomic
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:

@@ -28,13 +28,15 @@ EMPTY = admin.EmptyFieldListFilter
 SCOPES = tuple(f"can_{scope}" for scope in ApiToken.SCOPES)
 
 
-class ChangeAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Writes the changed columns of a row that is there until the COMMIT, and deletes locked rows.
+class RefusingAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Answers with a 400 what Django would answer with a 500."""
 
-    Django would write a row as it was read, and insert it again if it was deleted meanwhile.
-    """
-
-    form = ChangeForm
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        try:
+            with refuse_conflicts():
+                return super().changelist_view(request, extra_context)
+        except (ValueError, OverflowError) as error:  # Django converts neither before its query
+            raise BadRequest("A filter or a selected row has a value that no list has.") from error
 
     def changeform_view(self, *args: Any, **options: Any) -> HttpResponse:
         with refuse_conflicts():
@@ -43,6 +45,15 @@ class ChangeAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def delete_view(self, *args: Any, **options: Any) -> HttpResponse:
         with refuse_conflicts():
             return super().delete_view(*args, **options)
+
+
+class ChangeAdmin(RefusingAdmin):
+    """Writes the changed columns of a row that is there until the COMMIT, and deletes locked rows.
+
+    Django would write a row as it was read, and insert it again if it was deleted meanwhile.
+    """
+
+    form = ChangeForm
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         if not change:
@@ -85,7 +96,7 @@ class OwnerForm(ActionForm):
 
 
 @admin.register(ShortUrl)
-class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class ShortUrlAdmin(RefusingAdmin):
     form = LinkForm
     readonly_fields = ("owner", "key", "hits", "created_at", "deleted_at")
     fields = (*LinkForm.Meta.fields, *readonly_fields)
@@ -132,7 +143,7 @@ class ShortUrlAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     def hand_over(self, request: HttpRequest, queryset: ShortUrlQuerySet) -> None:
         links = ShortUrl.objects.filter(pk__in=queryset.values("pk"), deleted_at=None)
         try:
-            account = User.objects.get(username=request.POST["owner"])
+            account = User.objects.get(username=request.POST.get("owner"))
             count = owners.hand_over(links, account.pk)
         except (User.DoesNotExist, IntegrityError):  # or the account was removed meanwhile
             self.message_user(request, "There is no user of this name.", messages.ERROR)
@@ -167,7 +178,7 @@ class ApiTokenAdmin(ChangeAdmin):
 
 
 @admin.register(BannedDomain)
-class BannedDomainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+class BannedDomainAdmin(RefusingAdmin):
     """Lists the bans, and lifts them by deleting.
 
     `manage.py ban` adds one. It searches all links, which takes too long for a request, and if it

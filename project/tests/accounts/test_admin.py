@@ -5,7 +5,8 @@ from django.contrib.auth.models import Group, User
 from django.test import Client
 from pytest_django.asserts import assertContains
 
-from shorturl.tests.callers import form_values, user
+from shorturl.models import BannedDomain, ShortUrl
+from shorturl.tests.callers import OTHER, TARGET, create_link, form_values, user
 from shorturl.tests.statements import before_statement
 
 pytestmark = pytest.mark.django_db
@@ -70,3 +71,59 @@ def test_the_admin_refuses_a_name_that_differs_from_another_in_case_alone(
         assertContains(answer, "A user with that username already exists.")
     admin_client.post(pages[0], {"username": "Ann"})  # its own
     assert {*User.objects.values_list("username", flat=True)} == {"admin", "Bob", "Ann"}
+
+
+PASSWORDS = {"password1": "a new one for today", "password2": "a new one for today"}
+SELECTED = {"action": "delete_selected", "_selected_action": "{pk}"}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("shorturl/shorturl/{pk}/change/", {"target_url": OTHER}),
+        ("shorturl/shorturl/{pk}/delete/", {}),
+        ("shorturl/shorturl/", SELECTED),
+        ("shorturl/banneddomain/a.example/delete/", {}),
+        ("auth/group/{pk}/change/", {"name": "renamed"}),
+        ("auth/group/", SELECTED),
+        ("auth/user/{pk}/password/", PASSWORDS),
+    ],
+)
+def test_what_staff_do_is_refused_if_their_account_is_removed_meanwhile(
+    admin_client: Client, path: str, fields: dict[str, str]
+) -> None:
+    """The admin's log names the account: COMMIT, or in autocommit the INSERT, refuses it."""
+    BannedDomain.objects.create(domain="a.example")
+    ann = user()
+    rows = {"shorturl": create_link(), "group": Group.objects.create(name="a"), "user": ann}
+    pk = next((str(row.pk) for name, row in rows.items() if f"/{name}/" in path), "")
+    sent = {"post": "yes", **{name: value.format(pk=pk) for name, value in fields.items()}}
+    remove = User.objects.filter(is_superuser=True).delete
+    with before_statement('INSERT INTO "django_admin_log"', call=remove):
+        page = admin_client.post(f"/admin/{path.format(pk=pk)}", sent)
+    assert page.status_code == 400
+    assert (ShortUrl.objects.get().target_url, Group.objects.get().name) == (TARGET, "a")
+    assert ShortUrl.objects.get().deleted_at is None
+    assert BannedDomain.objects.exists()
+    assert User.objects.get(pk=ann.pk).password == ann.password
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        ("shorturl/shorturl/", {"action": "hand_over", "_selected_action": "1"}),  # no owner
+        ("shorturl/shorturl/", {"action": "delete_selected", "_selected_action": "a"}),
+        ("shorturl/apitoken/", {"action": "revoke", "_selected_action": "\0"}),
+        ("shorturl/banneddomain/", {"action": "delete_selected", "_selected_action": "\0"}),
+        ("auth/user/", {"action": "delete_selected", "_selected_action": "a"}),
+        (f"shorturl/shorturl/?created_at__year={10**20}", {}),
+    ],
+)
+def test_a_selection_or_a_filter_that_no_page_offers_is_refused(
+    admin_client: Client, path: str, sent: dict[str, str]
+) -> None:
+    create_link()
+    page = admin_client.post(f"/admin/{path}", sent) if sent else admin_client.get(f"/admin/{path}")
+    assert page.status_code in (302, 400)
+    assert ShortUrl.objects.get().deleted_at is None
