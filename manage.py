@@ -25,6 +25,8 @@ def explain(error: Exception) -> str:
         case UnicodeEncodeError(encoding=encoding) if encoding != "utf-8":
             character = error.object[error.start]
             return f"the output has {character!a}, which {encoding} cannot write: set PYTHONUTF8=1"
+        case UnicodeEncodeError():  # what Python makes of the bytes of an argument
+            return f"{error.object!a} is not text in UTF-8"
         case OperationalError():
             return f"the database is unavailable: {error}".strip()
         case DatabaseError() if driver_error(error, PERMISSION_DENIED):

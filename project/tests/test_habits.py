@@ -34,6 +34,18 @@ def test_ctrl_c_ends_any_command_with_one_line(
     assert capsys.readouterr().err == "manage.py: interrupted\n"
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("command", ["invite", "changepassword", "webhook remove"])
+def test_an_argument_that_is_not_utf_8_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Python makes a lone surrogate of each byte that it cannot decode."""
+    monkeypatch.setattr(sys, "argv", ["manage.py", *command.split(), "x\udcff"])
+    with pytest.raises(SystemExit) as ended:
+        manage.main()
+    assert ended.value.code == r"manage.py: 'x\udcff' is not text in UTF-8"
+
+
 def test_a_command_ends_quietly_when_its_reader_has_gone() -> None:
     """As `manage.py strategies | head` does."""
     reader, writer = os.pipe()
