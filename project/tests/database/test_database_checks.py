@@ -9,12 +9,14 @@ from django.core.checks import Tags, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.test import override_settings
 
 from loadtests.servers import serving
 from project.tests.conftest import ROOT, database, run_in
 
 pytestmark = pytest.mark.django_db
+LAB = {"exhibits", "lab", "room"}
 
 
 def list_messages() -> list[str]:
@@ -66,6 +68,14 @@ def test_migrate_refuses_a_database_with_a_migration_that_the_project_lacks() ->
     ]
     with pytest.raises(SystemCheckError, match=r"run manage\.py import_links"):
         call_command("migrate", skip_checks=False)
+
+
+def test_the_lab_can_be_turned_off_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its migrations stay applied, and its tables meet nothing of the service."""
+    assert "room" in {app for app, _name in MigrationRecorder(connection).applied_migrations()}
+    installed = [config for config in apps.get_app_configs() if config.label not in LAB]
+    monkeypatch.setattr(apps, "app_configs", {config.label: config for config in installed})
+    assert list_messages() == []
 
 
 @pytest.mark.django_db(transaction=True)
