@@ -151,11 +151,10 @@ def test_a_schedule_that_does_not_run_has_not_become_right(
 
 
 STOPPED = """
+from unittest import mock
 import pytest
 from shop import services
 from shop.models import Voucher
-
-runs = []
 
 @pytest.fixture(scope="session", autouse=True)
 def no_rows_are_left(django_db_setup, django_db_blocker):
@@ -166,10 +165,9 @@ def no_rows_are_left(django_db_setup, django_db_blocker):
 @pytest.mark.django_db
 def test_interrupted():
     voucher = Voucher.objects.create(code="A")
-    runs.append("once more")
-    if len(runs) == 2:
-        raise KeyboardInterrupt
-    services.redeem(voucher)
+    ctrl_c = KeyboardInterrupt("now")
+    with mock.patch("pginterleave.discovery.second_pass.Visit", side_effect=ctrl_c):
+        services.redeem(voucher)
 
 def test_fails():
     assert 0
@@ -184,6 +182,7 @@ def test_ctrl_c_leaves_no_rows_in_a_database_that_is_used_again(run_suite: RunSu
     ran = run_suite(*options, tests=STOPPED)
     assert ran.status == pytest.ExitCode.INTERRUPTED
     assert "ERROR" not in ran.text
+    assert ran.left == {("test_interrupted", "shop.services.redeem()", "KeyboardInterrupt: now")}
 
 
 def test_a_run_that_stops_early_says_that_nothing_is_explored(run_suite: RunSuite) -> None:
@@ -312,3 +311,41 @@ def test_sqlite_is_not_explored(run_suite: RunSuite) -> None:
     [(_, name, reason)] = ran.left
     assert name == "every request"
     assert "is sqlite; only PostgreSQL can be explored" in reason
+
+
+ONCE_MORE = """
+import signal, threading
+import pytest
+from shop import services
+from shop.models import Voucher
+
+runs = []
+
+@pytest.fixture(scope="session", autouse=True)
+def only_the_first_has_a_timer():
+    yield
+    assert runs in ([True, False], [False, False])
+
+@pytest.mark.django_db
+def test_fails_without_its_transaction():
+    is_timer = [isinstance(thread, threading.Timer) for thread in threading.enumerate()]
+    runs.append(any([*is_timer, signal.getitimer(signal.ITIMER_REAL)[0]]))
+    services.redeem(Voucher.objects.create(code="A"))
+    assert len(runs) == 1
+"""
+
+
+def test_a_test_that_runs_once_more_stops_in_no_debugger(run_suite: RunSuite) -> None:
+    ran = run_suite("--interleave-calls=shop.services.redeem", "--pdb", tests=ONCE_MORE)
+    assert ran.status == pytest.ExitCode.TESTS_FAILED
+    assert ran.races.keys() == {("shop.services.redeem()", "rows")}
+
+
+@pytest.mark.parametrize("option", ["timeout_func_only=true", "timeout_method=thread"])
+def test_a_test_that_runs_once_more_has_no_timer(run_suite: RunSuite, option: str) -> None:
+    """A timer of pytest-timeout would end the exploration."""
+    pytest.importorskip("pytest_timeout")
+    options = ["--interleave-calls=shop.services.redeem", "--timeout=600", "-o", option]
+    ran = run_suite(*options, tests=ONCE_MORE)
+    assert ran.status == pytest.ExitCode.TESTS_FAILED
+    assert "ERROR" not in ran.text

@@ -20,6 +20,7 @@ from pginterleave.discovery.first_pass import DATABASE, FirstPass, choose_tests
 from pginterleave.discovery.private_names import (
     AfterTheTests,
     allow_database,
+    leave_debugger,
     run_again,
     tear_down_session,
 )
@@ -107,6 +108,8 @@ class DiscoveryPlugin:
             return None
         # The last test runs as if another one followed, so the fixtures of the session stay.
         rest = AfterTheTests.from_parent(item.session, name="explore")
+        if self.config.pluginmanager.hasplugin("timeout"):  # that of the last test began before
+            item.ihook.pytest_timeout_cancel_timer(item=item)
         item.ihook.pytest_runtest_protocol(item=item, nextitem=rest)
         try:
             if not (item.session.shouldfail or item.session.shouldstop):
@@ -114,6 +117,11 @@ class DiscoveryPlugin:
         finally:
             tear_down_session(item)
         return True
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_timeout_set_timer(self) -> bool | None:
+        """Let pytest-timeout set no timer for a test that runs once more."""
+        return self._has_explored or None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -147,6 +155,7 @@ class DiscoveryPlugin:
             report_progress=self._report_progress,
         )
         self.listener = second_pass
+        leave_debugger(self.config)
         rounds = [r for r in ROUNDS if r.preemptions == 1] if second_pass.replay else ROUNDS
         with allow_database(self.config), prepare_to_explore():
             self.rows.put_back()

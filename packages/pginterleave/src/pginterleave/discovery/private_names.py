@@ -44,6 +44,14 @@ def run_again(item: pytest.Item) -> None:
         item.session._setupstate.teardown_exact(after)  # for Ctrl-C, after which it is not done
 
 
+def leave_debugger(config: pytest.Config) -> None:
+    """Let no further test stop in the debugger of --pdb or --trace."""
+    config.option.usepdb = False
+    for name in ("pdbinvoke", "pdbtrace"):
+        if config.pluginmanager.hasplugin(name):
+            config.pluginmanager.unregister(name=name)
+
+
 def tear_down_session(item: pytest.Item) -> None:
     """End the fixtures of the session, and report an error as one of the last test."""
     state = item.session._setupstate

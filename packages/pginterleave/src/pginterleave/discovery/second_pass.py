@@ -143,8 +143,10 @@ class SecondPass(Listener):
                     self._explore_at(visit, candidate)
                 finally:
                     visit.put_back()
-        except Exception as error:  # the outcome of the test is not looked at
+        except BaseException as error:
             self.results.leave(self.test, candidate.name, format_exception(error))
+            if not isinstance(error, Exception):  # Ctrl-C, or the end of a time limit
+                raise
         finally:
             self._is_busy = False
 
