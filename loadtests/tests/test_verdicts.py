@@ -8,10 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
-from loadtests import races
+from loadtests import bench, bench_growth, measuring, profiling, races
 from loadtests.measuring import Measurement
 from loadtests.races import SCRIPTS, is_expected
 from loadtests.records import Records, Result, Verdict
@@ -119,6 +120,16 @@ def test_a_missed_limit_fails_unless_only_counts_matter(
     held = Result(make_records(KEY, 1, 1), Verdict(Counter({KEY: 1}), Counter()))
     figure = injected.Figure("wait", measured, limit=1, unit="s")
     assert faults.has_failed(held, [figure], counts_only=counts_only) is fails
+
+
+@pytest.mark.parametrize(("overloaded", "is_missed"), [(710, False), (690, True)])
+def test_an_overload_may_cost_three_tenths_of_the_redirects(
+    overloaded: int, is_missed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = iter([1_000, overloaded])
+    monkeypatch.setattr(injected, "follow_without_pause", lambda *_: next(rates))
+    (figure,) = injected.overload(MagicMock())
+    assert figure.is_missed is is_missed
 
 
 class Client:
@@ -282,3 +293,32 @@ def test_one_strategy_that_is_not_as_expected_fails_all_races(
     monkeypatch.setattr(races, "measure", lambda *_: {"outcome": ""})
     monkeypatch.setattr("sys.argv", ["races"])
     assert races.main() == exit_code
+
+
+@pytest.mark.parametrize(("counted", "exit_code"), [(10, 0), (9, 1)])
+def test_a_measurement_that_is_not_exact_fails_a_benchmark(
+    counted: int, exit_code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = WrkResult(acknowledged=10, refused=0, sent=10, longest=0.1, processor_seconds=0.1)
+    measured = Measurement(result, counted, 1, {"service": 0.1, "PostgreSQL": 0.1})
+    monkeypatch.setattr("sys.argv", ["bench", "--quick"])
+    monkeypatch.setattr(measuring, "measure", lambda *_, **__: measured)
+    monkeypatch.setattr(measuring, "execute", lambda *_: 0)
+    monkeypatch.setattr(profiling, "profile", lambda *_, **__: "")
+    monkeypatch.setattr(bench.Bench, "measure_pgbench", lambda *_: None)
+    for script in (bench, bench_growth):
+        monkeypatch.setattr(script, "own_postgres", lambda: nullcontext(MagicMock()))
+    monkeypatch.setattr(bench, "serving", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(bench_growth, "serving", lambda *_, **__: nullcontext())
+    assert [bench.main(), bench_growth.main()] == [exit_code, exit_code]
+
+
+def test_a_run_begins_without_the_records_of_the_run_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = use(SCRIPT_MODULES["lost_update"], monkeypatch)
+    monkeypatch.setattr(ledger, "begin_run", None)
+    ledger.records.sent[KEY] = 1
+    ledger.on_test_start()
+    assert ledger.records == Records()
+    assert ledger.run_name != "run-12345"
