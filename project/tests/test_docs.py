@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.conftest import in_this_database
+from project import docs
 from project.docs import DOCUMENTS, ROOT, run_cog
 
 __all__ = ["in_this_database"]  # a fixture
@@ -17,6 +18,19 @@ every_document = pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: pat
 @every_document
 def test_the_output_in_a_document_is_what_its_command_prints_today(path: Path) -> None:
     assert run_cog(path, "--check", "--diff") == 0, "make docs"
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_block_that_fails_fails_all_documents(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [tmp_path / "a.md", tmp_path / "b.md"]
+    for document in documents:
+        document.write_text("One line.\n")
+    monkeypatch.setattr(docs, "DOCUMENTS", documents)
+    assert docs.main() == 0
+    documents[number].write_text("<!-- [[[cog 1 / 0 ]]] -->\n<!-- [[[end]]] -->\n")
+    assert docs.main() != 0
 
 
 def find_cell(strategy: str, column: str, document: str) -> str:
