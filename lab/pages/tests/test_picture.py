@@ -117,6 +117,14 @@ def test_each_step_has_a_sentence_and_the_last_box_says_what_was_due() -> None:
     assert not any("verdict" in text.style for text in draw(first_steps, WIDE).texts)
 
 
+def test_a_stale_read_names_the_write_that_it_has_not_seen() -> None:
+    """Process 1 has written before it; the write of process 2 is the fifth step."""
+    recording = read_recorded("lost_update/atomic_only/3")
+    schedule = find_schedule(recording, "111223233")
+    sentence = make_picture(recording, schedule, 6).sentences[5]
+    assert sentence == "Process 3 reads hits = 1, although process 2 has written hits = 2."
+
+
 def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> None:
     recording = read_recorded("toctou/check_first")
     schedule = find_schedule(recording, "12112")

@@ -116,5 +116,7 @@ def test_the_queue_shows_who_holds_and_who_awaits_a_lock_after_each_step(client:
     assert "3: lock a" in steps[2]  # the step of process 3
     assert steps[2].index("process 1: FOR UPDATE on a") < steps[2].index("1. process 2")
     assert "2. process 3" in steps[2]
+    holds = ["process 1: FOR UPDATE on a" in step for step in steps]
+    assert holds == [True] * 4 + [False] * 5  # until process 1 commits in step 5
     has_queue = ["1. process" in step for step in steps]
     assert has_queue == [False] + [True] * 5 + [False] * 3  # until process 3 gets the row in step 7
