@@ -1,6 +1,7 @@
 """The commands that a Django developer types by habit do what is expected, or say what does."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -87,3 +88,16 @@ def test_a_command_without_its_database_says_so(command: str) -> None:
     assert "127.0.0.1" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert "secret" not in ended.stderr, "the password"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_deliver_waits_for_its_database_until_a_signal_ends_it(number: signal.Signals) -> None:
+    command = [sys.executable, "manage.py", "deliver"]
+    environment = {"PATH": os.environ["PATH"], **NOWHERE}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        assert "Delivering events" in process.stderr.readline()
+        process.send_signal(number)
+        assert process.wait(TIMEOUT) == 0

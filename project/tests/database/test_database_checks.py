@@ -49,11 +49,12 @@ def test_more_connections_than_postgresql_allows_are_a_warning(
         assert list_messages() == []  # the connections are PgBouncer's
 
 
-def test_clocks_that_differ_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seconds", [90, -90])
+def test_clocks_that_differ_are_a_warning(seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time
-    monkeypatch.setattr(time, "time", lambda: now() + 90)
+    monkeypatch.setattr(time, "time", lambda: now() + seconds)
     (message,) = list_messages()
-    assert message.startswith("The clocks of this machine and of the database differ by 90.")
+    assert message.startswith("The clocks of this machine and of the database differ by ")
 
 
 def test_migrate_refuses_a_database_with_a_migration_that_the_project_lacks() -> None:

@@ -1,11 +1,13 @@
 """Permissions of the API: with a token, with a login, and with neither."""
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from shorturl.api.app import api
 from shorturl.models import ApiToken, ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, create, create_link, make_token, user, with_token
 
@@ -37,11 +39,18 @@ def browser() -> Client:
     return Client(enforce_csrf_checks=True)
 
 
+@cache
+def describe_calls() -> Any:
+    return api.get_openapi_schema()["paths"]
+
+
 def get_status(client: Client, call: str, **headers: str) -> int:
-    """Return the status of a call, whose error must have a sentence that explains it."""
+    """Return the status of a call, which is described; an error has a sentence on it, too."""
     method, path, body = CALLS[call]
     data = json.dumps(body) if body else ""
     response = client.generic(method, path, data, content_type="application/json", headers=headers)
+    described = describe_calls()[path.replace("known", "{key}")][method.lower()]
+    assert response.status_code in described["responses"]
     if response.status_code == 401:
         assert response["WWW-Authenticate"] == "Bearer"
     if response.status_code >= 400:

@@ -36,7 +36,7 @@ def owner(client: Client) -> User:
     for key, tags in LINKS.items():
         create_link(key, owner=owner, tags=tags)
     create_link("gone", owner=owner, tags=["spring"]).delete()
-    create_link("theirs", owner=user(), tags=["spring"])
+    create_link("theirs", owner=user(), tags=["spring", "theirs"])
     return owner
 
 
@@ -197,6 +197,7 @@ def test_own_tags_are_suggested_and_semicolons_separate_them(client: Client, own
         assertContains(
             page, '<datalist id="used-tags"><option value="spring"><option value="news">'
         )
+        assert page.context["used_tags"] == ["spring", "news"]  # and none of others' links
         assertContains(page, 'list="used-tags"')
     client.post("/links/one", {"target_url": TARGET, "tags": "a; b,c|d"})
     assert ShortUrl.objects.get(key="one").tags == ["a", "b", "c", "d"]

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.core.management.base import CommandError
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.backends.utils import CursorWrapper
 
 from shorturl import bulk, following
@@ -97,13 +97,18 @@ def test_an_export_is_one_snapshot(
 
     def act_elsewhere_and_export(link: ShortUrl) -> dict[str, Any]:
         if link.key == "k4":  # the last of the first page
+            with connection.cursor() as cursor:
+                cursor.execute("SHOW idle_in_transaction_session_timeout")
+                assert cursor.fetchone() == ("0",)  # the reader of the output may be slow
             execute("UPDATE shorturl_shorturl SET hits = hits + 1, deleted_at = now()")
             execute("INSERT INTO shorturl_shorturl (key, target_url) VALUES ('new', '')")
         return columns(link)
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, connection.cursor() as cursor:
         patch.setattr(export_links, "columns", act_elsewhere_and_export)
+        cursor.execute("SET idle_in_transaction_session_timeout = '10s'")  # as in the service
         assert transfer("export_links", path).code == 0
+        cursor.execute("RESET idle_in_transaction_session_timeout")
     assert len(read_links()) == 22  # with the new one
     erase(ShortUrl.objects.all())
     assert transfer("import_links", path).code == 0
