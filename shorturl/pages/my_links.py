@@ -137,8 +137,8 @@ def edit(request: HttpRequest, key: str) -> HttpResponse:
 @login_required
 def delete(request: HttpRequest, key: str = "") -> HttpResponse:
     """Ask for confirmation; on POST delete the user's link, or those that were selected."""
-    parameters = request.POST if request.method == "POST" else request.GET
-    selected = [key] if key else sorted(set(parameters.getlist("key")))
+    sent = (request.POST if request.method == "POST" else request.GET).getlist("key")
+    selected = [key] if key else sorted(filter(keys.CUSTOM_KEY.fullmatch, {*sent}))
     if len(selected) > MAX_SELECTED:
         raise BadRequest(f"Select at most {MAX_SELECTED} links.")
     if not selected:

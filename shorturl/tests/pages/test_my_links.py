@@ -250,7 +250,7 @@ def test_the_selected_own_links_are_deleted_together(client: Client, owner: User
         create_link(key, owner=owner)
     create_link("theirs", owner=user())
     assertContains(client.get("/links"), 'name="key" value="second"')
-    path, selected = "/links/delete/selected", {"key": ["theirs", "second", "known"]}
+    path, selected = "/links/delete/selected", {"key": ["theirs", "second", "known", "a\0"]}
     page = client.get(path, selected)
     assertContains(page, "Delete 2 links?")
     assertNotContains(page, "theirs")
