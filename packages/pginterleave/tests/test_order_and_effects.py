@@ -67,9 +67,16 @@ def send(text: str, *, lock: bool, points: bool = False) -> None:
         sql("UPDATE effect_article SET current = %s WHERE id = 1", new)
 
 
-def test_a_pointer_to_the_newest_row_is_compared() -> None:
+def make_two_articles() -> None:
+    setup()
+    sql("INSERT INTO effect_article VALUES (2, NULL, '')")
+
+
+@pytest.mark.parametrize("others", [[], [partial(sql, "DELETE FROM effect_article WHERE id = 2")]])
+def test_a_pointer_to_the_newest_row_is_compared(others: list[Process]) -> None:
     """The article may point to the first of two new revisions, as after no serial order."""
-    found = explore_effects(*[partial(send, text, lock=False, points=True) for text in "ab"])
+    senders = [partial(send, text, lock=False, points=True) for text in "ab"]
+    found = explore_effects(*senders, *others, setup=make_two_articles)
     assert 0 < found.violating < found.schedules
     assert violation_of(found) == (
         "the new rows of effect_revision have their ids in an order that no serial order gives, "

@@ -105,7 +105,10 @@ def django_db_setup(): pass
 def run_pytest(
     folder: Path, tests: str, *options: str, database: str = "", **environment: str
 ) -> str:
-    """Run tests in another process, in this database or in a new one; return what it prints."""
+    """Run tests in another process, in this database or in a new one; return what it prints.
+
+    The last line is its exit code.
+    """
     settings = settings_of_this_database()
     if database:
         settings["NAME"] = database
@@ -125,7 +128,7 @@ def run_pytest(
         text=True,
         check=False,
     )
-    return ran.stdout
+    return f"{ran.stdout}exit code {ran.returncode}\n"
 
 
 def failures(folder: Path, tests: str, *options: str, **others: str) -> tuple[str, dict[str, str]]:

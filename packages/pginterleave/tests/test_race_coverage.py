@@ -88,6 +88,7 @@ def test_each_line_that_writes_is_listed_with_its_explorations(tmp_path: Path) -
     assert "shop.py:22  interleave_counter  never\n" in printed
     assert "40 % of the lines that ran and wrote or locked rows were explored." in printed
     assert "FAIL: 50 % are required." in printed
+    assert "exit code 1" in printed
 
 
 def test_runs_are_combined(tmp_path: Path) -> None:
@@ -95,7 +96,10 @@ def test_runs_are_combined(tmp_path: Path) -> None:
     append = ["--interleave-coverage=.", "--interleave-coverage-append"]
     run_pytest(tmp_path, TESTS, *append, "-k", "alone")
     assert not any(read_lines(tmp_path).values())
-    run_pytest(tmp_path, TESTS, *append, "-k", "test_pair")
+    enough = "--interleave-coverage-fail-under=50"
+    printed = run_pytest(tmp_path, TESTS, *append, "-k", "test_pair", enough)
+    assert "FAIL" not in printed
+    assert "exit code 0" in printed
     assert sum(map(bool, read_lines(tmp_path).values())) == 2
     assert len(read_lines(tmp_path)) == 5
 

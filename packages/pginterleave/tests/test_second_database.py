@@ -69,6 +69,25 @@ def test_a_second_database(add: Callable[[str], None], violates: bool, is_atomic
     assert "the functions, triggers and lock orders of the database 'other'" in found.limits
 
 
+@pytest.mark.usefixtures("databases")
+def test_the_rows_of_both_databases_are_put_back_before_each_schedule() -> None:
+    def add_to_both() -> None:
+        for alias in ("default", "other"):
+            add_in_one_statement(alias)
+
+    def read_amounts() -> list[int]:
+        return [run(alias, "SELECT amount FROM account") for alias in ("default", "other")]
+
+    for alias in ("default", "other"):
+        run(alias, "INSERT INTO account VALUES (1, 50)")
+    amounts: list[list[int]] = []
+    with Interleave(databases=["default", "other"]) as interleave:
+        interleave(add_to_both, invariant=lambda _: amounts.append(read_amounts()))
+    assert amounts == [[52, 52]] * len(amounts)
+    assert len(amounts) > 1
+    assert read_amounts() == [50, 50]
+
+
 def swallow(function: Callable[[], None]) -> None:
     with contextlib.suppress(Exception):
         function()

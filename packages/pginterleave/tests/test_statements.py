@@ -248,3 +248,9 @@ def test_a_limit_without_a_number_is_no_error() -> None:
     simple = parse_simple_statement("SELECT 1 FROM t WHERE id = 1 FOR UPDATE LIMIT")
     assert simple
     assert not simple.has_only_equality
+
+
+def test_a_semicolon_at_the_end_changes_nothing() -> None:
+    text = "SELECT 1 FROM t WHERE id = 1"
+    assert parse_simple_statement(f"{text};") == parse_simple_statement(text) is not None
+    assert parse_simple_statement("") is None

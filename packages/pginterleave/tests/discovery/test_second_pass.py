@@ -85,3 +85,11 @@ def test_a_whole_row_save_of_the_admin_has_no_line() -> None:
     assert line == (
         "POST admin saves item with the b that it has read, and POST view changes that (views.py:1)"
     )
+
+
+def test_the_lines_that_are_left_out_are_counted() -> None:
+    explored = [Explored(names=["a"], tests=["t"], reason="late") for _ in range(MAX_LINES + 3)]
+    results = Discovery(explored=explored)
+    report = [*write_report(results, Accepted([]), verbosity=0)]
+    assert report[-2:] == ["Not decided: a: late", "… and 3 more such lines; -v lists them."]
+    assert [*write_report(results, Accepted([]), verbosity=1)].count(report[-2]) == MAX_LINES + 3
