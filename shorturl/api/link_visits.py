@@ -1,6 +1,7 @@
 """The visits to one short URL, or to those that match filters, as JSON or CSV."""
 
 import csv
+from collections.abc import Iterable
 from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
@@ -18,7 +19,7 @@ from shorturl.limits import owners
 from shorturl.models import Dimension, ShortUrl, ShortUrlQuerySet
 from shorturl.visits import statistics
 from shorturl.visits.ranges import DEFAULT_DAYS, MAX_BUCKETS, Bucket, Range, range_of, read_date
-from shorturl.visits.statistics import MAX_ITEMS, Statistics
+from shorturl.visits.statistics import MAX_ITEMS, Statistics, VisitCount
 
 router = Router(tags=["links"])
 
@@ -146,7 +147,11 @@ def list_visits_of_links(
 def answer_visits(
     request: HttpRequest, links: ShortUrlQuerySet, query: VisitsQuery, key: str = ""
 ) -> Any:
-    """Return the visits of the links as the schema has them, or a response in CSV."""
+    """Return the visits of the links as the schema has them, or a response in CSV.
+
+    They are counted for each period of the length `query.by`, for each value of the dimension
+    `query.of`, or for both.
+    """
     by = query.by or (None if query.of else Bucket.DAY)
     if by == Bucket.HOUR and query.of:
         raise input_error("of", "by_hour", "Visits by the hour have no values: use by=day.")
@@ -156,13 +161,7 @@ def answer_visits(
     if len(counts) > MAX_ITEMS:
         message = f"There are more than {MAX_ITEMS:,} items: choose fewer days, or a longer unit."
         raise input_error("from", "too_many", message)
-    # In the dimension browser, people have the names of their browsers, and bots have their own.
-    # `browser` and `bot` each keep one of the two.
-    if query.of == "bot":
-        counts = [count._replace(people=0) for count in counts]
-    if query.of == "browser":
-        counts = [count._replace(bots=0) for count in counts]
-    items = [Item(**count._asdict()) for count in counts if count.people or count.bots]
+    items = make_items(counts, query.of)
     # By time, if there are periods, and then the largest number first.
     items.sort(key=lambda item: (item.starts_at or days.begins, -item.people - item.bots))
     wanted = query.format or request.get_preferred_type([JSON, CSV])
@@ -176,6 +175,21 @@ def answer_visits(
         "last": days.last,
         "items": items,
     }
+
+
+def make_items(counts: Iterable[VisitCount], of: Of | None) -> list[Item]:
+    """Return the counts as items, without those that have no visits.
+
+    The dimension browser has the browsers of people and the names of bots. `browser` gets its
+    visits by people alone, and `bot` its visits by bots.
+    """
+    items = []
+    for count in counts:
+        people = 0 if of == "bot" else count.people
+        bots = 0 if of == "browser" else count.bots
+        if people or bots:
+            items.append(Item(**count._replace(people=people, bots=bots)._asdict()))
+    return items
 
 
 def read_range(query: VisitsQuery, by: Bucket | None) -> Range:
