@@ -53,9 +53,11 @@ def headers_besides_location(*, secure: bool) -> dict[str, str]:
     return headers
 
 
-def answer_errors(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Decorate a view of a short URL: it answers the errors of a link that leads nowhere."""
+def short_url_view(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Decorate a view of a short URL: GET and HEAD alone, and an answer if it leads nowhere."""
 
+    @csrf_exempt  # else a POST would get a 403 for its missing token instead of the 405
+    @require_safe
     @wraps(view)
     def view_or_error(request: HttpRequest, **parameters: str) -> HttpResponse:
         try:
@@ -75,14 +77,12 @@ def answer_errors(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespon
     return view_or_error
 
 
-@csrf_exempt
-@require_safe
-@answer_errors
+@short_url_view
 def resolve(request: HttpRequest, key: str) -> HttpResponse:
-    """Redirect to the target of `key` and count the hit, but not for HEAD.
+    """Redirect to the target of `key`, and count the hit. HEAD redirects, too, and counts nothing.
 
-    Neither HEAD nor a bot gets the target of a link with a limit: a client that has the target has
-    used the link.
+    A client that has the target of a link with a limit has used it. So such a link gives it only
+    with a hit that is counted: HEAD gets no Location, and a bot gets the preview.
     """
     if any("prefetch" in request.headers.get(name, "").lower() for name in PREFETCH):
         return refuse_prefetch(request)
@@ -113,9 +113,7 @@ def refuse_prefetch(request: HttpRequest) -> HttpResponse:
     return response
 
 
-@csrf_exempt
-@require_safe
-@answer_errors
+@short_url_view
 def drop_punctuation(request: HttpRequest, key: str) -> HttpResponse:
     """Redirect to the short URL: chat programs make the punctuation after a link a part of it."""
     following.look_up(key)  # raises DoesNotExist or Gone
@@ -124,11 +122,9 @@ def drop_punctuation(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(status=HTTPStatus.FOUND, headers={"Location": location})
 
 
-@csrf_exempt
-@require_safe
-@answer_errors
+@short_url_view
 def preview(request: HttpRequest, key: str) -> HttpResponse:
-    """Return the page that says where a link leads; with a limit it names the host alone."""
+    """Return the page that says where a link leads; of a link with a limit, only to which host."""
     short_url = following.look_up(key)
     context = {"short_url": short_url, "host": validators.target_host(short_url.target_url)}
     return render(request, "shorturl/preview.html", context)
