@@ -17,7 +17,8 @@ from shorturl.models import ShortUrl
 
 VALUES = ("hits", "max_hits", "forward_query", "created_at", "deleted_at", "expires_at")
 COLUMNS = ("key", "target_url", "title", "tags", "owner", *VALUES)
-# The names that each program has for our columns; of several, the first that a file has counts.
+# The names that each program has for our columns. If a file has several of a column, the first of
+# them counts.
 OWN = {name: (name,) for name in COLUMNS}
 # The CSV of the web client, in older versions without shortCode, and the CSV that Shlink imports.
 SHLINK = {
@@ -45,7 +46,7 @@ KUTT = {
     "created_at": ("created_at",),
     "expires_at": ("expire_in",),
     "banned": ("banned",),
-    "protected by a password": ("password",),
+    "password": ("password",),
 }
 AN_ENTRY = 'an entry must be an object such as {"key": "spring", "target_url": "https://…"}.'
 # How MySQL and other programs write NULL, and no date.
@@ -75,7 +76,7 @@ def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
     """Yield each link with its position in the file, such as "Line 3, spring".
 
     The separator is the most frequent of comma, semicolon and tab in the first line. Raises
-    ValidationError for columns that no program writes.
+    ValidationError if none of the programs writes these columns.
     """
     first_line = file.readline()
     separator = max(",;\t", key=first_line.count)
@@ -153,7 +154,7 @@ def is_own(fields: Fields) -> bool:
 
 
 def translate(record: Mapping[str, Any], fields: Fields) -> Link:
-    """Return our columns of a record, as far as it has them."""
+    """Return the values of a record by our names of its columns."""
     link: Link = {column: record[name] for column, name in fields.items()}
     link["key"] = "" if link["key"] is None else str(link["key"])
     if not is_own(fields):  # other programs also write the address or path of a key
@@ -162,18 +163,19 @@ def translate(record: Mapping[str, Any], fields: Fields) -> Link:
 
 
 def name_position(position: str, link: Link) -> str:
-    """Return such as "Line 3, spring"; without a key that no terminal should print."""
+    """Return a text such as "Line 3, spring", without the key if it is not printable."""
     return f"{position}, {shortened(link['key'])}" if link["key"].isprintable() else position
 
 
 def make_row(position: str, link: Link, warn: Report) -> dict[str, Any]:
-    """Return the columns of a new link, but its owner; raise ValidationError if it is invalid.
+    """Return the columns of a new link without its owner; raise ValidationError for invalid ones.
 
-    A title or tags that do not fit are cut, and `warn` is called with the reason.
+    A title or tags that do not fit are cut, and `warn` gets the `position` and the reason.
     """
-    for reason in ("banned", "protected by a password"):
-        if link.get(reason):
-            raise ValidationError(f"{reason} at Kutt; left out.")
+    if link.get("banned"):
+        raise ValidationError("banned at Kutt; left out.")
+    if link.get("password"):
+        raise ValidationError("protected by a password at Kutt; left out.")
     validate_custom_key(link["key"])
     values = {name: parse_value(name, link.get(name)) for name in VALUES}
     if values["max_hits"] and values["max_hits"] < values["hits"]:
