@@ -31,9 +31,9 @@ def links_of(caller: Caller, action: str) -> ShortUrlQuerySet:
 
 
 def own_links(caller: Caller) -> ShortUrlQuerySet:
-    """Return the links that are not deleted of the caller's account; a token without one has all.
+    """Return the links of the caller's account that are not deleted; a token without one has all.
 
-    Unlike links_of(), they are not those of others, even if the user is staff.
+    Unlike links_of(), it returns nobody else's links to staff.
     """
     links = links_of(caller, "view").filter(deleted_at=None)
     return links if isinstance(caller, ApiToken) else links.filter(owner_id=caller.pk)
@@ -84,14 +84,15 @@ def lock(accounts: QuerySet[User]) -> None:
 def hand_over(links: ShortUrlQuerySet, owner_id: int | None) -> int:
     """Give the links to an account, or to nobody; return how many had another owner.
 
-    Each batch is a transaction, which changes those that are still among `links`.
+    Each batch is a transaction, which changes the links that `links` still selects.
     """
     in_order = links.order_by("pk").values_list("pk", flat=True)
     changed = 0
     last_id = 0
     while ids := list(in_order.filter(pk__gt=last_id)[:BATCH]):
         last_id = ids[-1]
-        # A link that has this owner is not locked: a removal of the owner could wait for it.
+        # Without the links that have this owner already: its removal locks the account and waits
+        # for them, and the COMMIT here waits for the account. That would be a deadlock.
         to_change = links.filter(pk__in=ids).exclude(owner_id=owner_id)
         with transaction.atomic(durable=True):
             to_change.lock()

@@ -58,10 +58,10 @@ def read_date(value: str) -> date:
 
 
 def range_of(first: date | None, last: date | None, by: Bucket | None) -> Range:
-    """Return a range, by default of DEFAULT_DAYS until today.
+    """Return the range from `first` to `last`, by default of DEFAULT_DAYS until today.
 
-    Raises ValidationError with an error_dict: `from` for a range that ends before it begins, `by`
-    for more than MAX_BUCKETS of its unit.
+    Raises ValidationError with an error_dict: with `from` if the range ends before it begins, with
+    `by` if it has more than MAX_BUCKETS of the unit `by`.
     """
     last = last or timezone.now().date()
     default_length = timedelta(days=DEFAULT_DAYS - 1)
