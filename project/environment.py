@@ -231,7 +231,7 @@ def parse_database_url(name: str, url: str) -> dict[str, Any]:
 
 
 def is_option_of_libpq(option: str) -> bool:
-    """Return whether libpq knows a parameter. Django alone knows some, and its driver some."""
+    """Return whether libpq knows an option of a connection, and not Django or psycopg2 alone."""
     try:
         make_dsn(**{option: ""})
     except psycopg2.ProgrammingError:

@@ -1,6 +1,6 @@
 """What is different where a Citus cluster distributes the links over its nodes.
 
-All that the product knows of Citus is here. project/citus has the rest.
+All that shorturl/ knows of Citus is here. project/citus has the rest.
 """
 
 import re

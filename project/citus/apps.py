@@ -1,4 +1,4 @@
-"""The Django app of Citus, which connects the product with the cluster."""
+"""The Django app of Citus: its checks, and what shorturl/ does differently on a cluster."""
 
 from typing import Any
 
@@ -16,8 +16,8 @@ class CitusConfig(AppConfig):
         from project.citus import checks  # noqa: F401 - registers the checks
         from project.citus.roll_up import roll_up_shards
 
-        cluster.roll_up_shards = roll_up_shards
-        # Django sends no signal for an app without models, as this one is.
+        cluster.roll_up_shards = roll_up_shards  # shorturl/ cannot import it from project/
+        # Django sends this signal for each app with models; this app has none.
         pre_migrate.connect(refuse_distributed_tables, sender=apps.get_app_config("shorturl"))
 
 

@@ -1,8 +1,9 @@
 """The sessions of this process with one node, and the transactions that count hits there.
 
-Citus takes a WITH that inserts apart, and sends its parts by way of the coordinator. So two
-statements in one transaction count a hit: an UPDATE, and an INSERT of the visits, both of one node.
-Nothing is prepared: Citus 13.2 plans a generic plan on a worker each time, and leaks 55 kB each.
+Without a cluster, one statement counts hits and inserts their visits. Citus would split it, and
+send its parts by way of the coordinator. So two statements in one transaction do it, an UPDATE and
+an INSERT, and both run on the node. They are not prepared: on a worker, Citus 13.2 makes the
+generic plan of a prepared statement each time anew, and leaks 55 kB of memory each time.
 """
 
 import asyncio
@@ -90,7 +91,7 @@ class NodeSessions:
         return ShardMap(rows)
 
     async def count_key(self, key: str, visits: Sequence[Visit]) -> Row | None:
-        """Count the visits to a key, as CountingSessions.count_key() does without a cluster."""
+        """Count the visits to a key, all or none: a `count_key` of HitCounter."""
         values = {"hits": len(visits), "key": key, "uses": combined.count_uses(visits)}
         try:
             rows = await self.count(COUNT_KEY, values, {key: visits})
@@ -101,14 +102,14 @@ class NodeSessions:
         return rows[0] if rows else None
 
     async def count_keys(self, visits: Mapping[str, Sequence[Visit]]) -> dict[str, Row]:
-        """Count the visits to several keys of one shard, as CountingSessions.count_keys() does."""
+        """Count the visits to several keys of one shard: a `count_keys` of HitCounter."""
         hits = {key: len(visits[key]) for key in visits}
         uses = {key: combined.count_uses(visits[key]) for key in visits}
         values = {"keys": tuple(hits), "hits": json.dumps(hits), "uses": json.dumps(uses)}
         try:
             return {row.key: row for row in await self.count(COUNT_KEYS, values, visits)}
         except psycopg2.NotSupportedError:
-            # The shard was split since the map was read. Without a row, each key is counted alone.
+            # The shard was split since the map was read. A key without a row is then counted alone.
             return {}
 
     async def count(

@@ -217,7 +217,10 @@ class HitCounter:
         return row is not None
 
     def set_errors(self, hits: Sequence[Hit], error: Exception) -> None:
-        """Give the hits of a failed statement its error."""
+        """Give the hits of a failed statement its error, and count the failure for is_failing().
+
+        RowLocked is no failure of the service: another transaction has the row of one link.
+        """
         if not isinstance(error, RowLocked):
             self.failures += 1
             self.failed_at = time.monotonic()
