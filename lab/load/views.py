@@ -46,7 +46,7 @@ STATUSES: dict[type[Exception], HTTPStatus] = {
 Function = Callable[..., Any]  # of a strategy
 
 
-@csrf_exempt  # no form of another site sends JSON
+@csrf_exempt  # a form of another site cannot send the type that Content demands
 @require_POST
 def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str) -> HttpResponse:
     """Run an operation by a strategy; return its response, or the name and text of its error."""
@@ -90,11 +90,12 @@ class Content:
             self.values = dict(json.loads(request.body))
         except (ValueError, TypeError) as error:
             raise BadRequest("Send a JSON object.") from error
+        # A form of another site can send JSON, but not this type: run_strategy takes no CSRF token.
         if request.content_type != "application/json":
             raise BadRequest("Send Content-Type: application/json.")
 
     def read_number(self, name: str) -> int:
-        """Return a whole number of the object."""
+        """Return the whole number of this name in the object."""
         value = self.values.get(name)
         if type(value) is not int or not 0 <= value < MAX_NUMBER:
             raise BadRequest(f"{name}: send a whole number below {MAX_NUMBER:,}.")
@@ -102,15 +103,15 @@ class Content:
 
     @property
     def key(self) -> str:
-        """A key of the key space."""
+        """The key in the object. All keys of a key space begin with its name."""
         key = self.values.get("key")
         if not isinstance(key, str) or not key.startswith(f"{self.space.name}-"):
-            raise BadRequest(f"key: begin it with {self.space.name}-, as no link of others does.")
+            raise BadRequest(f"key: begin it with {self.space.name}-")
         return key
 
     @property
     def target_url(self) -> str:
-        """A target URL of the key space."""
+        """The target URL in the object. All those of a key space begin with its host."""
         target_url = self.values.get("target_url")
         if not isinstance(target_url, str) or not target_url.startswith(self.space.target_prefix):
             raise BadRequest(f"target_url: begin it with {self.space.target_prefix}")
