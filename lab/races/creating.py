@@ -64,7 +64,7 @@ def make_link_with_first_key(strategy: Strategy) -> None:
 
 
 def check_own_links(outcomes: list[Outcome], already_there: int = 0) -> str:
-    """Check that each process has made one link, besides the links that were already there."""
+    """Return a violation, or "" if each process has made one link, besides `already_there`."""
     for process, outcome in enumerate(outcomes, 1):
         if violation := check_own_link(process, outcome.returned):
             return violation
@@ -74,7 +74,7 @@ def check_own_links(outcomes: list[Outcome], already_there: int = 0) -> str:
 
 
 def check_own_link(process: int, link: ShortUrl) -> str:
-    """Check that a process has got a link that leads to its own target."""
+    """Return a violation, or "" if a process has got a link that leads to its own target."""
     if link.target_url != target_of(process):
         return f"process {process} is returned another process's link, {link.key}"
     saved = ShortUrl.objects.filter(key=link.key).first()
@@ -86,7 +86,7 @@ def check_own_link(process: int, link: ShortUrl) -> str:
 
 
 def check_no_stolen_key(outcomes: list[Outcome]) -> str:
-    """Check that the link with OTHER_ID is unchanged, and that each process has made a link."""
+    """Return a violation, or "" if OTHER_ID's link is unchanged, and each process has its own."""
     other = ShortUrl.objects.filter(pk=OTHER_ID).first()
     if other is None or other.deleted_at:
         return "the link that had the key is deleted"
@@ -104,7 +104,7 @@ def check_own_links_and_notifications(outcomes: list[Outcome]) -> str:
 
 
 def check_one_owner(outcomes: list[Outcome]) -> str:
-    """Check that one process has got a link, which is its own; the others are refused."""
+    """Return a violation, or "" if one process has got a link, its own, and the others none."""
     owners = [process for process, outcome in enumerate(outcomes, 1) if outcome.returned]
     if len(owners) != 1:
         return f"processes {owners} are told that the key is theirs"

@@ -66,7 +66,7 @@ def deliver_with_process_1_killed(strategy: Strategy, process: int) -> Sent:
 
 
 def check_sent_once_in_order(outcomes: list[Outcome], keys: dict[int, str] = KEYS) -> str:
-    """Check that each event is sent once or still waits, and that a link's events are in order."""
+    """Return a violation, or "" if each event is sent once or waits, and a link's are in order."""
     sent: Sent = {}
     for outcome in outcomes:
         sent |= outcome.returned

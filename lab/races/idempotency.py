@@ -48,7 +48,7 @@ def delete_links_and_answers(strategy: Strategy) -> None:
 
 
 def check_created_once(outcomes: list[Outcome]) -> str:
-    """Check that there is one link, and that each process is answered with its key."""
+    """Return a violation, or "" if there is one link, and each process is answered with its key."""
     created = list(ShortUrl.objects.order_by("id").values_list("key", flat=True))
     if len(created) != 1:
         return f"the work was done {len(created)} times: {created}"

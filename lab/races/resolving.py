@@ -83,7 +83,7 @@ def follow_both(strategy: Strategy, process: int) -> str:
 
 
 def check_redirects(outcomes: list[Outcome]) -> str:
-    """Check that each process is redirected to a target that the link has had."""
+    """Return a violation, or "" if each process is redirected to a target that the link has had."""
     for process, outcome in enumerate(outcomes, 1):
         target_url = getattr(outcome.returned, "target_url", None)
         if target_url not in (OLD, NEW):
@@ -97,7 +97,7 @@ def read_hits() -> dict[str, int]:
 
 
 def check_hits(expected: int) -> str:
-    """Check the hits of `a`, and that `b` has none."""
+    """Return a violation, or "" if `a` has the `expected` hits, and `b` none."""
     hits = read_hits()
     if hits["a"] != expected:
         return f"hits = {hits['a']}, not {expected}"
@@ -109,7 +109,7 @@ def check_no_lost_hit(outcomes: list[Outcome]) -> str:
 
 
 def check_no_lost_edit(outcomes: list[Outcome]) -> str:
-    """Check the target, which the last process has edited, and the hits of the others."""
+    """Return a violation, or "" if the target is the last process's, and the others are counted."""
     *follows, _edit = outcomes
     if violation := check_redirects(follows):
         return violation
@@ -119,7 +119,7 @@ def check_no_lost_edit(outcomes: list[Outcome]) -> str:
 
 
 def check_no_undone_deletion(outcomes: list[Outcome]) -> str:
-    """Check that the link is still deleted, and that every redirect is counted."""
+    """Return a violation, or "" if the link is still deleted, and every redirect is counted."""
     *follows, _delete = outcomes
     if ShortUrl.objects.get(key="a").deleted_at is None:
         return "the deletion is undone"
@@ -136,7 +136,7 @@ def check_one_use(outcomes: list[Outcome]) -> str:
 
 
 def check_no_lost_limit(outcomes: list[Outcome]) -> str:
-    """Check the limit, which the last process has raised, and the hits of the others."""
+    """Return a violation, or "" if the limit is the last process's, and the others are counted."""
     *follows, _raise_limit = outcomes
     if violation := check_redirects(follows):
         return violation
@@ -146,7 +146,7 @@ def check_no_lost_limit(outcomes: list[Outcome]) -> str:
 
 
 def check_no_hit_after_expiry(outcomes: list[Outcome]) -> str:
-    """Check that every redirect is counted, and that no hit was counted after the expiry."""
+    """Return a violation, or "" if every redirect is counted, and none after the expiry."""
     *follows, expiry = outcomes
     if ShortUrl.objects.get(key="a").expires_at != EXPIRED:
         return "the expiry is undone"

@@ -45,7 +45,7 @@ def make_deleted_link(strategy: Strategy) -> None:
 
 
 def check_one_shared_link(outcomes: list[Outcome]) -> str:
-    """Check that there is one live link, and that one process was told that it is new."""
+    """Return a violation, or "" if there is one live link, and one process has made it."""
     created = []
     for process, outcome in enumerate(outcomes, 1):
         link, is_new = outcome.returned

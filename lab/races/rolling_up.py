@@ -24,7 +24,7 @@ def roll_up(strategy: Strategy, process: int) -> object:
 
 
 def check_sums(outcomes: list[Outcome]) -> str:
-    """Check that there are as many visits as hits; no roll-up changes the hits."""
+    """Return a violation, or "" if there are as many visits as hits; no roll-up changes hits."""
     return describe_difference(read_hits_and_visits())
 
 

@@ -32,7 +32,10 @@ def spend_all_but_one(strategy: Strategy) -> None:
 
 
 def use_up_period_before(strategy: Strategy) -> None:
-    """Spend the whole quota of the last period, and nothing of this one."""
+    """Spend the whole quota of the period before this one, and nothing of this one.
+
+    Some strategies keep a counter (QuotaUsage), and others a row for each link (SingleCreate).
+    """
     delete_spending(strategy)
     before = {"spender": SPENDER, "since": IN_THE_PERIOD_BEFORE}
     QuotaUsage.objects.create(**before, period=PERIOD, spent=LIMIT)
@@ -80,7 +83,7 @@ def check_both_quotas(outcomes: list[Outcome]) -> str:
 
 
 def describe_spending() -> str:
-    """Return what is spent in this period: strategies have a counter, or a row for each link."""
+    """Return what is spent in this period, by the counter and by the rows for each link."""
     counters = QuotaUsage.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
     rows = SingleCreate.objects.filter(since__gt=IN_THE_PERIOD_BEFORE)
     return f"spent = {sum(counters.values_list('spent', flat=True)) + rows.count()}"

@@ -91,12 +91,12 @@ def check_no_lost_visit(outcomes: list[Outcome]) -> str:
 
 
 def check_hits_are_visits(outcomes: list[Outcome]) -> str:
-    """Check that all but process 1 are redirected, and that there are as many visits as hits."""
+    """Return a violation, or "" if all but process 1 are redirected, and visits equal hits."""
     return check_redirects(outcomes[1:]) or describe_difference(read_hits_and_visits())
 
 
 def check_no_torn_read(outcomes: list[Outcome]) -> str:
-    """Check that the last process has read as many visits as hits, and that none is lost."""
+    """Return a violation, or "" if the reader saw as many visits as hits, and none is lost."""
     *follows, reader = outcomes
     if violation := describe_difference(reader.returned):
         return f"the reader sees {violation}"
