@@ -77,7 +77,11 @@ def explain_halt(chosen: ChosenSchedule, taken: str, process: int, waiting: list
 
 
 def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
-    """Return the context of the page after the steps `taken`; the last page has the verdict."""
+    """Return the context of the page after the steps `taken`.
+
+    It has the `choices` of the next step, or after the last step the verdict. If the strategy is
+    wrong, `repaired` is then a right one to take the same steps with.
+    """
     schedule = chosen.schedule
     steps = split_steps(taken)
     picture = make_picture(chosen.recording, schedule, len(steps))
@@ -88,11 +92,11 @@ def make_choice_context(chosen: ChosenSchedule, taken: str) -> dict[str, Any]:
         "before": "".join(steps[:-1]),
         "ended": picture.is_whole,
         "verdict": picture.verdict,
-        # Of the last step, and of second tries after it.
+        # Of the last step; at the end, also of the processes that then try again.
         "sentences": " ".join(picture.sentences[len(steps) - 1 :]),
         "choices": choices,
         "repaired": find_repaired(chosen.recording.cell, steps) if picture.is_whole else None,
-        "held": picture.last_value,
+        "last_value": picture.last_value,  # of the rows, after the steps `taken`
     }
 
 
@@ -112,7 +116,7 @@ def find_focus(choices: list[Choice], taken: str, *, went_back: bool) -> str:
 
 
 class Repaired(NamedTuple):
-    """A right strategy, and the order that its scheduler begins with."""
+    """A right strategy instead of a wrong one, and the steps that its scheduler begins with."""
 
     cell: Cell
     order: str
@@ -121,7 +125,7 @@ class Repaired(NamedTuple):
 def find_repaired(cell: Cell, steps: list[str]) -> Repaired | None:
     """Return the first strategy that no schedule of the race breaks, if one breaks the cell's.
 
-    It takes the same steps as far as its recorded schedules do: it may have fewer, or wait.
+    The order has as many of the `steps` as one of its recorded schedules begins with.
     """
     counts = read_counts(cell.race)
     if not counts[cell.key].violating:

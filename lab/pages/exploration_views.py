@@ -92,8 +92,8 @@ def picture(request: HttpRequest, name: str, strategy: str, processes: int) -> H
 
 @lab_page
 def queue_of_locks(request: HttpRequest) -> HttpResponse:
-    """Show three processes that queue for a row."""
-    recording = read_recording(find_cell("lost_update", "select_for_update", "3"))
+    """Show the queue for a row that three processes lock."""
+    recording = read_recording(find_cell("lost_update", "select_for_update", processes="3"))
     # Each process requests the row before the first one releases it.
     chosen = choose_beginning(recording, "123")
     context = {

@@ -124,7 +124,7 @@ def make_schedule_context(chosen: ChosenSchedule, hidden_after: int | None) -> d
         **make_table(picture),
         "verdict": picture.verdict,
         "predict": hidden_after,
-        "held": picture.last_value,
+        "last_value": picture.last_value,
         "last": schedule.all_steps[-1]["observed"],
         "halfway": len(schedule.steps) // 2,
         "raised": [
@@ -159,7 +159,7 @@ def make_picture(
 
 
 def list_moments(steps: list[RecordedStep]) -> list[dict[str, Any]]:
-    """Return the locks that are held and waited for after each step of a schedule.
+    """Return what each step of a schedule does, and the locks and waits after it.
 
     The first in the `queue` waits longest.
     """
@@ -172,8 +172,9 @@ def list_moments(steps: list[RecordedStep]) -> list[dict[str, Any]]:
             {
                 "number": number,
                 "process": step["process"],
+                # A step that has to wait has not returned yet.
                 "sentence": words.sent if step["waited_for"] else str(words),
-                "held": [lock for lock in locks if lock.first <= number < lock.last],
+                "locks": [lock for lock in locks if lock.first <= number < lock.last],
                 "queue": [wait for wait in waits if wait.first <= number < wait.last],
             }
         )

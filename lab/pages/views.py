@@ -1,4 +1,4 @@
-"""The lab's pages of several cells, with the counts of the recordings."""
+"""The lab's pages that show several cells, with the counts of the recordings."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -43,7 +43,7 @@ def race(request: HttpRequest, name: str) -> HttpResponse:
     sources = [read_source(left), read_source(right)]
     context = {
         "race": race,
-        "exhibit": MUSEUM.get(name),
+        "exhibit": MUSEUM.get(name),  # if the race is of the museum
         "table": tables.make_race_table(race),
         "choices": [("left", left.name), ("right", right.name)],
         "paths": [source.path for source in sources],
