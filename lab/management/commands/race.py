@@ -162,9 +162,10 @@ class Command(BaseCommand):
                 self._record_race(EVERY_RACE[name], chosen)
 
     def _record_race(self, race: Race, strategy: Strategy | None) -> None:
-        """Record the cells of a strategy, or of all strategies.
+        """Record the cells of a race with one strategy, or with all strategies.
 
-        With all strategies, a cell that had too many schedules to count is not counted again.
+        The pages show some schedules of a cell, and to count all of them takes longer. With all
+        strategies, the cells that had too many to count are not counted again.
         """
         counts = read_counts(race)
         recordings = {}
