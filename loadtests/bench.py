@@ -3,7 +3,7 @@
     make bench                                       about six minutes
     .venv/bin/python -m loadtests.bench --quick      one short round
 
-wrk follows links of 10,000 and creates new ones, with all programs in turn and in several rounds.
+wrk follows 10,000 links and creates new ones, with all programs in turn and in several rounds.
 The tables have the medians, and where the time of a redirect goes. All programs share one
 PostgreSQL of their own, which is removed at the end. The exit code is 1 if a request was answered
 and not counted, or counted twice.
@@ -178,7 +178,7 @@ def main() -> int:
     about = measuring.describe_machine()
     with ExitStack() as stack:
         postgres = stack.enter_context(own_postgres())
-        measuring.execute(postgres, "CREATE DATABASE fresh")
+        measuring.execute(postgres, "CREATE DATABASE fresh")  # of one of the SUBJECTS
         services = [
             stack.enter_context(
                 serving(
@@ -204,7 +204,7 @@ def main() -> int:
     print(f"Requests per second:\n\n{format_medians(bench.per_second)}\n")
     processor_time = format_medians(bench.processor_time)
     print(f"Microseconds of processor time for a request:\n\n{processor_time}\n")
-    print(f"Where those of a worker go, with {profiling.CLIENTS} clients:\n\n{profile}\n")
+    print(f"Where a worker's microseconds go, with {profiling.CLIENTS} clients:\n\n{profile}\n")
     print(f"Measured by `make bench`: {about}.")
     return min(1, bench.miscounted)
 

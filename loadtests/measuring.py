@@ -68,7 +68,7 @@ def measure(
     *,
     database: str = DATABASE,
 ) -> Measurement:
-    """Send the requests of a script of wrk by some clients without pause."""
+    """Let clients send the requests of a wrk script without pause, and return what was measured."""
     counted_before = count(postgres, database)
     used_before = read_processor_seconds(postgres, service)
     with NamedTemporaryFile("w", suffix=".lua") as file:
@@ -85,7 +85,7 @@ def measure(
 
 
 def count(postgres: Postgres, database: str) -> int:
-    """Return what is counted, when the requests of clients that have left are no longer added."""
+    """Return the hits plus the links, once requests whose clients have left add no more to them."""
     counted, before = execute(postgres, COUNTED, database), -1
     while counted != before:
         counted, before = execute(postgres, COUNTED, database), counted

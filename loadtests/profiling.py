@@ -100,21 +100,22 @@ def find_part(sample: str) -> str:
 
 
 def profile(postgres: OwnPostgres, scripts: Mapping[str, str], *, seconds: int) -> str:
-    """Return the microseconds of a redirect by part as a table, with a column for each script."""
+    """Return a table of the microseconds of a redirect, by part and by script of wrk."""
     columns: dict[str, dict[str, float]] = {}
     with TemporaryDirectory() as directory:
         file = Path(directory) / "samples"
         settings = {**NO_REFUSALS, "DATABASE_URL": postgres.url, "PROFILE_FILE": str(file)}
+        # Metrics are counted only with a token, and take their part of the time.
         settings["SHORTURL_METRICS_TOKEN"] = "a-token-for-the-benchmark"  # noqa: S105
         with serving("loadtests.profiling:application", **settings) as service:
             for title, script in scripts.items():
-                measuring.measure(postgres, service, script, CLIENTS, 1)  # all is loaded then
-                file.write_text("")
+                measuring.measure(postgres, service, script, CLIENTS, 1)  # loads all modules
+                file.write_text("")  # without the samples so far
                 measured = measuring.measure(postgres, service, script, CLIENTS, seconds)
                 parts = Counter(map(find_part, file.read_text().splitlines()))
-                total = measured.microseconds["service"]
+                microseconds = measured.microseconds["service"]
                 columns[title] = {
-                    part: total * parts[part] / parts.total() for part in [*PARTS, REST]
+                    part: microseconds * parts[part] / parts.total() for part in [*PARTS, REST]
                 }
     rows = [
         [part, *(f"{column[part]:.1f}" for column in columns.values())] for part in [*PARTS, REST]

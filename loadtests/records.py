@@ -52,9 +52,10 @@ class Result:
         self.exit_code = {HELD: 0, VIOLATED: 1}.get(self.outcome, 2)  # 2 is unknown
 
     def _describe_outcome(self) -> str:
-        known = self.records.acknowledged + self.records.refused
-        if unsent := (known - self.records.sent).total():
-            return f"unknown: {unsent:,} more acknowledged than sent: count `sent` before a request"
+        """Return HELD, VIOLATED, or why neither is known."""
+        answers = self.records.acknowledged + self.records.refused
+        if unsent := (answers - self.records.sent).total():
+            return f"unknown: {unsent:,} more acknowledged than sent: add to `sent` before sending"
         if not self.answered:
             return "unknown: no request was acknowledged"
         if self.lost or self.records.failed:

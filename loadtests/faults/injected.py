@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 from loadtests.faults.traffic import Traffic
 from loadtests.servers import ROOT, run_wrk, wait_until
 
-USUAL_WAIT = 1.0  # second, of a request
+USUAL_WAIT = 1.0  # the longest that a request may take, in seconds
 TIMEOUT = 60  # seconds
 KILL_INTERVAL = 1  # second
 OVERLOAD_SECONDS = 5
 CLIENTS = 64
 KILLS = 4
-# A roll-up waits for the rows that it adds to, after it has deleted those that it moves.
+# A roll-up deletes the visits that it moves, and then adds them to these rows. If they are locked,
+# it waits midway.
 LOCK_HOURS = "SELECT 1 FROM shorturl_hourlyvisits FOR UPDATE"
 MIDWAY = "FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'DELETE FROM'"
 FIND_MIDWAY = f"SELECT pg_stat_clear_snapshot(); SELECT pid {MIDWAY}"  # as it is now
@@ -72,7 +73,10 @@ def freeze_postgres(traffic: Traffic) -> list[Figure]:
 
 
 def overload(traffic: Traffic) -> list[Figure]:
-    """Follow the hot link by as many clients as keep the service busy, and by ten times as many."""
+    """Overload the service with ten times as many clients as keep it busy.
+
+    The goodput, which is the redirects per second, should fall little.
+    """
     usual_rate = follow_without_pause(traffic, CLIENTS)
     overloaded_rate = follow_without_pause(traffic, 10 * CLIENTS)
     loss = 100 * (1 - overloaded_rate / usual_rate)
@@ -80,7 +84,7 @@ def overload(traffic: Traffic) -> list[Figure]:
 
 
 def follow_without_pause(traffic: Traffic, clients: int) -> float:
-    """Follow the hot link without pause, and record it; return the redirects per second."""
+    """Let clients follow the hot link without pause, and record it; return redirects per second."""
     key = traffic.keys["hot"]
     url = f"{traffic.service.url}/{key}"
     result = run_wrk(url, clients, OVERLOAD_SECONDS, "-t2")
