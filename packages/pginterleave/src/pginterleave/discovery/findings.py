@@ -61,7 +61,7 @@ class Race:
         """`POST shop:redeem`, or `POST shop:redeem beside POST shop:refund`."""
         return join_names(self.names)
 
-    def split_names(self) -> list[frozenset[str]]:
+    def list_pairs(self) -> list[frozenset[str]]:
         """Return the names of each pair of requests that shows the race."""
         return [split_names(name) for name in (self.name, *self.shared_by)]
 
@@ -135,14 +135,14 @@ class Discovery:
         return [race for race in races if race.kind != "answers" and not race.accepted]
 
     def add_race(self, race: Race) -> None:
-        """Add a race; or its tests and names to the same one, if that is known."""
+        """Add a race; if one with this cause is known, add only the tests and names to that."""
         for known in self.races:
             if known.cause == race.cause:
                 tests = race.tests + race.also
                 known.also += [test for test in tests if test not in known.tests + known.also]
                 names = [race.name, *race.shared_by]
-                new = [name for name in names if split_names(name) not in known.split_names()]
-                known.shared_by += new
+                pairs = known.list_pairs()
+                known.shared_by += [name for name in names if split_names(name) not in pairs]
                 return
         self.races.append(race)
 

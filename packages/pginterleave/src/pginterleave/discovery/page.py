@@ -61,7 +61,7 @@ def make_race_context(number: int, race: Race) -> dict[str, Any]:
     sentence, _, differences = race.sentence.partition("\n\n")
     picture = Picture(
         all_steps=steps,
-        steps=steps,
+        steps=steps,  # the whole schedule, not its first steps
         processes=len(race.names),
         initial="",
         verdict=judge_end(sentence, raises=race.kind == "errors"),
@@ -73,7 +73,7 @@ def make_race_context(number: int, race: Race) -> dict[str, Any]:
         "meaning": KINDS[race.kind],
         "prefix": f"race-{number}-",
         "verdict": picture.verdict,
-        "differences": differences if differences.count("\n") > 1 else "",  # one is the sentence
+        "differences": differences if differences.count("\n") > 1 else "",  # the sentence says one
         "places": dict.fromkeys(s["where"] for s in race.statements if s["where"]),
         "left_out": len(race.steps) - len(steps),
         **draw_pictures(picture, "The steps from top to bottom; the table below says the same"),

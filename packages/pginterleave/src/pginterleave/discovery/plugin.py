@@ -51,7 +51,7 @@ class DiscoveryPlugin:
         self.rows: Rows | None = None  # of the new test database
         html = config.getoption("--interleave-html")
         self.html = Path(html).resolve() if html else None
-        self._replayed: list[WrongSchedule] = []
+        self._wrong_replay: WrongSchedule | None = None
         self._replay_obstacle = "no request was explored"
         self._has_explored = False
         self._progress_at = 0.0
@@ -173,7 +173,7 @@ class DiscoveryPlugin:
         known = itertools.chain.from_iterable(second_pass.known.values())
         updates = [update for this in known for update in this.updates]
         self.results.may_undo = describe_undoing(updates, self.results.races)
-        self._replayed = second_pass.replayed
+        self._wrong_replay = second_pass.wrong_replay
         self._replay_obstacle = second_pass.replay_obstacle
 
     def _run_again(self, item: pytest.Item) -> None:
@@ -216,23 +216,23 @@ class DiscoveryPlugin:
             page.write_page(self.html, self.results, self.config.rootpath.name)
         fails = bool(self.results.list_failing())
         if self.config.getoption("--interleave-replay"):  # then there are no races
-            fails = bool(self._replayed or self._replay_obstacle)
+            fails = bool(self._wrong_replay or self._replay_obstacle)
         if session.exitstatus == 0 and fails:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Write the report, or draw the schedules that were replayed."""
+        """Write the report, and what the schedule of --interleave-replay has shown."""
         terminalreporter.section("races of requests")
         for line in report.write_report(self.results, self.accepted, self.config.get_verbosity()):
             terminalreporter.line(line)
         if self.html:
             terminalreporter.line(f"As a page: {self.html}")
-        for wrong in self._replayed:
+        if wrong := self._wrong_replay:
             terminalreporter.line(f"{wrong.kind}: {wrong.sentence}\n\n{wrong.schedule.explain()}")
-        if (replay := self.config.getoption("--interleave-replay")) and not self._replayed:
-            obstacle = self._replay_obstacle
+        elif replay := self.config.getoption("--interleave-replay"):
+            obstacle = self._replay_obstacle.rstrip(".")
             result = f"is not replayed: {obstacle}" if obstacle else "is right"
-            terminalreporter.line(f"{replay} {result.rstrip('.')}.")
+            terminalreporter.line(f"{replay} {result}.")
 
 
 def explores(item: pytest.Item) -> bool:

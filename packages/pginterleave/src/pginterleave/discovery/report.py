@@ -42,7 +42,7 @@ class Accepted:
         """
         unused = dict(self.reasons)
         for race in races:
-            keys = [(names, race.kind) for names in race.split_names()]
+            keys = [(names, race.kind) for names in race.list_pairs()]
             reasons = [self.reasons.get(key, "") for key in keys]
             race.accepted = reasons[0] if all(reasons) else ""
             for key in keys:

@@ -63,8 +63,8 @@ class SecondPass(Listener):
     Attributes:
         seconds: the limit of each exploration.
         ends_at: when to begin no further one, by time.monotonic().
-        replay: a schedule; if it is given, only this one runs, and `replayed` has what is wrong.
-            `replay_obstacle` says why it has not run, or is empty.
+        replay: a schedule; if it is given, only this one runs. `wrong_replay` is kept if it is
+            wrong, and `replay_obstacle` says why it has not run, or is empty.
         replay_names: the names of the pair that it is of; none: of any pair.
         requests: how many different ones there are.
         report_progress: called after each exploration, with how far it is.
@@ -84,7 +84,7 @@ class SecondPass(Listener):
     group: str = ""
     wanted: frozenset[str] = frozenset()
     known: dict[str, list[Known]] = field(default_factory=lambda: defaultdict(list))
-    replayed: list[WrongSchedule] = field(default_factory=list)
+    wrong_replay: WrongSchedule | None = None
     replay_obstacle: str = "no test sends such a request"
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class SecondPass(Listener):
 
     def has_work(self) -> bool:
         """Whether something of the test is left to explore in this round."""
-        if self.replayed:
+        if self.wrong_replay:
             return False
         own = [known for known in self.known[self.group] if known.test == self.test]
         return self.round == ROUNDS[0] or any(self._list_partners(this) for this in own)
@@ -201,7 +201,7 @@ class SecondPass(Listener):
     def _replay(self, visit: Visit, pair: Pair) -> None:
         """Run the one schedule, if it is one of this pair, and keep it if it is wrong."""
         names = frozenset(known.candidate.name for known in pair)
-        if self.replayed or names != (self.replay_names or names):
+        if self.wrong_replay or names != (self.replay_names or names):
             return
         try:
             schedule = visit.replay(pair, self.replay)
@@ -211,7 +211,7 @@ class SecondPass(Listener):
             return
         self.replay_obstacle = ""
         if schedule.violation:
-            self.replayed.append(judge(visit, pair, schedule))
+            self.wrong_replay = judge(visit, pair, schedule)
 
 
 def write_command(names: list[str], tests: list[str], order: str) -> str:
@@ -244,21 +244,24 @@ def make_race(names: list[str], tests: list[str], wrong: WrongSchedule) -> Race:
 def list_statements(timeline: Timeline, steps: list[RecordedStep]) -> list[dict[str, Any]]:
     """Return the statements that take part, as Race.statements; `steps` are the recorded ones.
 
-    The COMMIT or ROLLBACK of a write is one of them if another process comes between the two.
+    The COMMIT or ROLLBACK of a write is one of them if another process comes between the two, or if
+    it fails.
     """
     taking_part = find_steps_that_take_part(steps, IGNORED_TABLES)
     columns = set[str]().union(*find_changing_columns(steps).values())
     statements: list[dict[str, Any]] = []
     writers: set[int] = set()  # the processes with a listed write that is not committed
-    for taken, step in zip(timeline, steps, strict=True):
-        process = step["process"]
-        is_shown = taken.number in taking_part and step["kind"] not in ENDS_OF_BLOCKS
-        if step["kind"] in ENDS and process in writers:
+    for step, recorded in zip(timeline, steps, strict=True):
+        process = recorded["process"]
+        if recorded["kind"] in ENDS and process in writers:
             writers.discard(process)
-            is_shown = statements[-1]["process"] != process
-        if is_shown or step["error"]:
-            writers |= {process} if list_written(step) - IGNORED_TABLES else set()
-            sql = cut_to_columns(step["sql"], columns)
-            facts = {"process": process, "sql": sql, "result": taken.result(columns)}
-            statements.append({**facts, "where": step["where"]})
+            is_listed = statements[-1]["process"] != process
+        else:
+            is_listed = step.number in taking_part and recorded["kind"] not in ENDS_OF_BLOCKS
+        if is_listed or recorded["error"]:
+            if list_written(recorded) - IGNORED_TABLES:
+                writers.add(process)
+            sql = cut_to_columns(recorded["sql"], columns)
+            facts = {"process": process, "sql": sql, "result": step.result(columns)}
+            statements.append({**facts, "where": recorded["where"]})
     return statements

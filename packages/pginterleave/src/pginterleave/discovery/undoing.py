@@ -39,7 +39,7 @@ def describe_undoing(updates: Collection[Update], races: Iterable[Race]) -> list
 
     What a race between the two has confirmed is left out.
     """
-    confirmed = {split for race in races if race.kind == "rows" for split in race.split_names()}
+    confirmed = {pair for race in races if race.kind == "rows" for pair in race.list_pairs()}
     lines: dict[str, None] = {}
     for save, other in itertools.product(updates, updates):
         columns = save.find_undone(other)

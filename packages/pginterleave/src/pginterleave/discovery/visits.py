@@ -56,7 +56,7 @@ Pair = tuple[Known, Known]
 
 
 class HiddenAnswer:
-    """An answer that is not compared, as all of them have the same repr()."""
+    """Stands for an answer that is not compared: they all have the same repr()."""
 
     def __init__(self, hidden: object = "") -> None:
         self.hidden = hidden
@@ -117,7 +117,7 @@ class Visit:
         The serial orders are without those of the pair that are `left_out`. The calls of Mocks are
         compared, too, `with_mocks`. Raises InterleaveError.
         """
-        processes = self._make_processes(pair, hides=True)
+        processes = self._make_processes(pair, hides_answers=True)
         references = [
             HiddenAnswer if is_left_out else process
             for process, is_left_out in zip(processes, left_out, strict=False)
@@ -136,22 +136,30 @@ class Visit:
             "options": OPTIONS,
         }
 
-    def _make_processes(self, pair: Pair, *, hides: bool = False) -> list[Function]:
-        first, second = pair
-        candidates = [first.candidate, second.candidate]
-        return [self._make_process(n, c, hides=hides) for n, c in enumerate(candidates, start=1)]
+    def _make_processes(self, pair: Pair, *, hides_answers: bool = False) -> list[Function]:
+        first, second = [self._make_process(n, k.candidate) for n, k in enumerate(pair, start=1)]
+        return [_hide_answer(first), _hide_answer(second)] if hides_answers else [first, second]
 
-    def _make_process(self, number: int, candidate: Candidate, *, hides: bool = False) -> Function:
+    def _make_process(self, number: int, candidate: Candidate) -> Function:
+        """Return a function that runs a candidate with the random bytes of this process."""
+
         def process() -> object:
-            # A process that tries again runs in the thread of the test.
             with entropy.kept_as(f"process {number}"):
-                if not hides:
-                    return candidate.run()
-                with contextlib.suppress(Exception):
-                    return HiddenAnswer(candidate.run())
-            return HiddenAnswer()
+                return candidate.run()
 
         return process
+
+
+def _hide_answer(process: Function) -> Function:
+    """Return a process of which neither the answer nor an exception is compared."""
+
+    def process_without_answer() -> HiddenAnswer:
+        answer = None
+        with contextlib.suppress(Exception):
+            answer = process()
+        return HiddenAnswer(answer)
+
+    return process_without_answer
 
 
 class WrongSchedule(NamedTuple):
@@ -195,9 +203,9 @@ def find_wrong_schedules(
 
 
 def judge(visit: Visit, pair: Pair, schedule: Schedule) -> WrongSchedule:
-    """Return the kind of race that a wrong schedule shows. Raises InterleaveError.
+    """Return a wrong schedule with the kind of its race. Raises InterleaveError.
 
-    It runs again with the answers hidden, unless it is wrong by an exception.
+    If no process raises, the schedule runs again to compare the rows without the answers.
     """
     if schedule.raises:
         return WrongSchedule("errors", schedule, schedule.describe_violation())
@@ -205,14 +213,13 @@ def judge(visit: Visit, pair: Pair, schedule: Schedule) -> WrongSchedule:
     refused = [not is_success(answer) for answer in answers]
     sentence = visit.replay_rows(pair, schedule.order)
     if sentence and any(refused) and not visit.replay_rows(pair, schedule.order, left_out=refused):
-        sentence = ""  # the rows are as if who was refused had not run
-    # Each is answered as if it were the first.
-    are_first = answers == tuple(known.traffic.answer for known in pair)
-    if not (sentence or any(refused) or are_first):
+        sentence = ""  # the rows are right: as if the refused requests had not run
+    answered_as_alone = answers == tuple(known.traffic.answer for known in pair)
+    if not (sentence or any(refused) or answered_as_alone):
         sentence = visit.replay_rows(pair, schedule.order, with_mocks=True)
     if sentence:
         return WrongSchedule("rows", schedule, sentence)
-    if are_first and not any(refused):
+    if answered_as_alone and not any(refused):
         return WrongSchedule("twice", schedule, schedule.violation)
     return WrongSchedule("answers", schedule, schedule.violation)
 

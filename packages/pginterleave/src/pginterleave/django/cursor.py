@@ -94,6 +94,7 @@ class SteppingCursor(CursorWrapper):
             text = "; ".join(self._write_sql(sql, row) for row in params)
         else:
             text = self._write_sql(sql, params)
+        # What Django sends to set up a connection is no step, and a BEGIN is none, either.
         if session.connecting or statements.is_begin_alone(text):
             with session.send_begin(text):
                 return send(sql, params)

@@ -32,8 +32,9 @@ def describe_unexpected_exceptions(outcomes: list[Outcome], expected: Expected) 
     for number, outcome in enumerate(outcomes, start=1):
         error = outcome.raised
         if error is not None and not isinstance(error, expected):
-            in_timeline = formatting.is_database_error(error)  # with its message, at its step
-            name = type(error).__name__ if in_timeline else formatting.format_exception(error)
+            # The drawing has the message of a database error, at the step that failed.
+            is_drawn = formatting.is_database_error(error)
+            name = type(error).__name__ if is_drawn else formatting.format_exception(error)
             texts[number] = f"process {number} raises {name}"
     return texts
 

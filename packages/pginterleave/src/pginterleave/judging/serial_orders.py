@@ -252,10 +252,11 @@ class SerialJudge(Judge):
         for order, serial_end in self.ends.items():
             by_order[order] = [*self.comparison.list_differences(end, serial_end)]
         order = min(by_order, key=lambda order: (len(by_order[order]), order))
-        if not by_order[order]:
+        differences = by_order[order]
+        if not differences:  # all values are equal: some rows refer to other rows
             return self._describe_references(end)
-        table = write_table(by_order[order], "here", f"{self.reference}{write_order(order)}")
-        return f"{write_point(by_order[order], order, self.reference)}\n\n{table}"
+        table = write_table(differences, "here", f"{self.reference}{write_order(order)}")
+        return f"{write_point(differences, order, self.reference)}\n\n{table}"
 
     def _describe_references(self, end: EndState) -> str:
         """Say which columns refer to other rows than after any serial order, as far as known."""

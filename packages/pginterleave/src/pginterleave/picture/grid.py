@@ -49,20 +49,23 @@ class PlacedLine(NamedTuple):
 
 
 class Grid:
-    """Where the lanes and rows of a picture are."""
+    """Where the lanes and rows of a picture are.
+
+    Process 1 has the lane on the left, then comes the lane of the table's rows, then the others.
+    """
 
     def __init__(self, picture: Picture, size: Size) -> None:
         self.picture = picture
         self.size = size
         width = (size.width - size.gutter) / (picture.processes + ROWS_SHARE)
-        rows_left = size.gutter + width
-        rows_right = rows_left + width * ROWS_SHARE
-        self.row_lane = Lane(rows_left, rows_right, 0)
-        self.lanes = {1: Lane(size.gutter, rows_left, 1)}
+        left = size.gutter + width
+        self.lanes = {1: Lane(size.gutter, left, inner=1)}
+        self.row_lane = Lane(left, left + width * ROWS_SHARE, inner=0)
+        left = self.row_lane.right
         for process in range(2, picture.processes + 1):
-            left = rows_right + (process - 2) * width
-            self.lanes[process] = Lane(left, left + width, -1)
-        self.tops = [*self._measure_rows()]
+            self.lanes[process] = Lane(left, left + width, inner=-1)
+            left += width
+        self.tops = [*self._measure_rows()]  # of each row, and where the last one ends
         self.bottoms = self.tops[1:]
 
     def list_locked(self, process: int) -> list[str]:

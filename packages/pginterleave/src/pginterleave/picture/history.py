@@ -110,15 +110,13 @@ class History:
         """Return the last read of the same rows by the process that writes, or None."""
         for step in reversed(self.before(write)):
             if step["subquery"] and write["table"] in step["tables"]:
-                return step
+                return step  # its subquery may have read any row
             if not may_share_row(step, write):
                 continue
             if step["kind"] == "SELECT":
                 return step
-            triples = product(_list_rows(step), _list_rows(write), IDENTITY)
-            has_same_id = any(row.get(name, "") == other.get(name) for row, other, name in triples)
-            inserts_other_row = step["kind"] == "INSERT" and not has_same_id
-            if step["kind"] in WRITES and not step["error"] and not inserts_other_row:
+            is_other_row = step["kind"] == "INSERT" and not _share_identity(step, write)
+            if step["kind"] in WRITES and not step["error"] and not is_other_row:
                 return None  # since then the process knows the row by its own write
         return None
 
@@ -166,6 +164,12 @@ def _list_rows(step: RecordedStep) -> list[dict[str, str | None]]:
 
 def _keep_identity(row: dict[str, str | None]) -> dict[str, str | None]:
     return {column: value for column, value in row.items() if column in IDENTITY}
+
+
+def _share_identity(step: RecordedStep, other: RecordedStep) -> bool:
+    """Whether two statements have a row with the same id or key."""
+    pairs = product(_list_rows(step), _list_rows(other))
+    return any(_keep_identity(a).items() & _keep_identity(b).items() for a, b in pairs)
 
 
 def _may_equal(row: dict[str, str | None], other_row: dict[str, str | None]) -> bool:

@@ -133,11 +133,11 @@ class ProcessSession(abc.ABC):
 
     @contextlib.contextmanager
     def take_step(self, kind: str, sql: str, params: Any = None) -> Iterator[SimpleNamespace]:
-        """Take one step when the scheduler says so; enter with the record of the step."""
-        # What end() has to undo before another schedule uses the connection.
+        """Enter to send one step, once the scheduler lets it; `as` gives the step's record."""
+        # end() has to undo these before another schedule uses the connection.
         self._may_hold_locks |= "advisory_lock" in sql.lower()
         self._needs_new_connection |= bool(statements.OUTLIVES_RESET.search(sql))
-        self.process.step_session = self
+        self.process.step_session = self  # it may have one for each database
         with self.process.take_step(kind, sql, params) as step, self.allow_direct_use():
             yield step
 
