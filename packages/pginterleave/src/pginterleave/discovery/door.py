@@ -57,7 +57,8 @@ def make_candidate(handler: BaseHandler, handle: Callable[..., Any], request: An
     prepare = functools.cache(lambda: _prepare_copies(request))
 
     def run() -> str:
-        copy = prepare()()
+        make_copy = prepare()
+        copy = make_copy()
         response = handle(handler, copy)
         if error := getattr(copy, ERROR_OF_VIEW, None):
             raise error

@@ -146,7 +146,7 @@ class Discovery:
                 return
         self.races.append(race)
 
-    def leave(self, test: str, name: str, reason: str) -> None:
+    def leave_out(self, test: str, name: str, reason: str) -> None:
         """Add a request that is not explored, once."""
         entry = Explored(names=[name], tests=[test], reason=reason)
         if entry not in self.left:

@@ -99,7 +99,7 @@ class DiscoveryPlugin:
             try:
                 self.rows = Rows(DjangoDatabase(DATABASE).ask)
             except CannotExplore as error:
-                self.results.leave("all tests", "every request", str(error))
+                self.results.leave_out("all tests", "every request", str(error))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Any:
@@ -139,7 +139,7 @@ class DiscoveryPlugin:
         self.results.requests = len(sent)
         self.results.writing = sum(bool(traffic.writes) for traffic in sent)
         groups = {test: find_group(item) for test, item in items.items() if not explores(item)}
-        chosen = choose_tests(self.first_pass.tests, groups, self.results.leave)
+        chosen = choose_tests(self.first_pass.tests, groups, self.results.leave_out)
         if self.rows is None:  # no test has used the database, or it cannot be explored
             return
         option = self.config.getoption
@@ -165,13 +165,13 @@ class DiscoveryPlugin:
                     continue
                 if second_pass.has_time():
                     self._run_again(items[test])
-                elif round_.preemptions == 1:
+                elif round_.preemptions == 1:  # what has run with one is not left out
                     names = ", ".join(sorted(chosen[test]))
                     beside = " beside others" if round_.pairs else ""
-                    self.results.leave(test, names + beside, f"{minutes:g} minutes passed")
+                    self.results.leave_out(test, names + beside, f"{minutes:g} minutes passed")
         self.listener = Listener()
-        known = itertools.chain.from_iterable(second_pass.known.values())
-        updates = [update for this in known for update in this.updates]
+        groups_known = second_pass.known.values()
+        updates = [update for group in groups_known for known in group for update in known.updates]
         self.results.may_undo = describe_undoing(updates, self.results.races)
         self._wrong_replay = second_pass.wrong_replay
         self._replay_obstacle = second_pass.replay_obstacle
@@ -206,7 +206,8 @@ class DiscoveryPlugin:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         has_workers = self.config.pluginmanager.hasplugin("dsession")  # which explore
         if session.testscollected and not (self._has_explored or has_workers):
-            self.results.leave("all tests", "every request", "the run ended before the last test")
+            reason = "the run ended before the last test"
+            self.results.leave_out("all tests", "every request", reason)
         if hasattr(self.config, "workerinput"):
             output = self.config.workeroutput  # type: ignore[attr-defined]
             output["interleave_requests"] = self.results.to_json()

@@ -144,7 +144,7 @@ class SecondPass(Listener):
                 finally:
                     visit.put_back()
         except BaseException as error:
-            self.results.leave(self.test, candidate.name, format_exception(error))
+            self.results.leave_out(self.test, candidate.name, format_exception(error))
             if not isinstance(error, Exception):  # Ctrl-C, or the end of a time limit
                 raise
         finally:
@@ -156,7 +156,7 @@ class SecondPass(Listener):
             return
         if this.fails:
             reason = f"alone it answers {this.traffic.answer}"
-            self.results.leave(self.test, candidate.name, reason)
+            self.results.leave_out(self.test, candidate.name, reason)
             return
         if not any(other.is_same(this) for other in self.known[self.group]):
             self.known[self.group].append(this)

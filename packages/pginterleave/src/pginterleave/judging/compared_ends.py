@@ -351,7 +351,7 @@ class Comparison:
         number = state.old_ids.get(column, {}).get(value)
         if number is None:
             return NEW
-        return f"#{number + 1}" if column in self.states.drifting else value
+        return f"#{number + 1}" if column in self.states.renewed_ids else value
 
     def _write_leaf(self, end: EndState, name: str, path: Path, leaf: Leaf | str) -> str:
         """Return a part of the value `name` as it is compared: NEW, if clock or chance sets it."""

@@ -17,8 +17,8 @@ class Effects:
     def __init__(self, also: Also | None, databases: Mapping[str, EndStates]) -> None:
         self.also = also
         self.databases = databases
-        self.used: dict[str, bool] = {}  # whether a database that a process has used is compared
-        self.compares_new = True  # whether a database that is used for the first time is compared
+        self.used: dict[str, bool] = {}  # the databases used so far, and whether each is compared
+        self.compares_new = True  # those that are used now: until all serial orders have run
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
         self.mocks = CalledMocks()
         self.has_mails = False

@@ -95,7 +95,7 @@ class EndStates:
         self._ignored_tables = ignored_tables
         self.structure = Structure()
         self.initial_states: list[EndState] = []  # before the first and the second schedule
-        self.drifting: list[Column] = []  # generated columns that setup fills differently each time
+        self.renewed_ids: list[Column] = []  # the columns in which each setup makes other ids
         self._tables_before: dict[int, WatchedTable] = {}
         self._old_ids: dict[Column, dict[str, int]] = {}
         self._began = 0.0
@@ -105,7 +105,10 @@ class EndStates:
         return [name for name, _ in self._ask(SEQUENCES, {})]
 
     def begin(self) -> None:
-        """Note the state after setup, to find later writes; the first two times, read the rows."""
+        """Note the state after setup: the time, how often tables were written, and old ids.
+
+        The ids are read before the first two schedules, and later where these have other ones.
+        """
         if not self.structure.columns:
             require_counts(self._ask)
             self._read_structure()
@@ -113,10 +116,9 @@ class EndStates:
         self._tables_before = read_tables(self._ask)
         if len(self.initial_states) < 2:
             self._read_initial_state()
-        self._old_ids = {**self.initial_states[-1].old_ids}
-        if self.drifting:
-            rows = self._read_rows(sorted({column.table for column in self.drifting}))
-            self._old_ids |= {column: _number_ids(rows, column) for column in self.drifting}
+        rows = self._read_rows(sorted({column.table for column in self.renewed_ids}))
+        new_ids = {column: _number_ids(rows, column) for column in self.renewed_ids}
+        self._old_ids = {**self.initial_states[-1].old_ids, **new_ids}
 
     def _read_initial_state(self) -> None:
         """Read the small tables, and find the columns in which setup makes other ids each time."""
@@ -127,7 +129,7 @@ class EndStates:
         ids = {column: _number_ids(rows, column) for column in generated}
         self.initial_states.append(EndState({}, rows, ids, self._began))
         first_ids = self.initial_states[0].old_ids
-        self.drifting = [column for column in generated if first_ids.get(column) != ids[column]]
+        self.renewed_ids = [column for column in generated if first_ids.get(column) != ids[column]]
 
     def read_end(self, values: dict[str, Value], *, with_sequences: bool) -> EndState:
         """Return the end: `values`, the rows of all tables written since `begin`, and sequences."""

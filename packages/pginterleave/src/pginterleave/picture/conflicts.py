@@ -73,6 +73,7 @@ def find_conflicts(steps: list[RecordedStep], *, snapshots: bool = False) -> lis
 def _find_stale_reads(history: History) -> Iterator[Conflict]:
     """Yield the writes that rest on a stale read, with the writes that the read has not seen."""
     for write in history.steps:
+        # A statement with a subquery reads, too: when it is sent, which may be before a wait.
         read = write if write["subquery"] else history.find_last_read(write)
         if write["kind"] not in WRITES or read is None:
             continue

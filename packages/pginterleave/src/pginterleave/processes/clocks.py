@@ -79,16 +79,16 @@ def _list_times(value: Any) -> Iterator[tuple[float, float]]:
     time in a UUID of version 7. The clock was read at some moment of the unit.
     """
     if isinstance(value, datetime.datetime):
-        yield (value.timestamp(),) * 2
-        if value.tzinfo is None:
-            yield (value.replace(tzinfo=datetime.UTC).timestamp(),) * 2
+        yield value.timestamp(), value.timestamp()
+        if value.tzinfo is None:  # it may be the local time, or that of UTC
+            yield from _list_times(value.replace(tzinfo=datetime.UTC))
     elif isinstance(value, int):
         units = [unit for unit in UNITS if 1 < value / unit / TEN_DIGITS < 10]
         yield from ((value / unit, (value + 1) / unit) for unit in units)
     elif isinstance(value, (float, decimal.Decimal)):
-        yield (float(value),) * 2
+        yield float(value), float(value)
     elif isinstance(value, uuid.UUID):
-        yield from _list_times(value.int >> 80)
+        yield from _list_times(value.int >> 80)  # the first 48 bits: milliseconds
     elif isinstance(value, str):
         yield from _list_times_in_text(value)
     elif isinstance(value, (list, tuple)):

@@ -98,6 +98,7 @@ class Recorder:
         return ""
 
     def _classify_file(self, path: str) -> Literal["of a package", "reported", "not reported"]:
+        """Say whose a file is; what is outside the project counts as a package's."""
         folders = (*self.sources, self.root)
         folder = next((folder for folder in folders if path.startswith(folder)), "")
         parts = Path(path[len(folder) :]).parts

@@ -92,20 +92,26 @@ class SharedMemory:
     def note_use(self) -> None:
         """Note which caches and variables a schedule has used, after its end."""
         self.note_caches()
-        for number, cached in enumerate(self._caches):
-            before, *infos = [sample[number] for sample in self._samples]
-            while infos and infos[-1] == CLEARED:  # nobody has used the cache since
-                infos.pop()
-            if any(info != before for info in infos):
+        for index, cached in enumerate(self._caches):
+            before, *later = [sample[index] for sample in self._samples]
+            while later and later[-1] == CLEARED:  # clearing a cache does not count as its use
+                later.pop()
+            if any(info != before for info in later):
                 self.used[f"the cache of {cached.__qualname__}"] = None
-        if self._before is None:
-            return
+        if self._before is not None:
+            self._note_changes(self._before)
+
+    def _note_changes(self, before: dict[Variable, Seen]) -> None:
+        """Note each container that has changed, and each other variable at its second change.
+
+        The first change of a variable may be that of an import, or of a value that is made once.
+        """
         for variable, after in self._read_variables().items():
-            seen_before = self._before.get(variable, NOT_SEEN)
+            seen_before = before.get(variable, NOT_SEEN)
             if after is seen_before or after == seen_before:
                 continue
-            # A changed container is memory. Another variable may be set once, as by an import.
-            if seen_before.content is not None or variable in self._set_once:
+            was_container = seen_before.content is not None
+            if was_container or variable in self._set_once:
                 name = f"the memory of {write_path(variable)}"
                 is_cache = variable[:1] == (LOCAL_MEMORY,)
                 self.used["Django's cache in local memory" if is_cache else name] = None

@@ -67,16 +67,16 @@ class KnownStates:
             self.link(before, process, state)
         return self.states_with_waits[derived]
 
-    def _take_known_step(self, state: State, choice: int) -> State | None:
-        """Link a step to the known state that it leads to; return the state, or None."""
-        after = state.steps.get(choice)
+    def _take_known_step(self, state: State, process: int) -> State | None:
+        """Return the state after a step, and link the two; None if it waits or is not known."""
+        after = state.steps.get(process)
         if isinstance(after, State):
             return after
-        if state.find_awaited_lock(choice):
+        if state.find_awaited_lock(process):
             return None
-        known = self._find_or_derive(state, choice)
+        known = self._find_or_derive(state, process)
         if known:
-            self.link(state, choice, known)
+            self.link(state, process, known)
         return known
 
     def _find_or_derive(self, state: State, process: int) -> State | None:

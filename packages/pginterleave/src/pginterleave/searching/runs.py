@@ -122,14 +122,18 @@ class Run:
         return None
 
     def run_similar(self, order: str) -> Schedule:
-        """Run a possible schedule that is most similar to an order of processes."""
+        """Run a possible schedule that is most similar to an order of processes.
+
+        Where the process that the order has next cannot go on, that of the last step does, or else
+        the first one that can.
+        """
 
         def choose(ready: dict[int, Effect], *_: object) -> int:
             taken = [process_of(choice) for choice in self.scheduler.attempt.choices]
-            planned = int(order[len(taken)]) if len(taken) < len(order) else 0
-            last = taken[-1] if taken else 0  # no process is 0
-            wanted = [process for process in (planned, last) if process in ready]
-            return wanted[0] if wanted else min(ready)
+            following = order[len(taken) :]
+            if following and int(following[0]) in ready:
+                return int(following[0])
+            return taken[-1] if taken and taken[-1] in ready else min(ready)
 
         return self.scheduler.run(choose)
 

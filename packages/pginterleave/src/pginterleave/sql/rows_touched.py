@@ -276,14 +276,15 @@ class Tables:
         return {RowSet(table, "", step.sql)}
 
     def _find_locked_parts(self, sql: str, rows: int) -> Set[str]:
-        """Return the tables and views that a statement locks, with their partitions and tables."""
+        """Return the tables and views that a statement locks, and the parts that it may lock."""
         locked = {*statements.find_locked_tables(sql)}
         locks_several = rows > 1 or statements.list_whole_locked_tables(sql)
         further = [*locked]
         while further:
             name = further.pop()
             # A row of a table is in one of its partitions; of a view it may be in several tables.
-            if locks_several or name not in self._tables:
+            is_view = name not in self._tables
+            if locks_several or is_view:
                 parts = self._parts.get(name, set()) - locked
                 further += parts
                 locked |= parts

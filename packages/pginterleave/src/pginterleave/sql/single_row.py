@@ -153,8 +153,10 @@ def _split_conditions(where: Tokens) -> list[Tokens]:
 
 
 def _remove_outer_parentheses(tokens: Tokens) -> Tokens:
+    """Remove the parentheses that are around all tokens."""
     if not tokens or not tokens[0].is_mark("("):
         return tokens
+    # The first token outside is the `)` that belongs to the first `(`.
     closing = next((index for index, _ in _list_outside_parentheses(tokens)), None)
     if closing is None:
         raise _NotSimple
