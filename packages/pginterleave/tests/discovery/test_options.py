@@ -349,3 +349,34 @@ def test_a_test_that_runs_once_more_has_no_timer(run_suite: RunSuite, option: st
     ran = run_suite(*options, tests=ONCE_MORE)
     assert ran.status == pytest.ExitCode.TESTS_FAILED
     assert "ERROR" not in ran.text
+
+
+FROZEN = """
+import time
+from unittest import mock
+import pytest
+from shop import services
+from shop.models import Voucher
+
+runs = []
+
+@pytest.mark.django_db
+def test_with_a_clock_that_stands():
+    with mock.patch("time.monotonic", return_value=time.monotonic() + 1e9):
+        services.redeem(Voucher.objects.create(code="A"))
+
+@pytest.mark.django_db
+def test_fails_before_it():
+    runs.append(1)
+    assert len(runs) == 1
+    services.mark(Voucher.objects.create(code="B").pk)
+"""
+
+
+def test_what_is_chosen_is_explored_or_named(run_suite: RunSuite) -> None:
+    """Under freezegun, which replaces time.monotonic, no time is left for an exploration."""
+    names = ("shop.services.redeem", "shop.services.mark")
+    ran = run_suite(*(f"--interleave-calls={name}" for name in names), tests=FROZEN)
+    assert ran.races.keys() == {("shop.services.redeem()", "rows")}
+    reason = "it was not sent, or wrote nothing, when the test ran once more"
+    assert ran.left == {("test_fails_before_it", "shop.services.mark()", reason)}

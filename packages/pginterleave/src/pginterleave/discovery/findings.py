@@ -152,6 +152,12 @@ class Discovery:
         if entry not in self.left:
             self.left.append(entry)
 
+    def leave_out_others(self, test: str, names: Iterable[str], reason: str) -> None:
+        """Add those requests of a test that have not been added with another reason."""
+        known = {entry.names[0] for entry in self.left if entry.tests == [test]}
+        for name in sorted(set(names) - known):
+            self.leave_out(test, name, reason)
+
     def add_json(self, text: str) -> None:
         """Add what another worker has found, as to_json() has written it."""
         other = json.loads(text)

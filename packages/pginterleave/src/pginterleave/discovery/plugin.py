@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,11 @@ from pginterleave.discovery.visits import WrongSchedule
 from pginterleave.django.database import DjangoDatabase
 from pginterleave.django.sent_statements import watch_statements
 from pginterleave.explorer_errors import CannotExplore
+from pginterleave.processes.clocks import RealClock
 from pginterleave.processes.rows import Rows
 
 PROGRESS_SECONDS = 10.0  # between two lines of progress
+NOT_SENT_AGAIN = "it was not sent, or wrote nothing, when the test ran once more"
 
 
 class DiscoveryPlugin:
@@ -144,11 +145,12 @@ class DiscoveryPlugin:
             return
         option = self.config.getoption
         minutes = option("--interleave-minutes")
+        passed = f"{minutes:g} minutes passed"
         names, _, order = option("--interleave-replay").rpartition(" ")
         second_pass = SecondPass(
             self.results,
             seconds=option("--interleave-seconds"),
-            ends_at=time.monotonic() + (60 * minutes or float("inf")),
+            ends_at=RealClock.monotonic() + (60 * minutes or float("inf")),
             replay=order,
             replay_names=split_names(names) if names else frozenset(),
             requests=self.first_pass.count_writing(chosen),
@@ -165,10 +167,14 @@ class DiscoveryPlugin:
                     continue
                 if second_pass.has_time():
                     self._run_again(items[test])
+                    if round_ == ROUNDS[0] and not second_pass.replay:
+                        reason = NOT_SENT_AGAIN if second_pass.has_time() else passed
+                        others = chosen[test] - second_pass.written
+                        self.results.leave_out_others(test, others, reason)
                 elif round_.preemptions == 1:  # what has run with one is not left out
                     names = ", ".join(sorted(chosen[test]))
                     beside = " beside others" if round_.pairs else ""
-                    self.results.leave_out(test, names + beside, f"{minutes:g} minutes passed")
+                    self.results.leave_out(test, names + beside, passed)
         self.listener = Listener()
         groups_known = second_pass.known.values()
         updates = [update for group in groups_known for known in group for update in known.updates]
@@ -189,9 +195,9 @@ class DiscoveryPlugin:
     def _report_progress(self, text: str) -> None:
         """Write how far the exploration is; a worker of pytest-xdist writes its name before it."""
         capture: Any = self.config.pluginmanager.get_plugin("capturemanager")
-        if capture is None or time.monotonic() < self._progress_at:
+        if capture is None or RealClock.monotonic() < self._progress_at:
             return
-        self._progress_at = time.monotonic() + PROGRESS_SECONDS
+        self._progress_at = RealClock.monotonic() + PROGRESS_SECONDS
         if worker := getattr(self.config, "workerinput", {}).get("workerid"):
             text = f"{worker} {text}"
         with capture.global_and_fixture_disabled():

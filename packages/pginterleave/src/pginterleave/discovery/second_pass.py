@@ -6,7 +6,6 @@ and then the other pairs. All that with one preemption, and then with two.
 
 import contextlib
 import shlex
-import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from pginterleave.picture.history import ENDS
 from pginterleave.picture.recorded import record_steps
 from pginterleave.picture.taking_part import find_steps_that_take_part, list_written
 from pginterleave.picture.wording import RecordedStep, find_changing_columns
+from pginterleave.processes.clocks import RealClock
 from pginterleave.steps import ENDS_OF_BLOCKS, Timeline
 
 
@@ -62,13 +62,14 @@ class SecondPass(Listener):
 
     Attributes:
         seconds: the limit of each exploration.
-        ends_at: when to begin no further one, by time.monotonic().
+        ends_at: when to begin no further one, by RealClock.monotonic().
         replay: a schedule; if it is given, only this one runs. `wrong_replay` is kept if it is
             wrong, and `replay_obstacle` says why it has not run, or is empty.
         replay_names: the names of the pair that it is of; none: of any pair.
         requests: how many different ones there are.
         report_progress: called after each exploration, with how far it is.
         test, group, wanted: the test that runs, its class or module, and the names to explore.
+        written: the names of what has written when the test ran once more, while there was time.
         known: what was found in the tests of each group.
     """
 
@@ -83,6 +84,7 @@ class SecondPass(Listener):
     test: str = ""
     group: str = ""
     wanted: frozenset[str] = frozenset()
+    written: set[str] = field(default_factory=set)
     known: dict[str, list[Known]] = field(default_factory=lambda: defaultdict(list))
     wrong_replay: WrongSchedule | None = None
     replay_obstacle: str = "no test sends such a request"
@@ -96,6 +98,7 @@ class SecondPass(Listener):
         """Begin to explore a test of a group: what it sends with one of the names `wanted`."""
         self.round, self.test, self.group = round_, test, group
         self.wanted = wanted & self.replay_names if self.replay_names else wanted
+        self.written = set()
 
     def describe_progress(self) -> str:
         """Return a line such as `[12 of 340 requests, 5 pairs, 3 races]`."""
@@ -104,7 +107,7 @@ class SecondPass(Listener):
         return f"[{alone} of {self.requests} requests, {pairs} pairs, {races} races]"
 
     def has_time(self) -> bool:
-        return time.monotonic() < self.ends_at
+        return RealClock.monotonic() < self.ends_at
 
     def has_work(self) -> bool:
         """Whether something of the test is left to explore in this round."""
@@ -154,6 +157,7 @@ class SecondPass(Listener):
         this = visit.run_alone(candidate, self.test)
         if not this.traffic.writes:
             return
+        self.written.add(candidate.name)
         if this.fails:
             reason = f"alone it answers {this.traffic.answer}"
             self.results.leave_out(self.test, candidate.name, reason)
