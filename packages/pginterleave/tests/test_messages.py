@@ -88,9 +88,14 @@ SECOND = "One after the other, the second returns"
             f"Race: both returned 'bought' = True. {SECOND} 'bought' = False.",
         ),
         (
+            [lambda: [buy_checking_first()]],
+            {},
+            f"Race: both returned [0] = True. {SECOND} [0] = False.",
+        ),
+        (
             [list_counters],
             {},
-            "Race: both returned no more. One after the other, the second returns 5",
+            "Race: both returned no more. One after the other, the second returns [5] = 'cou",
         ),
         ([redirect], {}, f"Race: both returned Location = '/thanks/'. {SECOND} Location = '/s"),
         (
@@ -226,5 +231,6 @@ def test_a_long_text_is_cut_around_what_differs_and_a_long_table_at_its_end() ->
         f"…{'a' * 12}1{'z' * 35}…",
         f"…{'a' * 12}2{'z' * 35}…",
     )
+    assert cut_texts("", "a") == ("''", "a")
     differences = [Difference(f"row {number}", "1", "2") for number in range(20)]
     assert write_table(differences, "here", "there").endswith("row 11  1     2\nand 8 more")

@@ -127,7 +127,7 @@ def cut_texts(here: str, there: str) -> tuple[str, str]:
 
 def _cut(text: str, begin: int = 0) -> str:
     if len(text) <= MAX_TEXT_LENGTH:
-        return text
+        return text or "''"
     end = begin + MAX_TEXT_LENGTH
     return "…" * (begin > 0) + text[begin:end] + "…" * (len(text) > end)
 

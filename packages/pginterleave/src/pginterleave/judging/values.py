@@ -87,7 +87,7 @@ def _make_value(value: Any, depth: int) -> Value:
         parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     elif isinstance(value, (list, tuple)):
         name = "list" if isinstance(value, list) else name
-        parts = {str(index): element for index, element in enumerate(value)}
+        parts = {f"[{index}]": element for index, element in enumerate(value)}
     elif hasattr(value, "status_code") and hasattr(value, "content"):  # a response
         location = getattr(value, "headers", {}).get("Location")  # of a redirect
         content = _CSRF_TOKEN.sub(rb"\1", value.content)
