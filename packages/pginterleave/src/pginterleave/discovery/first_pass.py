@@ -68,12 +68,14 @@ class FirstPass(Listener):
 
 
 def choose_tests(
-    tests: dict[str, SentByTest], groups: dict[str, str], leave: Callable[[str, str, str], object]
+    tests: dict[str, SentByTest],
+    groups: dict[str, str],
+    leave_out: Callable[[str, str, str], object],
 ) -> dict[str, frozenset[str]]:
     """Return the tests that have sent something new that writes, a new view first.
 
     Each has the names of what it has sent that writes. `groups` are the classes of the tests.
-    `leave` is called with the test, the name and the reason of each request whose test cannot run
+    `leave_out` is called with the test, name and reason of each request whose test cannot run
     without a transaction.
     """
     seen: set[Traffic] = set()
@@ -87,7 +89,7 @@ def choose_tests(
         new |= {traffic for _, traffic in (save for save in saves if saved[save] == 1)}
         if obstacle := tests[test].obstacle or tests[group].obstacle:
             for traffic in new:
-                leave(test, traffic.name, obstacle)
+                leave_out(test, traffic.name, obstacle)
         elif new:
             seen |= new
             saved.update(saves)
