@@ -2,6 +2,7 @@
 
 import base64
 import secrets
+from contextlib import suppress
 
 from django.core.exceptions import ValidationError
 from django.db import connection, transaction
@@ -65,14 +66,13 @@ def clean_receiver(url: str) -> str:
 
 
 def unsubscribe(url: str) -> bool:
-    """Remove a receiver, its events and, with the last receiver, the triggers; False if unknown.
-
-    Raises ValidationError as subscribe().
-    """
-    url = clean_receiver(url)
+    """Remove a receiver, its events and, with the last receiver, the triggers; False if unknown."""
+    addresses = [url]  # as it is stored: an older version has accepted more
+    with suppress(ValidationError):
+        addresses.append(clean_receiver(url))
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK)
-        removed, _ = Subscription.objects.filter(url=url).delete()
+        removed, _ = Subscription.objects.filter(url__in=addresses).delete()
         if not Subscription.objects.exists():
             for name in TRIGGERS:
                 cursor.execute(f'DROP TRIGGER IF EXISTS "{name}" ON {LINKS}')

@@ -31,13 +31,13 @@ class Command(DatabaseCommand):
         list_all.set_defaults(action=self.list)
 
     def handle(self, *args: Any, action: Any, **options: Any) -> None:
-        try:
-            action(**options)
-        except ValidationError as error:
-            raise CommandError(" ".join(error.messages)) from error
+        action(**options)
 
     def add(self, url: str, **options: Any) -> None:
-        self.stdout.write(subscribe(url).secret)
+        try:
+            self.stdout.write(subscribe(url).secret)
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from error
         self.stderr.write("This secret signs each request: docs/webhooks.md says how to verify it.")
 
     def remove(self, url: str, **options: Any) -> None:

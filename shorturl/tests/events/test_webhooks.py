@@ -312,4 +312,6 @@ def test_a_receiver_is_the_address_that_a_browser_reads() -> None:
     listed = run("webhook", "list").output
     assert listed == "https://xn--bcher-kva.example/hook  0 events waiting\n"
     run("webhook", "remove", "https://BÜCHER.example/hook")
+    old = Subscription.objects.create(url="https://a..example/hook", secret="whsec_")
+    run("webhook", "remove", old.url)
     assert not Subscription.objects.exists()
