@@ -16,15 +16,19 @@ pytestmark = pytest.mark.django_db
 NEW = {"target_url": TARGET}
 CALLS = {
     "create": ("POST", "/api/links", NEW),
+    "create many": ("POST", "/api/links/bulk", {"links": [NEW]}),
     "list": ("GET", "/api/links", None),
     "get": ("GET", "/api/links/known", None),
+    "visits": ("GET", "/api/links/known/visits", None),
+    "all visits": ("GET", "/api/visits", None),
     "change": ("PATCH", "/api/links/known", {"target_url": OTHER}),
     "delete": ("DELETE", "/api/links/known", None),
 }
 # The statuses for a caller who may do everything, and for a logged-in user who owns no link.
-DONE = {"create": 201, "list": 200, "get": 200, "change": 200, "delete": 204}
-FOR_A_STRANGER = {"create": 201, "list": 200, "get": 404, "change": 404, "delete": 404}
-SCOPE = {"create": "create", "list": "read", "get": "read", "change": "edit", "delete": "delete"}
+DONE = dict.fromkeys(CALLS, 200) | {"create": 201, "create many": 201, "delete": 204}
+FOR_A_STRANGER = DONE | dict.fromkeys(("get", "visits", "change", "delete"), 404)
+SCOPE = dict.fromkeys(CALLS, "read")
+SCOPE |= {"create": "create", "create many": "create", "change": "edit", "delete": "delete"}
 PERMISSIONS = {"get": "view_shorturl", "change": "change_shorturl", "delete": "delete_shorturl"}
 every_call = pytest.mark.parametrize("call", CALLS)
 
@@ -84,7 +88,8 @@ def test_a_visitor_creates_and_gets_links_if_both_are_public(
     browser: Client, call: str, settings: Any
 ) -> None:
     settings.SHORTURL_PUBLIC_CREATE = settings.SHORTURL_PUBLIC_STATS = True
-    assert get_status(browser, call) == {"create": 201, "get": 200}.get(call, 401)
+    is_public = call in ("create", "create many", "get", "visits")
+    assert get_status(browser, call) == (DONE[call] if is_public else 401)
 
 
 @every_call
@@ -134,7 +139,7 @@ def test_reuse_shows_a_link_and_so_needs_the_scope_read_too() -> None:
         assert response.json().get("hits") == (7 if expected == 200 else None)
 
 
-@pytest.mark.parametrize("call", ["create", "change", "delete"])
+@pytest.mark.parametrize("call", ["create", "create many", "change", "delete"])
 @pytest.mark.parametrize("token", [None, "b" * 32])
 def test_another_site_cannot_use_a_login(browser: Client, call: str, token: str | None) -> None:
     browser.force_login(user(*PERMISSIONS.values(), staff=True))

@@ -10,10 +10,19 @@ from django.test import Client, RequestFactory
 from shorturl import operations
 from shorturl.exceptions import KeySpaceExhausted
 from shorturl.limits import quotas
-from shorturl.models import IdempotencyRecord, ShortUrl
+from shorturl.models import ApiToken, IdempotencyRecord, ShortUrl
 from shorturl.strategies.creating import on_conflict
 from shorturl.strategies.exhibits.models import erase
-from shorturl.tests.callers import OTHER, TARGET, bearer, create, create_link, errors, make_token
+from shorturl.tests.callers import (
+    OTHER,
+    TARGET,
+    bearer,
+    create,
+    create_link,
+    errors,
+    make_token,
+    user,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
@@ -40,7 +49,7 @@ def test_a_repeated_request_is_carried_out_once_and_gets_the_same_answer(client:
     quoted = send(client, key='"a-key"')  # as in the draft of the standard
     assert compared_parts(quoted) == compared_parts(first)
     assert ShortUrl.objects.count() == 1
-    assert send(client, key="another").json()["key"] != first.json()["key"]
+    assert send(client, key="x" * 255).json()["key"] != first.json()["key"]
     again = client.get(first["Location"], headers={"Idempotency-Key": "a-key"})
     assert (again.status_code, again.json()["hits"]) == (200, 0)  # other methods ignore it
 
@@ -73,6 +82,15 @@ def test_each_caller_has_separate_keys(client: Client) -> None:
     assert send(client, Authorization="Bearer shorturl_nobodys").status_code == 401
     other_network = send(client, remote="198.51.100.7")
     assert other_network.json()["key"] not in keys
+    for account in (user(), user()):  # of the first network
+        client.force_login(account)
+        key = send(client).json()["key"]
+        assert key not in keys
+        keys.add(key)
+    can_create = {"can_read": False, "can_edit": False, "can_delete": False}
+    assert send(client, **bearer(make_token(**can_create))).status_code == 201
+    ApiToken.objects.update(can_create=False)
+    assert send(client, **mine).status_code == 403
 
 
 def test_a_request_that_is_still_in_progress_is_a_409(

@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains, assertNotContains
 
-from shorturl.models import ShortUrl
+from shorturl.models import CLOCK, ShortUrl
 from shorturl.tests.callers import OTHER, TARGET, create, create_link, user, with_token
 
 pytestmark = pytest.mark.django_db
@@ -27,6 +27,8 @@ def test_the_callers_own_link_is_reused(client: Client) -> None:
         assert create(own, {**BODY, "target_url": other}).status_code == 201
     assert create(own).status_code == 201  # without asking for a reuse
     assert create(own, BODY).json()["key"] == key  # the older of the two
+    ShortUrl.objects.filter(key=key).update(expires_at=CLOCK)
+    assert create(own, BODY).json()["key"] != key
 
 
 @pytest.mark.usefixtures("public")

@@ -17,7 +17,17 @@ from pytest_django.asserts import assertContains
 from pginterleave.pytest_plugin import Interleave
 from shorturl.limits import owners
 from shorturl.models import ApiToken, ShortUrl
-from shorturl.tests.callers import OTHER, TARGET, change, create, create_link, run, user, with_token
+from shorturl.tests.callers import (
+    OTHER,
+    TARGET,
+    bulk,
+    change,
+    create,
+    create_link,
+    run,
+    user,
+    with_token,
+)
 from shorturl.tests.statements import before_statement
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("private")]
@@ -41,8 +51,9 @@ def test_a_link_belongs_to_the_user_who_made_it(client: Client, settings: Settin
     client.force_login(owner)
     client.post("/", {"target_url": TARGET, "key": "by-form"})
     create(client, {"target_url": TARGET, "key": "by-api"})
+    bulk(client, {"target_url": TARGET, "key": "by-bulk"})
     owned = ShortUrl.objects.filter(owner=owner).values_list("key", flat=True)
-    assert set(owned) == {"by-token", "by-form", "by-api"}
+    assert set(owned) == {"by-token", "by-form", "by-api", "by-bulk"}
     assert ShortUrl.objects.filter(owner=None).count() == 3
 
 
