@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Barrier, Event, Thread
@@ -25,10 +25,11 @@ from shorturl.events.delivering import Deliverer, deliver_next, postpone, write_
 from shorturl.events.subscribing import TRIGGERS, subscribe, unsubscribe
 from shorturl.models import EXPIRY_UNTOLD, LinkEvent, ShortUrl, Subscription, Visit
 from shorturl.strategies.delivering import update_skip_locked
-from shorturl.tests.callers import OTHER, call_and_close_connection, create_link, run
+from shorturl.tests.callers import OTHER, TARGET, call_and_close_connection, create_link, run
 
 URL = "https://receiver.example/hook"
 HOUR = timedelta(hours=1)
+EXPIRY = datetime(2090, 1, 1, tzinfo=UTC)
 TIMEOUT = 30  # seconds
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +61,8 @@ def count_triggers() -> int:
 
 def test_each_change_of_a_link_writes_its_event() -> None:
     subscribe(URL)
+    create_link("gone", deleted_at=timezone.now())  # as an import may have it
+    assert types_of("gone") == []
     create_link("a", max_hits=2)
     change(target_url=OTHER)
     change(target_url=OTHER)  # which is no change
@@ -80,9 +83,12 @@ def test_without_a_subscription_there_are_no_events_and_no_triggers() -> None:
     create_link("before", max_hits=1)
     follow("before")
     assert (LinkEvent.objects.count(), count_triggers()) == (0, 0)
-    subscribe(URL)
+    for url in (URL, f"{URL}/2"):
+        subscribe(url)
     create_link("a")
-    assert (LinkEvent.objects.count(), count_triggers()) == (1, len(TRIGGERS))
+    assert (LinkEvent.objects.count(), count_triggers()) == (2, len(TRIGGERS))
+    assert unsubscribe(f"{URL}/2")
+    assert (LinkEvent.objects.get().subscription.url, count_triggers()) == (URL, len(TRIGGERS))
     assert unsubscribe(URL)
     assert (LinkEvent.objects.count(), count_triggers()) == (0, 0)
 
@@ -157,13 +163,19 @@ def test_a_receiver_gets_signed_events_in_the_order_of_each_link(receiver: Recei
     subscription = subscribe(receiver.url)
     for key in "ab":
         create_link(key)
-    change(max_hits=7)
+    change(max_hits=7, expires_at=EXPIRY)
     deliver_all(subscription)
     assert receiver.types() == ["link.created a", "link.created b", "link.edited a"]
     assert not LinkEvent.objects.exists()
     headers, body = receiver.requests[-1]
     assert headers["path"] == "/hook?from=us"
-    assert json.loads(body)["data"]["max_hits"] == 7
+    assert headers["Content-Type"] == "application/json"
+    event = json.loads(body)
+    times = event["timestamp"], event["data"].pop("created_at")
+    edited_at, created_at = map(datetime.fromisoformat, times)
+    assert created_at == ShortUrl.objects.get(key="a").created_at < edited_at <= timezone.now()
+    data = {"key": "a", "target_url": TARGET, "max_hits": 7, "expires_at": EXPIRY.isoformat()}
+    assert event["data"] == data
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     secret = base64.b64decode(subscription.secret.removeprefix("whsec_"))
     signature = base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
@@ -182,7 +194,7 @@ def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
     deliver_all(subscription)
     assert receiver.types() == ["link.created a", "link.created b"]
     receiver.statuses.clear()
-    LinkEvent.objects.update(not_before=None)  # as a second later
+    LinkEvent.objects.update(not_before=timezone.now())  # as a second later
     deliver_all(subscription)
     assert receiver.types()[2:] == ["link.created a", "link.edited a"]
     created_a, _, again, _ = (headers["webhook-id"] for headers, _ in receiver.requests)
@@ -213,19 +225,23 @@ def test_the_pauses_double_up_to_an_hour() -> None:
 def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver, down: str) -> None:
     Subscription.objects.create(url=down, secret="whsec_")
     subscribe(receiver.url)
-    create_link("a")
     deliverer = Deliverer(lambda: False)
     with ThreadPoolExecutor(2) as pool:
-        deliverer.start_deliveries(pool)
-        for delivery in deliverer.deliveries.values():
-            delivery.result(TIMEOUT)
+        for key in "ab":  # again for what happens after a receiver had no more events
+            create_link(key, expires_at=timezone.now())
+            deliverer.start_deliveries(pool)
+            for delivery in deliverer.deliveries.values():
+                delivery.result(TIMEOUT)
         # Each of the two threads closes its connection: it waits for the other one first.
         both_threads = Barrier(2)
         for _ in range(2):
             pool.submit(call_and_close_connection, partial(both_threads.wait, TIMEOUT))
-    left = LinkEvent.objects.get()
-    assert receiver.types() == ["link.created a"]
-    assert (left.subscription.url, left.attempts) == (down, 1)
+    assert receiver.types() == [
+        f"link.{name} {key}" for key in "ab" for name in ("created", "expired")
+    ]
+    left = LinkEvent.objects.select_related("subscription")
+    assert {event.subscription.url for event in left} == {down}
+    assert [event.attempts > 0 for event in left.filter(type="link.created")] == [True, True]
     for url in (down, receiver.url):
         unsubscribe(url)
 
