@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError
 
 from shorturl.models import ApiToken
-from shorturl.tests.callers import is_accepted, run
+from shorturl.tests.callers import is_accepted, run, user
 
 pytestmark = pytest.mark.django_db
 PREFIX_LENGTH = ApiToken.PREFIX_LENGTH  # of a token, as stored and shown
@@ -32,6 +32,15 @@ def test_create_prints_the_token_alone_and_stores_its_hash() -> None:
     assert is_accepted(text)
     for stored in (row["digest"], row["prefix"]):
         assert not is_accepted(stored)
+
+
+def test_a_token_has_the_user_and_the_scopes_that_are_named() -> None:
+    ann = user()
+    token("create", "backup", "--user", ann.username, "--scopes", "read", "edit")
+    stored = ApiToken.objects.get()
+    assert (stored.user, stored.scopes) == (ann, ["read", "edit"])
+    with pytest.raises(CommandError, match="There is no user 'nobody'"):
+        token("create", "other", "--user", "nobody")
 
 
 @pytest.mark.parametrize("name", ["  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"])

@@ -304,5 +304,8 @@ def test_an_import_again_sets_a_known_owner_of_links_that_have_none(tmp_path: Pa
     assert transfer("import_links", path, "--owner", ann.username) == (0, summary, "")
     owners = dict(ShortUrl.objects.values_list("key", "owner_id"))
     assert owners == {"a": ben.pk, "b": ann.pk, "c": ann.pk}
+    path.write_text(f"key,target_url,owner\nd,{TARGET},{ben.username}\n")
+    transfer("import_links", path, "--owner", ann.username)  # only for links without one
+    assert ShortUrl.objects.get(key="d").owner == ben
     _, _, errors = transfer("import_links", path, "--owner", "nobody")
     assert "There is no user 'nobody'" in errors

@@ -115,6 +115,23 @@ def test_an_export_is_one_snapshot(
     assert read_links() == before
 
 
+def test_an_export_that_fails_leaves_the_last_one_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(link: ShortUrl) -> None:
+        raise OperationalError("server closed the connection")
+
+    create_links_of_all_kinds()
+    path = tmp_path / "links.csv"
+    path.write_text("the last one")
+    monkeypatch.setattr(export_links, "columns", fail)
+    code, _, errors = transfer("export_links", path)
+    assert (code, path.read_text()) == (2, "the last one")
+    assert "The export is not complete: try again." in errors
+    code, _, errors = transfer("export_links", tmp_path / "missing" / "links.csv")
+    assert (code, "links.csv cannot be written: No such file" in errors) == (2, True)
+
+
 SHLINK = f"""\
 "createdAt","domain","shortCode","shortUrl","longUrl","title","tags","visits"
 "2023-05-06T07:08:09+02:00","s.test","abc","https://s.test/abc","{OTHER}","A, b","x|y",12"""
