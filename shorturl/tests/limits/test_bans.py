@@ -162,5 +162,7 @@ def test_the_admin_lists_and_lifts_bans_and_names_the_command_that_adds_one(
     assertContains(page, "banned.example")
     assertContains(page, "manage.py ban DOMAIN")
     assert admin_client.post(f"{path}add/", {"domain": "other.example"}).status_code == 403
+    change_page = f"{path}banned.example/change/"  # the links to the other domain would not expire
+    assert admin_client.post(change_page, {"domain": "other.example"}).status_code == 403
     assert admin_client.post(f"{path}banned.example/delete/", {"post": "yes"}).status_code == 302
     assert not BannedDomain.objects.exists()

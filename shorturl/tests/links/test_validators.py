@@ -136,6 +136,7 @@ def test_an_ipv4_address_within_ipv6_is_that_address() -> None:
     [
         ("https://example.com", "a=1", "https://example.com?a=1"),
         ("https://example.com/?", "a=1", "https://example.com/?a=1"),
+        ("https://example.com/?a&", "b", "https://example.com/?a&b"),
         ("https://example.com/?a=1#f?", "b&c", "https://example.com/?a=1&b&c#f?"),
         ("https://example.com/", "\xc3\xbc", "https://example.com/?ü"),  # UTF-8, as in WSGI
         ("https://example.com/", "\xff", "https://example.com/"),  # no UTF-8

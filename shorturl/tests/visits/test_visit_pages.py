@@ -1,6 +1,6 @@
 """The page of a short URL with its visits, which the API has too, and its QR code."""
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import pairwise, product
 from typing import Any
@@ -15,11 +15,13 @@ from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains
 
+from shorturl.api import link_visits
 from shorturl.models import ShortUrl
 from shorturl.models.visits import daily_since
 from shorturl.tests.callers import create_link, errors, text, user, with_token
 from shorturl.tests.statements import before_statement
 from shorturl.tests.visits.recent import NEWS, PERSON, TODAY, add_recent
+from shorturl.visits import statistics
 from shorturl.visits.chart import Bar, Chart
 from shorturl.visits.ranges import MAX_BUCKETS, Bucket, Range
 from shorturl.visits.roll_up import roll_up_visits
@@ -190,6 +192,20 @@ def test_visits_are_counted_by_referrer_browser_and_bot(client: Client) -> None:
     ]
 
 
+def test_more_items_than_an_answer_may_have_are_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (link_visits, statistics):
+        monkeypatch.setattr(module, "MAX_ITEMS", 2)
+    for number in range(3):
+        day = TODAY - timedelta(days=number)
+        add_recent(PERSON._replace(referrer=f"{number}.example"), day=day)
+    for query in ({"by": "day"}, {"of": "referrer"}):
+        assert len(visits(client, YESTERDAY, **query)["items"]) == 2
+        response = client.get("/api/links/known/visits", query)
+        assert (response.status_code, errors(response)) == (422, {"from": "too_many"})
+
+
 @pytest.mark.usefixtures("some_days")
 def test_visits_are_answered_as_csv_with_the_total(client: Client) -> None:
     query = {"from": str(LAST_MONTH), "to": str(TODAY), "of": "referrer"}
@@ -334,7 +350,9 @@ def test_a_country_is_shown_by_its_code_which_the_browser_replaces_by_its_name(
 
 def test_the_page_links_common_ranges_and_marks_the_one_that_is_shown(client: Client) -> None:
     add_recent(PERSON)
+    ShortUrl.objects.update(created_at=datetime(2020, 3, 15, tzinfo=UTC))
     page = client.get("/known/stats")
+    assertContains(page, f'href="?from=2020-03-01&amp;to={TODAY}&amp;by=month#visits">All')
     for days in (2, 30, 90):
         assertContains(page, f'href="?from={TODAY - timedelta(days=days - 1)}&amp;to={TODAY}')
     assertContains(page, 'aria-current="true">30 days')
