@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from datetime import UTC, datetime
 
 import psycopg2
 import pytest
@@ -11,7 +12,7 @@ from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
 from project.citus.cluster_counter import ClusterHitCounter
-from project.citus.node_sessions import NodeSessions
+from project.citus.node_sessions import MAX_SESSIONS, NodeSessions
 from project.citus.shard_map import Node, ShardMap
 from project.citus.tests.lost_sessions import end_sessions_after_each_statement
 from project.serving.connection import Session
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 PERSON = Visit(browser="Firefox", is_bot=False)
 SHARDS = ShardMap([(-(2**31), 1, 0, "", 0), (0, 2, 0, "", 0)])  # both of this database
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 LONG = 30.0  # seconds, many times the longest test
 Count = Callable[[NodeSessions], Awaitable[object]]
 
@@ -58,17 +60,35 @@ def test_a_hit_is_not_acknowledged_if_its_session_is_lost_between_the_two_statem
 
     async def follow() -> None:
         sessions = NodeSessions(Node())
-        with (
-            end_sessions_after_each_statement(),
-            pytest.raises(psycopg2.OperationalError, match="lost in a transaction"),
-        ):
-            await count(sessions)
+        for _ in range(MAX_SESSIONS):  # each leaves its session to the next one
+            with (
+                end_sessions_after_each_statement(),
+                pytest.raises(psycopg2.OperationalError, match="lost in a transaction"),
+            ):
+                await count(sessions)
         assert await count(sessions)  # in a new session
         close_sessions(sessions)
 
     asyncio.run(asyncio.wait_for(follow(), LONG))
     assert ShortUrl.objects.get().hits == 1
     assert RecentVisits.objects.count() == keep_visits
+
+
+def test_a_link_that_is_used_up_expired_or_deleted_is_not_counted() -> None:
+    create_link("live", max_hits=2)
+    create_link("used", hits=2, max_hits=2)
+    create_link("over", expires_at=LONG_AGO)
+    create_link("gone", deleted_at=LONG_AGO)
+    visits = {key: [PERSON] for key in ("live", "used", "over", "gone")}
+
+    async def follow() -> None:
+        sessions = NodeSessions(Node())
+        assert {*await sessions.count_keys(visits)} == {"live"}
+        assert [key for key in visits if await sessions.count_key(key, [PERSON])] == ["live"]
+        close_sessions(sessions)
+
+    asyncio.run(asyncio.wait_for(follow(), LONG))
+    assert [*ShortUrl.objects.values_list("hits", flat=True).order_by("key")] == [0, 2, 0, 2]
 
 
 def test_the_log_of_an_outage_names_the_node(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from project.serving import hit_counter
-from project.serving.hit_counter import MAX_KEY_STATEMENTS, HitCounter
+from project.serving.hit_counter import FAILURE_SECONDS, MAX_KEY_STATEMENTS, HitCounter
 from shorturl.exceptions import RowLocked
 
 LONG = 10.0  # seconds, many times the longest test
@@ -161,7 +161,7 @@ def test_a_statement_for_one_key_delays_other_keys_for_some_milliseconds_only() 
         await statements.end()
         assert await asyncio.gather(*tasks) == ["a", "b", "a"]
 
-    run(test, key_statement=0.01)
+    run(test, key_statement=0.2)
 
 
 def test_hits_of_two_batches_wait_for_one_locked_row_and_delay_no_other_key() -> None:
@@ -239,8 +239,9 @@ def test_counted_hits_are_answered_although_a_later_one_fails() -> None:
     [(ZeroDivisionError(), True), (RowLocked("a"), False)],
     ids=["a failure", "a locked row"],
 )
+@pytest.mark.parametrize("keys_of_next", ["a", "ab"], ids=["one key", "two keys"])
 def test_all_hits_of_a_statement_get_its_error_and_three_failures_in_a_row_are_noticed(
-    error: Exception, *, is_failing: bool
+    error: Exception, keys_of_next: str, *, is_failing: bool
 ) -> None:
     async def test(statements: Statements) -> None:
         for keys in ("ab", "a", "ab"):
@@ -249,9 +250,12 @@ def test_all_hits_of_a_statement_get_its_error_and_three_failures_in_a_row_are_n
             await statements.end(error=error)
             assert {*await asyncio.gather(*tasks, return_exceptions=True)} == {error}
         assert statements.counter.is_failing() is is_failing
-        (again,) = await statements.add("a")
+        statements.counter.failed_at -= FAILURE_SECONDS  # nobody sends redirects to it meanwhile
+        assert not statements.counter.is_failing()
+        statements.counter.failed_at += FAILURE_SECONDS
+        again = await statements.add(*keys_of_next)
         await statements.end()
-        assert await again == "a"
+        assert await asyncio.gather(*again) == [*keys_of_next]
         assert not statements.counter.is_failing()
 
     run(test)

@@ -11,6 +11,7 @@ import psycopg2
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
+from django.test import Client
 from pytest_django import Settings
 
 from project.serving.connection import Session
@@ -18,7 +19,7 @@ from project.serving.hit_counter import HitCounter
 from project.serving.redirects import CountingSessions, Redirects
 from project.tests.conftest import Answer
 from shorturl.exceptions import RowLocked
-from shorturl.models import ShortUrl, Visit
+from shorturl.models import RecentVisits, ShortUrl, Visit
 from shorturl.tests.callers import create_link
 
 LONG = 30.0  # seconds, many times the longest test
@@ -115,6 +116,22 @@ def test_of_two_hits_one_gets_the_last_use_and_another_link_its_redirect() -> No
 
     run_with_counter(test)
     assert {*ShortUrl.objects.values_list("hits", flat=True)} == {1}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_visits_hits_are_counted_and_no_visit_is_recorded(settings: Settings) -> None:
+    settings.SHORTURL_VISITS = False
+    for key in "ab":
+        create_link(key)
+
+    async def test(counter: HitCounter) -> None:
+        for keys in ("a", "ab"):  # by a statement for one key, and by one for several
+            assert None not in await asyncio.gather(*count_at_once(counter, *keys))
+
+    run_with_counter(test)
+    assert Client().get("/b").status_code == 302  # Django's own way
+    assert [*ShortUrl.objects.values_list("hits", flat=True)] == [2, 2]
+    assert not RecentVisits.objects.exists()
 
 
 @pytest.fixture

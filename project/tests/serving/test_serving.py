@@ -19,7 +19,7 @@ import pytest
 
 from loadtests.servers import OwnPostgres
 from project.serving.bridge import BODY_TIMEOUT, MAX_BODY_BYTES
-from project.serving.hit_counter import MAX_FAILURES
+from project.serving.hit_counter import MAX_FAILURES, MAX_KEY_STATEMENTS
 from project.tests.conftest import TIMEOUT
 from project.tests.serving.conftest import (
     NEW,
@@ -34,6 +34,7 @@ from project.tests.serving.conftest import (
 )
 
 FOLLOWERS = 8
+MAX_SESSIONS = MAX_KEY_STATEMENTS + 1  # of a worker, for redirects
 CREATE = make_create(make_length(NEW))
 HEALTHZ = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 READYZ = HEALTHZ.replace(b"healthz", b"readyz")
@@ -314,7 +315,8 @@ def test_a_service_whose_redirects_fail_is_not_ready(service: OwnService) -> Non
     assert service.ask(READYZ).status == 200
     service.execute(FULL_DISK)
     try:
-        for _ in range(MAX_FAILURES):
+        assert MAX_SESSIONS >= MAX_FAILURES
+        for _ in range(MAX_SESSIONS + 1):  # each leaves its session to the next one
             answer = service.ask(FOLLOW % b"/a")
             assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
             assert b"The database is not answering" in answer.body
