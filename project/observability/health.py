@@ -12,7 +12,6 @@ from django.conf import settings
 from django.db import Error, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils.log import log_response
-from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from project.database import deadlines
@@ -41,14 +40,12 @@ def answer_probes(get_response: View) -> View:
     return middleware
 
 
-@cache_control(no_store=True)
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
     """Return 200. A restart of this process would not help the database, so it is not queried."""
     return JsonResponse({"status": "up"})
 
 
-@cache_control(no_store=True)
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
     """Return 200 when redirects can be answered, else 503 and why."""

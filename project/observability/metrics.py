@@ -15,7 +15,6 @@ from typing import Any
 from django.conf import settings
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.http import HttpRequest, HttpResponse
-from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -78,7 +77,6 @@ def observe_statement() -> Iterator[None]:
         STATEMENT_SECONDS.labels(outcome).observe(time.perf_counter() - began)
 
 
-@cache_control(no_store=True)
 @require_safe
 def show_metrics(request: HttpRequest) -> HttpResponse:
     """Return the counts of all workers, for a request with SHORTURL_METRICS_TOKEN.
