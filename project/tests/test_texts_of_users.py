@@ -1,6 +1,7 @@
 """What users and visitors write is text: no element of a page or e-mail, no formula of a file."""
 
 import csv
+import re
 from html import unescape
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +32,8 @@ def check(response: Any, *, is_shown: bool = True) -> None:
     assert "</html>" in page, path
     assert "<x-text" not in page, path
     assert not is_shown or TEXT in unescape(page), path
+    for form in re.findall(r'<form[^>]* method="post".*?</form>', page, re.DOTALL):
+        assert 'name="csrfmiddlewaretoken"' in form, path
 
 
 @pytest.fixture

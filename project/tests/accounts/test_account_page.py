@@ -102,7 +102,9 @@ def test_an_account_and_its_tokens_share_one_quota(user_client: Client, settings
     """Otherwise a user whose quota is used up could make another token."""
     settings.SHORTURL_LINKS_PER_DAY = 2
     first, second = make_token(user_client), make_token(user_client, name="phone")
-    assert "Links a day 0 of 2" in text(user_client.get("/account"))
+    page = text(user_client.get("/account"))
+    assert "Links a day 0 of 2" in page
+    assert page.index("phone") < page.index("laptop")  # the newest first
     for token, status in ((first, 201), (second, 201), (first, 429)):
         assert create(Client(headers=bearer(token))).status_code == status
     assert "Links a day 2 of 2" in text(user_client.get("/account"))

@@ -4,10 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from axes.models import AccessAttempt
+from axes.models import AccessAttempt, AccessLog
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.db import InternalError, connection
+from django.db.models import F
 from django.test import Client, RequestFactory
 from django.utils import timezone
 from pytest_django import Settings
@@ -39,7 +40,9 @@ def test_login_is_the_short_address_of_the_page(client: Client) -> None:
     page = client.get("/links", follow=True)
     assert page.redirect_chain == [(f"{LOGIN}?next=/links", 302)]
     form = {"username": "boss", "password": PASSWORD, "next": "/links"}
+    User.objects.create_user("other")
     assert client.post(LOGIN, form)["Location"] == "/links"
+    assert User.objects.get(last_login=None).username == "other"
 
 
 @pytest.mark.parametrize(("path", "other"), [(LOGIN, ADMIN_LOGIN), (ADMIN_LOGIN, LOGIN)])
@@ -60,8 +63,11 @@ def test_the_right_password_ends_the_count_and_the_pause_ends_by_itself(settings
         assert log_in(LOGIN, password).status_code != 429
     assert [log_in(LOGIN, "wrong").status_code for _ in range(2)] == [429, 429]
     before_the_pause = timezone.now() - settings.AXES_COOLOFF_TIME - timedelta(seconds=1)
-    AccessAttempt.objects.update(attempt_time=before_the_pause)
+    AccessAttempt.objects.update(attempt_time=before_the_pause + timedelta(minutes=1))
+    assert log_in(LOGIN, "wrong").status_code == 429  # which does not prolong the pause
+    AccessAttempt.objects.update(attempt_time=F("attempt_time") - timedelta(minutes=1))
     assert log_in(LOGIN, PASSWORD).status_code == 302
+    assert not AccessLog.objects.exists()  # it would have the addresses of users
 
 
 def test_wrong_passwords_from_a_network_are_counted_together() -> None:

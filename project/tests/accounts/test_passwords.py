@@ -20,6 +20,7 @@ pytestmark = pytest.mark.django_db
 OLD, NEW = "the old one of them", "a new one for today"
 CHOSEN = {"new_password1": NEW, "new_password2": NEW}
 CHANGE, RESET = "/account/password_change/", "/account/password_reset/"
+WEAK = {"Zx3-": "short", "57290371846": "numeric", "password1": "common", "annabel.x": "similar"}
 NO_LONGER = "This link is no longer valid"
 
 
@@ -70,8 +71,9 @@ def test_an_account_that_was_read_again_is_saved_as_it_is_then() -> None:
     also_ann.save()
     ann.email = "ann@example.com"
     ann.refresh_from_db(fields=["password"])
-    ann.set_password(NEW)
-    ann.save()
+    for password in ("a third one", NEW):  # the second one over what this object has written
+        ann.set_password(password)
+        ann.save()
     stored = User.objects.get()
     assert stored.check_password(NEW)
     assert stored.email == "ann@example.com"
@@ -87,9 +89,11 @@ def test_a_link_of_an_inactive_account_counts_as_used() -> None:
 
 
 def test_an_invitation_makes_one_account_once() -> None:
-    path = invite()
+    path = invite("--email", "annabel.x@example.com")
+    assert User.objects.get().email == "annabel.x@example.com"
     client, form = open_link(path)
-    assert client.post(form, dict.fromkeys(CHOSEN, "12345")).status_code == 200  # it is too short
+    for weak, reason in WEAK.items():
+        assert reason in text(client.post(form, dict.fromkeys(CHOSEN, weak)))
     assert "Your password is set" in text(client.post(form, CHOSEN, follow=True))
     for used in (path, form):
         assert NO_LONGER in text(client.get(used))
@@ -115,6 +119,9 @@ def test_only_an_account_without_a_password_is_invited_again() -> None:
     assert NO_LONGER in text(Client().get(second))
     with pytest.raises(CommandError, match="'ann' has an account"):
         invite()
+    User.objects.create(username="bob", is_active=False)
+    with pytest.raises(CommandError, match="'bob' has an account"):
+        run("invite", "bob")
 
 
 def test_only_a_valid_username_is_invited() -> None:
@@ -153,6 +160,9 @@ def test_an_account_gets_as_many_e_mails_as_allowed() -> None:
     for email in ["ann@example.com", "Ann@Example.com"] * reset.MAX_MAILS:
         request_reset(email)
     assert len(mail.outbox) == reset.MAX_MAILS
+    User.objects.create_user("bob", "bob@example.com", OLD)
+    request_reset("bob@example.com")
+    assert mail.outbox[reset.MAX_MAILS].to == ["bob@example.com"]
 
 
 def test_an_e_mail_that_fails_does_not_tell_whether_there_is_an_account(
