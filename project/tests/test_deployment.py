@@ -103,7 +103,7 @@ def test_commands_and_the_start_name_the_migrations_that_are_missing(production_
             urlopen(f"{wait_for_address(process)}/healthz").close()
             process.terminate()
             _, log = process.communicate()
-    assert re.search(r"Migrations are not applied: all \d+\. Run manage\.py migrate\.", log)
+    assert re.search(r'": "Migrations are not applied: all \d+\. Run manage\.py migrate\."', log)
 
 
 @pytest.mark.django_db(transaction=True)

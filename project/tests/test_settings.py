@@ -4,6 +4,7 @@ import re
 import secrets
 import stat
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,9 @@ OTHER_PORT = PRODUCTION | {"SHORTURL_HOME_REDIRECT": "https://example.com:8443"}
 MAIL = {"EMAIL_URL": "smtp+tls://me%40example.org:p%40ss@mail.example.com:587"}
 FOOTER_LINKS = {"Imprint": "https://a.example/?b=c", "Abuse": "mailto:a@b.c"}
 PROXY_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+ANY_HOST = {"ALLOWED_HOSTS": "*", "PORT": "9000"}
+SUBDOMAINS = PRODUCTION | {"ALLOWED_HOSTS": ".example.com", "HTTPS": "off"}
+KEY_MAIL = {"EMAIL_URL": "smtps://key:secret@mail.example.com"}
 PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
 
 
@@ -34,6 +38,10 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         ({}, {"LOCAL": True, "DEBUG": False, "ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}),
         ({}, {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}),
         ({}, {"SHORTURL_ORIGIN": "http://127.0.0.1:8000"}),
+        (ANY_HOST, {"ALLOWED_HOSTS": ["*"], "SHORTURL_ORIGIN": "http://localhost:9000"}),
+        (SUBDOMAINS, {"SHORTURL_ORIGIN": "http://example.com", "SESSION_COOKIE_SECURE": False}),
+        ({}, {"AXES_FAILURE_LIMIT": 5, "AXES_COOLOFF_TIME": timedelta(minutes=5)}),  # as documented
+        ({}, {"PASSWORD_HASHERS": ["project.accounts.login.LimitedHasher"]}),
         # A production is closed, and by HTTPS.
         (PRODUCTION, dict.fromkeys(["LOCAL", "DEBUG", "SHORTURL_LAB"], False)),
         (PRODUCTION, {"SHORTURL_PUBLIC_CREATE": False, "SHORTURL_PUBLIC_STATS": False}),
@@ -45,7 +53,8 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         (PRODUCTION | {"BEHIND_PROXY": "on"}, {"SECURE_PROXY_SSL_HEADER": PROXY_HEADER}),
         (PRODUCTION | MAIL, {"EMAIL_HOST": "mail.example.com", "EMAIL_PORT": 587}),
         (PRODUCTION | MAIL, {"EMAIL_USE_TLS": True, "EMAIL_HOST_PASSWORD": "p@ss"}),
-        (PRODUCTION | MAIL, {"DEFAULT_FROM_EMAIL": "me@example.org"}),
+        (PRODUCTION | MAIL, {"DEFAULT_FROM_EMAIL": "me@example.org", "EMAIL_TIMEOUT": 10}),
+        (PRODUCTION | KEY_MAIL, {"DEFAULT_FROM_EMAIL": "shorturl@example.com"}),
         *(
             (PRODUCTION | {"EMAIL_URL": f"{scheme}://mail.example.com{written}"}, expected)
             for scheme, port, tls, ssl in [
@@ -65,6 +74,7 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
             {"SHORTURL_FOOTER_LINKS": FOOTER_LINKS},
         ),
         (HOME, {"SHORTURL_HOME_REDIRECT": "https://example.com/about"}),
+        (HOME, {"LOGOUT_REDIRECT_URL": "login"}),  # no form ends at another site
         (OTHER_PORT, {"SHORTURL_HOME_REDIRECT": "https://example.com:8443/"}),
         # A request may wait longer than a statement may take.
         ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
@@ -89,6 +99,7 @@ def test_a_production_with_the_lab_has_no_table_for_a_room(load: Load) -> None:
     [
         ("SECRET_KEY", "", "is not set"),
         ("SECRET_KEY", "abcd" * 20, "is too easy to guess"),
+        ("SECRET_KEY", DOLLAR[:49], "is too easy to guess: use 50 random characters or more"),
         ("SECRET_KEY", f"$(openssl rand {DOLLAR})", "run the command and paste its output"),
         ("SHORTURL_METRICS_TOKEN", EXAMPLES["SHORTURL_METRICS_TOKEN"], "is a command: run"),
         ("ALLOWED_HOSTS", "  ", "is not set"),
@@ -115,11 +126,12 @@ def test_a_production_with_the_lab_has_no_table_for_a_room(load: Load) -> None:
         ),
         ("DATABASE_URL", "postgres://host/links?sslmod=require", "has the option sslmod, which"),
         ("DATABASE_URL", "postgres://host/links?conn_max_age=x", "conn_max_age that is not a"),
+        ("DATABASE_CITUS_NODES", "worker-1:5432,worker-2", "lists HOST:PORT"),
         ("DATABASE_POOLER", "session", "='session' is not none or transaction"),
         ("EMAIL_URL", "smtp://host:port", "is not the address of a mail server"),
         ("EMAIL_URL", "filemail://host/mails", r": smtp\+tls://, smtp\+ssl://, smtps://"),
         ("EMAIL_URL", "smtp://host?ssl=true", "is not the address of .* and no options"),
-        ("SHORTURL_METRICS_TOKEN", "x", "is too easy to guess: use 20 random characters or more"),
+        ("SHORTURL_METRICS_TOKEN", DOLLAR[:19], "is too easy to guess: use 20 random characters"),
         ("SHORTURL_NAME", "x" * 41, "is longer than 40 characters"),
         ("SHORTURL_HOME_REDIRECT", "example.com", "'example.com', which is not a URL with https:"),
         ("SHORTURL_HOME_REDIRECT", "https://example.com/", "is the page that redirects there"),
@@ -127,6 +139,7 @@ def test_a_production_with_the_lab_has_no_table_for_a_room(load: Load) -> None:
         ("SHORTURL_HOME_REDIRECT", "http://example.com.", "is the page that redirects there"),
         ("SHORTURL_FOOTER_LINKS", "https://example.com/", "is not a list of TEXT=URL"),
         ("SHORTURL_FOOTER_LINKS", "Abuse=javascript:x", "is not a URL with https: or http:"),
+        ("SHORTURL_KEY_LENGTH", "0", "is not a whole number from 1 to 20"),
         ("SHORTURL_KEY_LENGTH", "21", "is not a whole number from 1 to 20"),
         ("SHORTURL_KEY_LENGTH", "7" * 5000, "is not"),  # more digits than int() takes
     ],
@@ -227,6 +240,8 @@ def test_no_message_holds_the_password(load: Load) -> None:
             {"connect_timeout": 3},
         ),
         ("postgres:///shorturl?host=/tmp&port=5433&user=me", {"PORT": 5433, "USER": "me"}, {}),
+        ("postgres://host/shorturl", {"CONN_MAX_AGE": 600}, {}),
+        ("postgres://host/shorturl?conn_max_age=60", {"CONN_MAX_AGE": 60}, {}),
         (
             "postgres://host/shorturl?sslmode=verify-full&connect_timeout=7&sslcert=own.crt",
             {"HOST": "host"},

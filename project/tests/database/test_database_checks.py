@@ -2,17 +2,19 @@
 
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.apps import apps
 from django.core.checks import Tags, run_checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.test import override_settings
 
 from loadtests.servers import serving
+from project.database import database_checks
 from project.tests.conftest import ROOT, database, run_in
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +57,17 @@ def test_clocks_that_differ_are_a_warning(seconds: int, monkeypatch: pytest.Monk
     monkeypatch.setattr(time, "time", lambda: now() + seconds)
     (message,) = list_messages()
     assert message.startswith("The clocks of this machine and of the database differ by ")
+    database_checks.check_at_start(log := Mock())
+    assert "differ by " in str(log.warning.call_args)
+
+
+def test_a_database_that_does_not_answer_is_logged_and_stops_no_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refuse = Mock(side_effect=OperationalError("refused"))
+    monkeypatch.setattr(database_checks, "find_missing_migrations", refuse)
+    database_checks.check_at_start(log := Mock())
+    assert "does not answer" in str(log.warning.call_args)
 
 
 def test_migrate_refuses_a_database_with_a_migration_that_the_project_lacks() -> None:

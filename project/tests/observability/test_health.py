@@ -1,10 +1,13 @@
 """/healthz and /readyz. test_unavailable.py stops and starts the database."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
+
+from project.observability import health
 
 
 @pytest.mark.django_db
@@ -56,3 +59,13 @@ def test_readyz_says_why_the_service_is_not_ready(
     assert int(response["Retry-After"]) > 0
     assert response["Cache-Control"] == "no-store"
     assert response.json() == {"status": "not ready", "reason": reason}
+
+
+@pytest.mark.django_db
+def test_a_cluster_whose_redirects_need_no_coordinator_is_ready_without_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "find_missing_migrations", Mock(side_effect=OperationalError))
+    for needs_database, status in ((True, 503), (False, 200)):
+        monkeypatch.setattr(health, "hit_counter", Mock(needs_database=needs_database))
+        assert client.get("/readyz").status_code == status
