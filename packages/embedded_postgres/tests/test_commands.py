@@ -52,6 +52,7 @@ def test_the_commands_that_need_it(embedded: Embedded) -> None:
     """The server is durable, and open to this account alone."""
     names = ["fsync", "synchronous_commit", "listen_addresses", "unix_socket_permissions"]
     shown = ", ".join(f"current_setting('{name}')" for name in names)
+    shown += ", lower('\u00c9')"  # the same on every machine
     program = f"""
 import django
 django.setup()
@@ -67,7 +68,7 @@ call_command("showmigrations", "auth", no_color=True)
 """
     done = embedded.run("-c", program)
     assert (done.returncode, done.stderr) == (0, "")
-    for line in ("('on', 'on', '', '0700')", "class AuthUser(", "[X] 0001_initial"):
+    for line in ("('on', 'on', '', '0700', '\u00e9')", "class AuthUser(", "[X] 0001_initial"):
         assert line in done.stdout
     assert not embedded.is_alive()
     embedded.environment["PATH"] = ""  # where another psql may be

@@ -45,9 +45,10 @@ def test_a_path_with_or_without_its_last_slash_leads_to_the_page(
 
 def test_a_static_file_may_be_stored(client: Client, settings: Settings) -> None:
     settings.WHITENOISE_USE_FINDERS = True  # which the tests turn off
-    response = client.get("/static/shorturl/shorturl.css")
-    response.close()
-    assert "max-age" in response["Cache-Control"]
+    for method in ("GET", "HEAD"):
+        response = client.generic(method, "/static/shorturl/shorturl.css")
+        response.close()
+        assert "max-age" in response["Cache-Control"]
 
 
 @pytest.mark.parametrize("path", ["/account/login/", "/healthz"])
