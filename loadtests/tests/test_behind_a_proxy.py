@@ -39,7 +39,8 @@ class Proxy(BaseHTTPRequestHandler):
     def forward(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         is_preparation = "/creating/" in self.path and b'"key"' in body  # of a link
-        is_of_strategy = self.path.count("/") == 5  # /lab/load/SPACE/OPERATION/STRATEGY
+        # /KEY or /lab/load/SPACE/OPERATION/STRATEGY
+        is_of_strategy = self.path.count("/") in (1, 5)
         is_of_script = is_of_strategy and not is_preparation
         is_chosen = is_of_script and next(self.server.numbers) % EVERY == 0
         message = self.misbehave(body) if is_chosen else self.ask(body)
@@ -125,7 +126,8 @@ MISDEEDS = {  # whether the client does not know the outcome of some requests
 @pytest.mark.parametrize(
     ("script", "strategy"),
     [
-        ("lost_update", "update_returning"),
+        ("lost_update", "service"),
+        pytest.param("lost_update", "update_returning", marks=pytest.mark.exhaustive),
         pytest.param("toctou", "on_conflict", marks=pytest.mark.exhaustive),
     ],
 )

@@ -1,5 +1,6 @@
 """The scripts against a real service, in one process and in several, and the web UI."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,18 @@ def test_a_master_adds_up_all_that_its_workers_were_told(
     assert result["of"] > 0
 
 
+def test_an_interrupted_run_has_a_result(service: RunningService, tmp_path: Path) -> None:
+    file, log = tmp_path / "ledger", tmp_path / "log"
+    options = ["--headless", "--host", service.url, "--run-time", "60s", "--ledger-file", str(file)]
+    with (
+        log.open("w") as output,
+        subprocess.Popen([*LOCUST, *options], cwd=ROOT, stderr=output) as process,
+    ):
+        wait_until(lambda: "All users spawned" in log.read_text(), "no users", TIMEOUT)
+        stop(process)
+    assert process.returncode == json.loads(file.read_text())["exit_code"]
+
+
 def test_the_links_of_a_run_are_removed(service: RunningService, tmp_path: Path) -> None:
     result = run_script("toctou", service.url, tmp_path / "ledger")
     assert result["of"] > 0
@@ -77,6 +90,9 @@ def test_a_run_that_cannot_begin_says_why(
 def test_races_and_faults_refuse_an_unknown_name(service: RunningService) -> None:
     with pytest.raises(SystemExit, match=r"strategy 'nope'; there are toctou, .*, naive, "):
         plan_runs(service, ["naive", "nope"])
+    runs = [[*run.values()] for run in plan_runs(service, ["same_hour", "check_first"])]
+    assert runs[0] == ["toctou", "check_first", "wrong"]
+    assert runs[1] == ["same_hour", "service", "right"]
     ended = run("loadtests.faults", "kill_worker", "nope")
     assert ended.returncode == 2
     assert "there is no fault 'nope'; there are " in ended.stderr
@@ -87,7 +103,8 @@ def test_the_default_host_is_where_make_run_serves(tmp_path: Path) -> None:
     program = (
         "import locust, pathlib; from locust.argument_parser import get_parser\n"
         f"from loadtests import ledger; ledger.SERVED_AT = pathlib.Path({str(file)!r})\n"
-        "ledger.Ledger('lost'); print(get_parser().parse_args([]).host)"
+        "ledger.Ledger('lost'); options = get_parser().parse_args([])\n"
+        "print(options.host, options.web_host, options.master_bind_host)"
     )
     for content, host in ((None, "http://127.0.0.1:8000"), ("8123\n", "http://127.0.0.1:8123")):
         if content:  # without it the file is missing
@@ -95,7 +112,7 @@ def test_the_default_host_is_where_make_run_serves(tmp_path: Path) -> None:
         ended = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        assert ended.stdout.strip() == host
+        assert ended.stdout.split() == [host, "127.0.0.1", "127.0.0.1"]
 
 
 def test_the_tab_shows_the_loss_during_a_run_and_keeps_it_after_the_stop(

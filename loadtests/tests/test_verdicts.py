@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
@@ -120,16 +121,47 @@ def test_a_missed_limit_fails_unless_only_counts_matter(
     held = Result(make_records(KEY, 1, 1), Verdict(Counter({KEY: 1}), Counter()))
     figure = injected.Figure("wait", measured, limit=1, unit="s")
     assert faults.has_failed(held, [figure], counts_only=counts_only) is fails
+    name, counts, text = faults.describe("overload", held, [figure])
+    assert (name, counts) == ("overload", "1 ≤ 1 ≤ 1")
+    assert ("MISSED" in text) is (measured > 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "longest", "counted", "exit_code"),
+    [
+        ("kill_worker", 1_400, 1, 0),
+        ("kill_worker", 1_600, 1, 1),
+        ("frozen_postgres", 13_400, 1, 0),
+        ("kill_worker", 0, 0, 1),
+    ],
+)
+def test_one_fault_that_is_late_or_loses_a_hit_fails_all(
+    monkeypatch: pytest.MonkeyPatch, fault: str, longest: int, counted: int, exit_code: int
+) -> None:
+    users = MagicMock()
+    users.stats.total.max_response_time = longest  # milliseconds
+    users.stop.side_effect = [  # the second fault, the overload, is always right
+        Result(make_records(KEY, 1, 1), Verdict(Counter({KEY: hits}), Counter({KEY: 1 - hits})))
+        for hits in (counted, 1)
+    ]
+    monkeypatch.setattr(faults, "FAULTS", {fault: lambda _: [], "overload": lambda _: []})
+    monkeypatch.setattr(faults, "Traffic", lambda *_: users)
+    for name in ("own_postgres", "serving"):
+        monkeypatch.setattr(faults, name, lambda **_: nullcontext(MagicMock()))
+    monkeypatch.setattr("sys.argv", ["faults"])
+    assert faults.main() == exit_code
 
 
 @pytest.mark.parametrize(("overloaded", "is_missed"), [(710, False), (690, True)])
 def test_an_overload_may_cost_three_tenths_of_the_redirects(
     overloaded: int, is_missed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rates = iter([1_000, overloaded])
-    monkeypatch.setattr(injected, "follow_without_pause", lambda *_: next(rates))
-    (figure,) = injected.overload(MagicMock())
+    results = (WrkResult(number, 0, number + 2, 0.1, 0.1) for number in (1_000, overloaded))
+    monkeypatch.setattr(injected, "run_wrk", lambda *_: next(results))
+    users = MagicMock(keys={"hot": KEY}, records=Records())
+    (figure,) = injected.overload(users)
     assert figure.is_missed is is_missed
+    assert users.records == make_records(KEY, 1_004 + overloaded, 1_000 + overloaded)
 
 
 class Client:
@@ -180,15 +212,34 @@ def test_what_an_answer_is_recorded_as(
     assert recorded == {"sent": {KEY: 1}, **({field: {name: 1}} if field else {})}
 
 
-@pytest.mark.parametrize(("status", "failed"), [(500, 1), (404, 1), (503, 0), (0, 0), (302, 0)])
-def test_an_error_of_the_service_during_a_fault_is_a_failure(status: int, failed: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "kind", "recorded", "redirects"),  # in a row, of which there were 5
+    [
+        (500, "cold", ["sent", "failed"], 0),
+        (404, "cold", ["sent", "failed"], 0),
+        (503, "cold", ["sent"], 0),
+        (0, "cold", ["sent"], 0),
+        (302, "cold", ["sent", "acknowledged"], 6),
+        (410, "cold", ["sent", "refused"], 5),
+        (302, "headed", [], 5),
+        (503, "prefetched", [], 5),
+        (500, "prefetched", ["failed"], 0),
+    ],
+)
+def test_what_an_answer_during_a_fault_is_recorded_as(
+    status: int, kind: str, recorded: list[str], redirects: int
+) -> None:
     user: Any = object.__new__(traffic.Follower)  # without Locust's environment
-    user.traffic = SimpleNamespace(records=Records(), redirects=5)
-    user.client = Client(status, {}, {})
-    user.follow(KEY, "cold", traffic.Kind())
-    assert user.traffic.records.failed.total() == failed
-    assert user.traffic.records.acknowledged.total() == (status == 302)
-    assert user.traffic.redirects == (6 if status == 302 else 0)
+    user.traffic = SimpleNamespace(records=Records(), redirects=5, space="lab-12345")
+    user.client = Client(status, {"key": KEY}, {})
+    user.follow(KEY, kind, traffic.KINDS[kind])
+    records = vars(user.traffic.records)
+    assert [name for name, counter in records.items() if counter] == recorded
+    assert user.traffic.redirects == redirects
+    user.client.response.status_code = 201
+    assert user.create() == KEY
+    (target_url,) = [name for name in records["sent"] if name != KEY]
+    assert records["acknowledged"][target_url] == 1
 
 
 def test_a_count_that_comes_soon_after_the_answer_is_no_loss(
@@ -213,7 +264,9 @@ def test_lost_or_failed_counts_the_exceptions(
     for lost, expected in ((1, 3), (4, 4)):
         book.result = Result(records, Verdict(Counter(k=2), lost=Counter(k=lost)))
         book.on_quit()
-        assert json.loads(file.read_text())["lost"] == expected
+        content = json.loads(file.read_text())
+        assert (content["lost"], content["of"], content["failed"]) == (expected, 5, 3)
+        assert content["exit_code"] == VIOLATED
 
 
 @pytest.mark.parametrize(
@@ -257,7 +310,7 @@ def test_wrk_acknowledges_no_error(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     result = run_wrk("http://127.0.0.1/", clients=2, seconds=1)
-    assert (result.acknowledged, result.sent) == (acknowledged, sent)
+    assert (result.acknowledged, result.sent, result.longest) == (acknowledged, sent, 0.003)
 
 
 @pytest.mark.parametrize(("counted", "is_exact"), [(9, False), (10, True), (12, True), (13, False)])
@@ -265,7 +318,9 @@ def test_a_measurement_with_a_lost_or_a_repeated_hit_is_not_exact(
     counted: int, is_exact: bool
 ) -> None:
     result = WrkResult(acknowledged=10, refused=0, sent=12, longest=0.1, processor_seconds=0.1)
-    assert Measurement(result, counted, 1, {}).is_exact is is_exact
+    measured = Measurement(result, counted, 2, {"service": 0.1})
+    assert measured.is_exact is is_exact
+    assert (measured.per_second, measured.microseconds) == (5, {"service": 10_000})
 
 
 @pytest.mark.parametrize(
@@ -278,7 +333,11 @@ def test_a_measurement_with_a_lost_or_a_repeated_hit_is_not_exact(
     ],
 )
 def test_one_strategy_that_is_not_as_expected_fails_all_races(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: list[tuple[bool, int]], exit_code: int
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    runs: list[tuple[bool, int]],
+    exit_code: int,
 ) -> None:
     names = {"script": "toctou", "strategy": "naive", "verdict": "wrong"}
     numbers = {"lost": 0, "of": 1, "share": 0, "failed": 0, "per_second": 1, "p99": 1}
@@ -293,26 +352,44 @@ def test_one_strategy_that_is_not_as_expected_fails_all_races(
     monkeypatch.setattr(races, "measure", lambda *_: {"outcome": ""})
     monkeypatch.setattr("sys.argv", ["races"])
     assert races.main() == exit_code
+    report = json.loads((tmp_path / "races.json").read_text())
+    assert (report["left"], len(report["runs"])) == (0, len(runs))
+    # The last column of the table.
+    marks = re.findall(r"(yes|NO) *\|$", capsys.readouterr().out, re.MULTILINE)
+    assert marks == ["yes" if as_expected else "NO" for as_expected, _ in runs]
 
 
-@pytest.mark.parametrize(("counted", "exit_code"), [(10, 0), (9, 1)])
+@pytest.mark.parametrize(
+    ("counted", "longest", "without_visit", "exit_codes"),  # of bench and of bench_growth
+    [
+        (10, 0.1, 0, [0, 0]),
+        (9, 0.1, 0, [1, 1]),
+        (10, 13.0, 0, [0, 1]),  # an answer took longer than the limits allow
+        (10, 0.1, 1, [0, 1]),
+    ],
+)
 def test_a_measurement_that_is_not_exact_fails_a_benchmark(
-    counted: int, exit_code: int, monkeypatch: pytest.MonkeyPatch
+    counted: int,
+    longest: float,
+    without_visit: int,
+    exit_codes: list[int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    result = WrkResult(acknowledged=10, refused=0, sent=10, longest=0.1, processor_seconds=0.1)
+    result = WrkResult(10, refused=0, sent=10, longest=longest, processor_seconds=0.1)
     measured = Measurement(result, counted, 1, {"service": 0.1, "PostgreSQL": 0.1})
     monkeypatch.delenv("DATABASE_URL", raising=False)  # or this one is measured
     monkeypatch.setattr(bench_growth, "add_links", lambda *_: None)
     monkeypatch.setattr("sys.argv", ["bench", "--quick"])
     monkeypatch.setattr(measuring, "measure", lambda *_, **__: measured)
-    monkeypatch.setattr(measuring, "execute", lambda *_: 0)
+    monkeypatch.setattr(measuring, "execute", lambda *_: without_visit)
+    monkeypatch.setattr(bench_growth, "add_links", lambda *_: None)
     monkeypatch.setattr(profiling, "profile", lambda *_, **__: "")
     monkeypatch.setattr(bench.Bench, "measure_pgbench", lambda *_: None)
     for script in (bench, bench_growth):
         monkeypatch.setattr(script, "own_postgres", lambda: nullcontext(MagicMock()))
     monkeypatch.setattr(bench, "serving", lambda *_, **__: nullcontext())
     monkeypatch.setattr(bench_growth, "serving", lambda *_, **__: nullcontext())
-    assert [bench.main(), bench_growth.main()] == [exit_code, exit_code]
+    assert [bench.main(), bench_growth.main()] == exit_codes
 
 
 def test_a_run_begins_without_the_records_of_the_run_before(
@@ -321,6 +398,7 @@ def test_a_run_begins_without_the_records_of_the_run_before(
     ledger = use(SCRIPT_MODULES["lost_update"], monkeypatch)
     monkeypatch.setattr(ledger, "begin_run", None)
     ledger.records.sent[KEY] = 1
+    ledger.problem, ledger.result = "no service", ledger.compare()
     ledger.on_test_start()
-    assert ledger.records == Records()
+    assert (ledger.records, ledger.problem, ledger.result) == (Records(), "", None)
     assert ledger.run_name != "run-12345"
