@@ -1,16 +1,13 @@
 """Facts from the text of a statement: its COMMIT, its effect, and how it is shown."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pginterleave import formatting
 from pginterleave.sql import catalogue_queries, statements
-from pginterleave.sql.dependent_steps import GLOBAL, LOCAL, Claim, Effect, find_claim, find_effect
 from pginterleave.sql.pg_catalog import Catalogue
 from pginterleave.sql.single_row import parse_simple_statement
-from pginterleave.sql.statements import find_kind
 
 SEPARATE = [
     "GRANT SELECT ON t TO PUBLIC",
@@ -23,6 +20,8 @@ SEPARATE = [
     "IMPORT FOREIGN SCHEMA a FROM SERVER b INTO c",
     "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
     "COPY (UPDATE t SET a = 1 RETURNING a) TO STDOUT",
+    "COPY t FROM STDIN",
+    "SELECT pg_advisory_xact_lock(1)",
     "ANALYZE t",
     "UPDATE t SET a = 'b; c'",
     "UPDATE t SET a = 1; -- done",
@@ -40,6 +39,8 @@ NEITHER = [
     "SELECT 'CONCURRENTLY'",
     "NOTIFY a",
     "LOCK TABLE t",
+    "COPY t TO STDOUT",
+    "SELECT pg_advisory_lock(1)",
     "EXPLAIN SELECT 1",
     "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
 ]
@@ -139,43 +140,6 @@ def test_a_name_of_several_words() -> None:
     catalogue.learn(lambda sql: names.get(sql, []))
     assert not statements.is_plain_select('SELECT 1 FROM "old orders"', catalogue.special_names)
     assert statements.is_plain_select("SELECT 1 FROM t", catalogue.special_names)
-
-
-@pytest.mark.parametrize(
-    ("earlier", "sql", "expected"),
-    [
-        (["UPDATE t SET x = 1"], "ROLLBACK", LOCAL),
-        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK", GLOBAL),
-        (["SAVEPOINT a", "UPDATE t SET x = 1"], "ROLLBACK TO a", LOCAL),
-        (["SAVEPOINT a", "SAVEPOINT b", "UPDATE t SET x = 1"], "ROLLBACK TO a", GLOBAL),
-        # The second savepoint of this name is released, so the name means the first.
-        (
-            ["SAVEPOINT a", "UPDATE t SET x = 1", "SAVEPOINT a", "RELEASE a"],
-            "ROLLBACK TO a",
-            GLOBAL,
-        ),
-        (["SELECT 1; SAVEPOINT a"], "ROLLBACK", GLOBAL),
-    ],
-)
-def test_what_a_rollback_undoes(earlier: list[str], sql: str, expected: Effect) -> None:
-    taken, (step,) = (
-        [SimpleNamespace(kind=find_kind(each), sql=each, params=None) for each in statements]
-        for statements in (earlier, [sql])
-    )
-    options: dict[str, Any] = {"serializable": False, "commits": False, "tables": None}
-    options |= {"special_names": set(), "special_in_writes": set()}
-    before = [(other, GLOBAL) for other in taken]
-    assert find_effect(step, before, failed=True, **options) == expected
-    assert find_effect(step, before, failed=False, **options) == GLOBAL
-
-
-def test_after_an_error_no_statement_of_the_transaction_waits() -> None:
-    """As after a caught deadlock: PostgreSQL refuses the next statement at once."""
-    failed: Any = SimpleNamespace(kind="UPDATE", error="DeadlockDetected")
-    step: Any = SimpleNamespace(sql="UPDATE counter SET n = 1 WHERE id = 1", params=None)
-    write: Any = SimpleNamespace(kind="write")
-    tables: Any = None  # not used
-    assert find_claim(step, write, [(failed, write)], tables) == Claim()
 
 
 @pytest.mark.parametrize(

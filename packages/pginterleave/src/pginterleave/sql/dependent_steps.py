@@ -77,7 +77,7 @@ def find_effect(
     earlier_texts = [f"{other.sql} {other.params}".upper() for other, _ in earlier]
     # Which transactions PostgreSQL aborts to keep them serializable depends on the order of reads.
     serializable = serializable or any("SERIALIZABLE" in text for text in earlier_texts)
-    if any("ISOLATION" in text or "REPEATABLE" in text for text in earlier_texts):
+    if any("ISOLATION" in text for text in earlier_texts):
         tables = None
     reads, writes = tables.find_touched(sql, step.params) if tables else (EVERYWHERE, EVERYWHERE)
     # PostgreSQL reads the clock for a parameter such as 'now', so its SELECT is not plain.
@@ -167,7 +167,7 @@ def _find_row_locks(earlier: Sequence[TakenStep], tables: Tables) -> tuple[RowLo
     """Return the single rows' locks that the open transaction holds; none if not all are known."""
     taken = list_steps_of_open_transaction(earlier)
     for step, effect in taken:
-        if effect == GLOBAL or step.kind == "ROLLBACK TO" or getattr(step, "error", ""):
+        if effect == GLOBAL or getattr(step, "error", ""):
             return ()
     writing = [(step, effect.writes) for step, effect in taken if effect.kind == "write"]
     locks = []
