@@ -378,3 +378,32 @@ def test_what_is_chosen_is_explored_or_named(run_suite: RunSuite) -> None:
     assert ran.races.keys() == {("shop.services.redeem()", "rows")}
     reason = "it was not sent, or wrote nothing, when the test ran once more"
     assert ran.left == {("test_fails_before_it", "shop.services.mark()", reason)}
+
+
+WAITING = """
+import threading
+import pytest
+from pginterleave.discovery import plugin
+from shop import services
+from shop.models import Voucher
+
+plugin.MAX_WAIT_SECONDS = 5
+lock = threading.Lock()
+
+@pytest.mark.django_db
+def test_waits():
+    lock.acquire()
+    services.mark(Voucher.objects.create(code="B").pk)
+
+@pytest.mark.django_db
+def test_goes_on():
+    services.redeem(Voucher.objects.create(code="A"))
+"""
+
+
+def test_a_test_that_waits_for_ever_when_it_runs_once_more_is_named(run_suite: RunSuite) -> None:
+    names = ("shop.services.redeem", "shop.services.mark")
+    ran = run_suite(*(f"--interleave-calls={name}" for name in names), tests=WAITING)
+    assert ran.races.keys() == {("shop.services.redeem()", "rows")}
+    reason = "when it ran once more, it waited for 5 s"
+    assert ran.left == {("test_waits", "shop.services.mark()", reason)}

@@ -24,7 +24,7 @@ from pginterleave.discovery.private_names import (
     tear_down_session,
 )
 from pginterleave.discovery.second_pass import ROUNDS, SecondPass
-from pginterleave.discovery.surroundings import entropy, prepare_to_explore
+from pginterleave.discovery.surroundings import WaitLimit, entropy, prepare_to_explore
 from pginterleave.discovery.undoing import describe_undoing
 from pginterleave.discovery.visits import WrongSchedule
 from pginterleave.django.database import DjangoDatabase
@@ -35,6 +35,7 @@ from pginterleave.processes.rows import Rows
 
 PROGRESS_SECONDS = 10.0  # between two lines of progress
 NOT_SENT_AGAIN = "it was not sent, or wrote nothing, when the test ran once more"
+MAX_WAIT_SECONDS = 60.0  # of a test that runs once more, besides its explorations
 
 
 class DiscoveryPlugin:
@@ -149,6 +150,7 @@ class DiscoveryPlugin:
         names, _, order = option("--interleave-replay").rpartition(" ")
         second_pass = SecondPass(
             self.results,
+            WaitLimit(MAX_WAIT_SECONDS),
             seconds=option("--interleave-seconds"),
             ends_at=RealClock.monotonic() + (60 * minutes or float("inf")),
             replay=order,
@@ -166,9 +168,11 @@ class DiscoveryPlugin:
                 if not second_pass.has_work():
                     continue
                 if second_pass.has_time():
-                    self._run_again(items[test])
+                    self._run_again(items[test], second_pass.wait_limit)
                     if round_ == ROUNDS[0] and not second_pass.replay:
                         reason = NOT_SENT_AGAIN if second_pass.has_time() else passed
+                        if second_pass.wait_limit.has_passed:
+                            reason = f"when it ran once more, it waited for {MAX_WAIT_SECONDS:g} s"
                         others = chosen[test] - second_pass.written
                         self.results.leave_out_others(test, others, reason)
                 elif round_.preemptions == 1:  # what has run with one is not left out
@@ -182,11 +186,11 @@ class DiscoveryPlugin:
         self._wrong_replay = second_pass.wrong_replay
         self._replay_obstacle = second_pass.replay_obstacle
 
-    def _run_again(self, item: pytest.Item) -> None:
+    def _run_again(self, item: pytest.Item, wait_limit: WaitLimit) -> None:
         """Run a test, and put back the rows as they were before all tests, after Ctrl-C, too."""
         assert self.rows
         try:
-            with entropy.kept_as("test"):
+            with entropy.kept_as("test"), wait_limit.set():
                 run_again(item)
         finally:
             connections.close_all()

@@ -15,7 +15,7 @@ from pginterleave.discovery.candidates import IGNORED_TABLES, Candidate, Listene
 from pginterleave.discovery.findings import Discovery, Explored, Race, join_names
 from pginterleave.discovery.first_pass import DATABASE
 from pginterleave.discovery.private_names import keep_exceptions_from_clients
-from pginterleave.discovery.surroundings import entropy
+from pginterleave.discovery.surroundings import WaitLimit, entropy
 from pginterleave.discovery.undoing import may_undo
 from pginterleave.discovery.visits import (
     Known,
@@ -74,6 +74,7 @@ class SecondPass(Listener):
     """
 
     results: Discovery
+    wait_limit: WaitLimit
     seconds: float
     ends_at: float
     replay: str
@@ -140,7 +141,11 @@ class SecondPass(Listener):
             return
         self._is_busy = True
         try:
-            with entropy.kept_as("alone"), keep_exceptions_from_clients():
+            with (
+                self.wait_limit.paused(),
+                entropy.kept_as("alone"),
+                keep_exceptions_from_clients(),
+            ):
                 visit = Visit(self._row_caches)
                 try:
                     self._explore_at(visit, candidate)

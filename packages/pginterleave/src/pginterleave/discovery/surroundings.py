@@ -5,10 +5,12 @@ import copy
 import hashlib
 import os
 import random
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from django.conf import settings
@@ -76,6 +78,53 @@ class Entropy(threading.local):
 
 
 entropy = Entropy()
+
+
+class WaitLimit:
+    """Ends a test that waits for ever when it runs once more.
+
+    A process that is stopped in the middle of a schedule never gives back a lock of Python's that
+    it holds, such as that of a search index: a later test would wait for it.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.has_passed = False
+        self._is_on = False
+
+    @contextlib.contextmanager
+    def set(self) -> Iterator[None]:
+        """Enter to run a test: it gets a TimeoutError after so many seconds."""
+        self.has_passed = False
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or not hasattr(signal, "setitimer"):  # only there a signal is handled
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._end)
+        self._is_on = True
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._is_on = False
+            signal.signal(signal.SIGALRM, before)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Enter to explore at a place in the test; the time begins anew afterwards."""
+        if not self._is_on:
+            yield
+            return
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def _end(self, *_: Any) -> None:
+        self.has_passed = True
+        raise TimeoutError(f"The test has waited for {self.seconds:g} seconds.")
 
 
 @contextlib.contextmanager
