@@ -136,6 +136,5 @@ def answer_gone(request: HttpRequest, error: Gone) -> HttpResponse:
     if request.get_preferred_type(["text/html", "application/json"]) == "application/json":
         response = JsonResponse({"detail": str(error), "state": error.state})
     response.status_code = HTTPStatus.GONE
-    response["Cache-Control"] = "private, no-store"  # a limit can be raised, and an expiry moved
     patch_vary_headers(response, ["Accept"])
     return response

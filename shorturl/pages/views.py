@@ -18,7 +18,6 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.multipartparser import MultiPartParserError
 from django.shortcuts import get_object_or_404, redirect, render, resolve_url
-from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt, csrf_protect
 from django.views.decorators.http import require_http_methods, require_safe
 
@@ -108,7 +107,6 @@ def used_tags(links: ShortUrlQuerySet) -> list[str]:
 
 @csrf_exempt
 @require_safe
-@never_cache
 def stats(request: HttpRequest, key: str) -> HttpResponse:
     links = owners.visible_to(request.user).with_state()
     short_url = get_object_or_404(links, key=key, deleted_at=None)

@@ -79,6 +79,7 @@ def test_the_end_of_a_link_is_a_410(
     page = client.get("/past")
     assertContains(page, f"This short URL {reason}", status_code=410)
     assertContains(page, "/past", status_code=410)
+    assert page["Cache-Control"] == "no-store"  # a limit can be raised, and an expiry moved
     response = client.get("/past", headers={"accept": "application/json"})
     assert (response.status_code, response.json()["state"]) == (410, state)
     assert f"'past' {reason}" in response.json()["detail"]
