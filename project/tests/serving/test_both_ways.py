@@ -26,7 +26,10 @@ COUNTS = """
     SELECT (SELECT sum(hits) FROM shorturl_shorturl),
            (SELECT coalesce(sum(jsonb_array_length(kinds)), 0) FROM shorturl_recentvisits)
 """
-PERSON = {"user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"}
+PERSON = {
+    "user-agent": "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+    "referer": "https://news.example/",
+}
 REDIRECT = {
     "cache-control": "private, no-store",
     "referrer-policy": "same-origin",
@@ -52,6 +55,7 @@ CASES: list[tuple[str, str, dict[str, str], int, str | None, int]] = [
     ("GET", "/spring/qr.svg", LONG_HOST, 400, None, 0),
     ("GET", "/spring", {"sec-purpose": "prefetch;prerender"}, 503, None, 0),
     ("GET", "/some", {"purpose": "prefetch"}, 503, None, 0),
+    ("GET", "/some", {"x-moz": "prefetch"}, 503, None, 0),
     ("GET", "/spring", HTTP, 301, "https://localhost/spring", 0),
     ("GET", "/spring", {"x-forwarded-proto": "http, https"}, 301, "https://localhost/spring", 0),
     ("GET", "/spring", {"x-forwarded-proto": "https, http"}, 302, TO, 1),  # the first one counts
@@ -100,6 +104,10 @@ class Services(NamedTuple):
         self.cursor.execute(COUNTS)
         return [int(number) for number in self.cursor.fetchone()]
 
+    def read_last_visit(self) -> Any:
+        self.cursor.execute("SELECT kinds FROM shorturl_recentvisits ORDER BY id DESC LIMIT 1")
+        return self.cursor.fetchone()
+
 
 @pytest.fixture(scope="module")
 def services() -> Iterator[Services]:
@@ -133,7 +141,7 @@ def test_the_loop_and_django_answer_and_count_alike(
     services: Services, method: str, path: str, headers: Any, status: int, location: Any, hits: int
 ) -> None:
     headers = {"host": "localhost", "x-forwarded-proto": "https", **headers}
-    answers = []
+    answers, visits = [], []
     for url in services.urls:
         before = services.count_hits_and_visits()
         answer = without_headers_of_gunicorn(ask(url, method, path, headers=headers))
@@ -143,5 +151,7 @@ def test_the_loop_and_django_answer_and_count_alike(
         if status == 302 and hits:
             assert answer.headers == {**REDIRECT, "location": location}
         answers.append(answer)
+        visits.append(services.read_last_visit())
+    assert visits[0] == visits[1]
     if path not in NOT_COMPARED:
         assert answers[0] == answers[1]

@@ -16,9 +16,10 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains
 
 from shorturl.api import link_visits
-from shorturl.models import ShortUrl
-from shorturl.models.visits import daily_since
+from shorturl.models import RecentVisits, ShortUrl
+from shorturl.models.visits import daily_since, hourly_since
 from shorturl.tests.callers import create_link, errors, text, user, with_token
+from shorturl.tests.event_loop import count_hits
 from shorturl.tests.statements import before_statement
 from shorturl.tests.visits.recent import NEWS, PERSON, TODAY, add_recent
 from shorturl.visits import statistics
@@ -173,6 +174,18 @@ def test_visits_are_counted_by_hour_day_and_month(client: Client) -> None:
     assert sum(bots for *_, bots in others) == 3
 
 
+def test_the_first_day_that_is_kept_by_a_shorter_unit_is_counted_once(client: Client) -> None:
+    first_hours, first_days = hourly_since(TODAY), daily_since(TODAY)
+    last_day = first_hours - timedelta(days=1)
+    for day in (last_day, first_hours, first_days):
+        add_recent(PERSON, day=day, hour=23)
+    assert rows(visits(client, last_day, to=first_hours, by="hour")) == [
+        ("day", utc(last_day), None, 1, 0),
+        ("hour", utc(first_hours, 23), None, 1, 0),
+    ]
+    assert rows(visits(client, first_days))[0] == ("day", utc(first_days), None, 1, 0)
+
+
 @pytest.mark.usefixtures("some_days")
 def test_visits_are_counted_by_referrer_browser_and_bot(client: Client) -> None:
     answer = visits(client, LAST_MONTH, of="referrer")
@@ -295,11 +308,17 @@ def test_hits_that_are_not_recorded_are_shown_only_for_the_whole_time_of_a_link(
     assert "234 are not recorded" in text(client.get("/known/stats?from=2020-01-01&by=month"))
 
 
-def test_the_page_without_visits_says_so(
+def test_visits_can_be_turned_off_and_the_page_says_so(
     client: Client, link: ShortUrl, settings: Settings
 ) -> None:
     assertContains(client.get("/known/stats"), "No visit is recorded yet.")
+    create_link("other")
     settings.SHORTURL_VISITS = False
+    client.get("/known")
+    count_hits(("known", PERSON))
+    count_hits(("known", PERSON), ("other", PERSON))
+    assert ShortUrl.objects.get(key="known").hits == 3
+    assert not RecentVisits.objects.exists()
     assertContains(client.get("/known/stats"), "Visits are not recorded at present")
 
 
