@@ -17,6 +17,7 @@ from shorturl.tests.callers import (
     OTHER,
     TARGET,
     bearer,
+    bulk,
     create,
     create_link,
     errors,
@@ -50,6 +51,9 @@ def test_a_repeated_request_is_carried_out_once_and_gets_the_same_answer(client:
     assert compared_parts(quoted) == compared_parts(first)
     assert ShortUrl.objects.count() == 1
     assert send(client, key="x" * 255).json()["key"] != first.json()["key"]
+    many = [bulk(client, BODY, headers={"Idempotency-Key": "many"}) for _ in range(2)]
+    assert many[0].status_code == 201
+    assert compared_parts(many[0]) == compared_parts(many[1])
     again = client.get(first["Location"], headers={"Idempotency-Key": "a-key"})
     assert (again.status_code, again.json()["hits"]) == (200, 0)  # other methods ignore it
 

@@ -229,6 +229,7 @@ def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver, down: s
     with ThreadPoolExecutor(2) as pool:
         for key in "ab":  # again for what happens after a receiver had no more events
             create_link(key, expires_at=timezone.now())
+            LinkEvent.objects.update(not_before=timezone.now())  # as after a pause
             deliverer.start_deliveries(pool)
             for delivery in deliverer.deliveries.values():
                 delivery.result(TIMEOUT)

@@ -79,10 +79,12 @@ def test_a_ban_finds_the_domain_of_a_target_as_a_browser_does(
     assert bool(bans.banned_targets([target_url])) is is_banned
 
 
-def test_a_banned_target_is_refused_everywhere(client: Client, api: Client, tmp_path: Path) -> None:
+def test_a_banned_target_is_refused_everywhere(
+    client: Client, api: Client, admin_client: Client, tmp_path: Path
+) -> None:
     owner = user()
     client.force_login(owner)
-    create_link("mine", owner=owner)
+    mine = create_link("mine", owner=owner)
     ban("banned.example")
     target = {"target_url": BANNED}
     for answer in (create(api, target), change(api, "mine", target)):
@@ -93,6 +95,8 @@ def test_a_banned_target_is_refused_everywhere(client: Client, api: Client, tmp_
     for path in ("/", "/links/mine"):
         page = client.post(path, target)
         assertContains(page, "which is banned here: use another target.", status_code=422)
+    page = admin_client.post(f"/admin/shorturl/shorturl/{mine.pk}/change/", target)
+    assertContains(page, "which is banned here: use another target.", status_code=400)
 
     links = tmp_path / "links.csv"
     links.write_text(f"key,target_url\nold,{BANNED}\nnew,{TARGET}\n")

@@ -69,6 +69,7 @@ def test_an_import_restores_what_an_export_wrote_and_changes_nothing_that_is_the
 ) -> None:
     monkeypatch.setattr(export_links, "PAGE_SIZE", 7)  # so that 21 links are three pages
     create_links_of_all_kinds()
+    ShortUrl.objects.filter(key="k6").update(max_hits=6)  # so that it is used up
     before, path = read_links(), tmp_path / "links.csv"
     assert transfer("export_links", path) == (0, "", "21 links exported.\n")
     assert transfer("export_links", "-").output == path.read_text()
