@@ -177,13 +177,14 @@ def test_visits_are_counted_by_hour_day_and_month(client: Client) -> None:
 def test_the_first_day_that_is_kept_by_a_shorter_unit_is_counted_once(client: Client) -> None:
     first_hours, first_days = hourly_since(TODAY), daily_since(TODAY)
     last_day = first_hours - timedelta(days=1)
-    for day in (last_day, first_hours, first_days):
-        add_recent(PERSON, day=day, hour=23)
+    for day, hour in product((last_day, first_hours, first_days), (0, 23)):
+        add_recent(PERSON, day=day, hour=hour)
     assert rows(visits(client, last_day, to=first_hours, by="hour")) == [
-        ("day", utc(last_day), None, 1, 0),
+        ("day", utc(last_day), None, 2, 0),
+        ("hour", utc(first_hours), None, 1, 0),
         ("hour", utc(first_hours, 23), None, 1, 0),
     ]
-    assert rows(visits(client, first_days))[0] == ("day", utc(first_days), None, 1, 0)
+    assert rows(visits(client, first_days))[0] == ("day", utc(first_days), None, 2, 0)
 
 
 @pytest.mark.usefixtures("some_days")
