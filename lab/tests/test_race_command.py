@@ -3,10 +3,11 @@
 import json
 import re
 from io import StringIO
+from unittest.mock import Mock
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import OperationalError, connection
 
 from lab.conftest import run_race
 from lab.management.commands import race
@@ -26,6 +27,7 @@ def test_list_prints_the_counts_as_text_as_markdown_and_as_json() -> None:
     cells = json.loads(run_race("list", "--json"))
     cell = {"race": "toctou", "strategy": "naive", "violating": 4, "schedules": 4, "refused": 4}
     assert cell in cells
+    assert re.search(r"^naive .*✗ 12 / 14 ", text, re.MULTILINE)
 
 
 def test_explore_says_when_it_was_truncated() -> None:
@@ -33,6 +35,9 @@ def test_explore_says_when_it_was_truncated() -> None:
     assert "naive" not in printed
     assert "0 of the first 2 schedules violate the invariant. The search was tr" in printed
     assert "truncated: max_schedules=2 reached" in printed
+    printed = run_race("explore", "collision")
+    assert "naive: 1 of 1 schedules violate the invariant, for example 1: " in printed
+    assert re.search(r"on_conflict: 0 of 1 schedules violate the invariant$", printed, re.MULTILINE)
 
 
 def test_show_draws_the_schedule_that_is_asked_for() -> None:
@@ -55,8 +60,10 @@ def test_a_drawing_fits_the_terminal_and_uses_its_width(
     monkeypatch.setenv("COLUMNS", columns)
     terminal = Terminal()
     call_command("race", "show", "lost_update", "naive", stdout=terminal, stderr=StringIO())
-    _title, *lines = terminal.getvalue().splitlines()
+    title, *lines = terminal.getvalue().splitlines()
     assert least <= max(map(len, lines)) <= most
+    assert re.search(r"12 of 14 schedules violate the invariant; one of them: \d{6}$", title)
+    assert "Violated: hits = 1, not 2." in lines
 
 
 def test_strategies_are_markdown_but_plain_on_a_terminal() -> None:
@@ -94,6 +101,14 @@ def test_wrong_use_has_a_message_and_exit_code_2(
         race.Command().run_from_argv(["manage.py", "race", *arguments])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_interruption_and_an_outage_have_exit_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, code in ((KeyboardInterrupt(), 130), (OperationalError("gone"), 2)):
+        monkeypatch.setattr(race, "temporary_database", Mock(side_effect=error))
+        with pytest.raises(CommandError, match=r"^(Interrupted|Database error)") as ended:
+            run_race("explore", "collision")
+        assert ended.value.returncode == code
 
 
 def test_races_run_in_a_database_of_their_own_that_is_dropped() -> None:

@@ -4,20 +4,22 @@ A key space is the prefix of all keys of one run, here `lab-aaaaa`.
 """
 
 import runpy
+from datetime import timedelta
 from threading import Thread
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from lab import urls
 from lab.load import key_spaces, views
+from shorturl.exceptions import InFlight
 from shorturl.links import keys
-from shorturl.models import QuotaUsage, ShortUrl
+from shorturl.models import IdempotencyRecord, QuotaUsage, ShortUrl
 from shorturl.strategies.resolving import compare_and_swap, in_memory
 from shorturl.strategies.table import STRATEGIES
 
@@ -99,11 +101,15 @@ def test_a_repeated_request_gets_the_same_answer(client: Client, strategy: str) 
 def test_a_key_space_is_removed_with_all_that_it_has(client: Client) -> None:
     create(client)
     run(client, "spending/reservation", {"target_url": TARGETS, "spender": 7, "limit": 1})
+    run(client, "idempotency/insert_first", {"target_url": TARGETS})
     other = {"key": "lab-bbbbb-a", "target_url": "https://lab-bbbbb.invalid/"}
     run(client, "creating/on_conflict", other, space="/lab/load/lab-bbbbb")
+    counter = {"spender": "owner 1", "period": timedelta(days=1), "since": timezone.now()}
+    QuotaUsage.objects.create(**counter, spent=1)
+    IdempotencyRecord.objects.create(caller="owner 1", key="a", status=201)
     ShortUrl.objects.create(key="mine", target_url="https://example.com/lab-aaaaa.invalid/")
-    assert client.delete(SPACE).json() == {"removed": 2}  # those of create() and of spending
-    assert not QuotaUsage.objects.exists()
+    assert client.delete(SPACE).json() == {"removed": 3}  # one of each operation
+    assert QuotaUsage.objects.get().spender == IdempotencyRecord.objects.get().caller == "owner 1"
     assert {*ShortUrl.objects.values_list("key", flat=True)} == {"lab-bbbbb-a", "mine"}
     ShortUrl.objects.update(created_at=timezone.now() - 2 * key_spaces.MAX_AGE)
     assert client.delete(SPACE).json() == {"removed": 1}  # another run has left it behind
@@ -124,14 +130,20 @@ def test_errors_have_the_name_of_the_exception(
         ("creating/savepoint", create_again, 503, "KeySpaceExhausted"),
         ("resolving/compare_and_swap", link, 503, "Contended"),
         ("resolving/naive", {"key": "lab-aaaaa-none"}, 410, "DoesNotExist"),
+        (
+            "spending/row_lock",
+            {"target_url": TARGETS, "spender": 1, "limit": 0},
+            429,
+            "QuotaExceeded",
+        ),
     ]:
         response = run(client, strategy, content)
         assert (response.status_code, response.json()["exception"]) == (status, name)
-    failing = Mock(side_effect=OperationalError("gone\n"))
+    failing = Mock(side_effect=[InFlight("a"), InterfaceError, OperationalError("gone\n")])
     monkeypatch.setitem(views.OPERATIONS, "resolving", failing)
-    response = run(client, "resolving/naive", link)
-    assert response.status_code == 503
-    assert response.json() == {"exception": "OperationalError", "message": "gone"}
+    responses = [run(client, "resolving/naive", link) for _ in range(3)]
+    assert [response.status_code for response in responses] == [409, 503, 503]
+    assert responses[-1].json() == {"exception": "OperationalError", "message": "gone"}
 
 
 @pytest.mark.parametrize(
@@ -142,6 +154,7 @@ def test_errors_have_the_name_of_the_exception(
         ("resolving/naive", {"key": 1}, "key: begin it with lab-aaaaa-"),
         ("reusing/on_conflict", {"target_url": "https://a.example/"}, "target_url: begin it with"),
         ("creating/naive", {"target_url": TARGETS, "round": True}, "round: send a whole number"),
+        ("creating/naive", {"target_url": TARGETS, "round": -1}, "round: send a whole number"),
         ("creating/naive", "[1]", "Send a JSON object"),
         ("creating/naive", "{", "Send a JSON object"),
     ],

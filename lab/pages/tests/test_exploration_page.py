@@ -80,6 +80,11 @@ def test_a_picture_is_saved_as_a_file_that_needs_no_other(
     assert "@media" not in css
 
 
+def test_a_cell_with_too_many_schedules_claims_no_count(client: Client) -> None:
+    text = get_text(client, "/lab/races/toctou/advisory_lock/3/")
+    assert "More than 100 schedules are not counted; recorded are 100, those" in text
+
+
 def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
     recording = read_recorded("lost_update/naive")
     page = get_page(client, NAIVE_PATH).split('aria-label="Schedules"')[1].split("<nav")[0]
@@ -118,7 +123,10 @@ def test_a_right_strategy_shows_no_violation(client: Client) -> None:
 def test_the_address_chooses_the_schedule_and_links_lead_to_others(client: Client) -> None:
     schedules = list_schedules(read_recorded("lost_update/naive"))
     orders = [schedule.order for schedule in schedules]
-    shown = get_text(client, f"{NAIVE_PATH}?schedule={orders[0]}")
+    page = get_page(client, f"{NAIVE_PATH}?schedule={orders[0]}")
+    assert f'href="?schedule={orders[1]}">next<' in page
+    assert ">previous<" not in page
+    shown = without_tags(page)
     assert f"Schedule {orders[0]} , 1 of {len(orders)}" in shown
     assert "The invariant holds" in shown
     page = get_page(client, f"{NAIVE_PATH}?schedule={orders[-1]}")
@@ -141,6 +149,7 @@ def test_an_exception_is_shown_with_its_process(client: Client) -> None:
     page = get_page(client, "/lab/races/toctou/check_first/2/?schedule=12112")
     assert "Process 2 raises IntegrityError: duplicate key value" in page
     assert "Process 1 raises" not in page
+    assert " raises " not in get_page(client, "/lab/races/toctou/check_first/2/?predict=2")
     assert '<p class="returned error">!! ' in page
 
 
@@ -151,6 +160,8 @@ def test_links_and_the_form_keep_the_isolation_level(client: Client) -> None:
     for schedule in list_schedules(recording):
         assert f'<a href="?level=serializable&amp;schedule={schedule.order}"' in page
     order = recording.counterexample
+    file = client.get(f"{NAIVE_PATH}picture.svg?level=serializable&schedule={order}")
+    assert "raises OperationalError" in file.text
     predict = get_page(client, f"{NAIVE_PATH}?level=serializable&schedule={order}&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
 
@@ -173,9 +184,11 @@ def test_predict_hides_what_follows(client: Client) -> None:
     assert '<details class="as-table">' in page  # closed: its SQL gives the answer away
     assert "short_url.save()" in page
     assert '<input type="hidden" name="schedule" value="121122">' in page
-    page = get_page(client, f"{path}&predict=0")
-    assert "SELECT" not in page
-    assert page.count("takes its next step: ?") == 6
+    for predict, hidden in ((0, 6), (5, 1)):
+        page = get_page(client, f"{path}&predict={predict}")
+        assert page.count("takes its next step: ?") == hidden
+        assert ("SELECT" in page) is (predict > 0)
+        assert "two hits, counted once" not in page
 
 
 def test_a_prediction_reveals_the_result_and_is_cut_to_100_characters(client: Client) -> None:

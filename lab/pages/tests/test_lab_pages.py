@@ -12,7 +12,7 @@ import pytest
 from django.test import Client
 from pytest_django.asserts import assertContains
 
-from lab.conftest import NAIVE_PATH, RIGHT_PATH, get_page
+from lab.conftest import NAIVE_PATH, RIGHT_PATH, get_page, get_text
 from lab.pages import load_runs
 from lab.races import EVERY_RACE, RACES
 from lab.races.museum import MUSEUM
@@ -38,7 +38,7 @@ def test_the_index_shows_a_count_for_each_strategy_of_each_race(client: Client) 
     violate = "schedules violate the invariant"
     for path, shown in {
         NAIVE_PATH: f"✗ 12 / 14 {violate}",
-        "/lab/races/toctou/check_first/2/": "⊘ 12 / 14",
+        "/lab/races/toctou/check_first/2/": "⊘ 12 / 14 schedules fail loudly, with an error",
         RIGHT_PATH: "✓ 0 / 4",
         "/lab/races/crossed_locks/atomic_only/2/": "✗ 252 / 6,992",
         "/lab/races/lost_update/f_expression_full_save/2/": f"✓ 0 / 14 {violate} wrong elsewhere",
@@ -64,6 +64,7 @@ def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Pa
     report.write_text(json.dumps({**about, "runs": rows}))
     page = get_page(client, LOAD_RUNS)
     assert "to come" not in page
+    assert "Refresh" not in client.get(LOAD_RUNS)  # no run is left
     shown = without_tags(page)
     assert "The last make races , 2001-02-03: 17 users on gunicorn for 5 sec" in shown
     assert re.findall(r"<h2><a [^>]+>([^<]+)<", page) == ["Lost update", "TOCTOU"]
@@ -104,6 +105,9 @@ def test_a_race_shows_its_counts_and_the_diff_of_two_strategies(client: Client) 
     assert "2 processes 3 processes" in shown
     assert f'href="{NAIVE_PATH}"' in page
     assert "✗ 630 / 636" in shown
+    shown = get_text(client, "/lab/races/same_target/")
+    assert "✗ 1,422 / 1,428 schedules violate the invariant ⊘ 54 loudly" in shown
+    assert "violate the invariant … The difference" in shown  # too many to count
 
 
 @pytest.mark.parametrize("name", EVERY_RACE)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from lab.conftest import list_schedules, run_race
+from lab.exceptions import NotRecorded
 from lab.races import EVERY_RACE
 from lab.recordings import recorder, recording
-from lab.recordings.cells import Cell, cells_of
+from lab.recordings.cells import Cell, cells_of, find_cell
 from lab.recordings.recording import FOLDER, path_of, read_counts, read_recording
 from lab.recordings.source import hash_source
 
@@ -70,6 +71,8 @@ def test_the_command_records_a_race_or_a_strategy_beside_the_others(
 ) -> None:
     recorded = (FOLDER / "collision.json.gz").read_bytes()
     monkeypatch.setattr(recording, "FOLDER", tmp_path)  # which is empty
+    with pytest.raises(NotRecorded, match=r": manage\.py race record collision naive$"):
+        read_recording(find_cell("collision", "naive"))
     assert "collision/naive/1/read-committed: 1 / 1" in run_race("record", "collision")
     assert (tmp_path / "collision.json.gz").read_bytes() == recorded
     run_race("record", "collision", "naive")

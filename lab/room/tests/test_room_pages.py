@@ -43,6 +43,7 @@ def test_a_room_votes_takes_the_steps_and_leaves_nothing(client: Client) -> None
     assert "0 votes" in get_page(client, LEAD)
     client.post(ASK, {"cell": CELL, "taken": "2"})
     client.post(VOTE, make_vote("1"))  # too late
+    client.post(VOTE, make_vote("21", taken="2", cell=CELL.replace("naive", "select_for_update")))
     assert "0 votes" in get_page(client, LEAD)
     client.post(ASK, {"cell": CELL, "taken": "211212"})
     for path in (LEAD, ROOM):
@@ -78,6 +79,7 @@ def test_what_is_no_step_of_a_race_is_a_404(
     client: Client, path: str, form: dict[str, str]
 ) -> None:
     assert client.post(path, form).status_code == 404
+    assert client.get(path, form).status_code == 405
     assert not Question.objects.exists()
 
 
