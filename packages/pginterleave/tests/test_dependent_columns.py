@@ -265,11 +265,18 @@ COPY_NEW = """
 """
 
 
-def test_a_trigger_of_one_column_with_a_condition() -> None:
-    """The processes write two rows, and the trigger writes one row of another table."""
+COPY_BY_RULE = """
+    CREATE RULE copy_title AS ON UPDATE TO interleave_doc DO ALSO
+        UPDATE interleave_parent SET title = NEW.title || '!' WHERE id = 1
+"""
+
+
+@pytest.mark.parametrize("copy", [COPY_NEW, COPY_BY_RULE])
+def test_a_trigger_of_one_column_with_a_condition_and_a_rule(copy: str) -> None:
+    """The processes write two rows, and the trigger or rule writes one row of another table."""
     wrong = "SELECT title FROM interleave_parent WHERE title = 'new!'"
     try:
-        with make_table("title text", COPY_NEW):
+        with make_table("title text", copy):
             some_violate(
                 *(partial(is_done, text.format(column="title")) for text in (GIVE_UP, TAKE)),
                 setup=partial(set_up, "title", ("first", "second")),

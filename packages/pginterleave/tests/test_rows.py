@@ -26,6 +26,9 @@ TABLES = """
     ALTER TABLE "Odd table" DROP COLUMN gone;
     CREATE TABLE no_key (id int, note text);
     CREATE TABLE child (parent int NOT NULL REFERENCES "Odd table" ON DELETE CASCADE, n float8);
+    CREATE TABLE heir () INHERITS (no_key);
+    INSERT INTO heir VALUES (2, 'heir');
+    ALTER TABLE no_key SET UNLOGGED;
     CREATE TABLE history (note text);
     CREATE SEQUENCE unused START 7;
     CREATE FUNCTION remember() RETURNS trigger LANGUAGE plpgsql AS

@@ -4,16 +4,20 @@ import dataclasses
 import itertools
 import random
 import re
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.core import mail
 from django.db import OperationalError, models, transaction
+from django.http import HttpResponse, HttpResponseRedirect
 
-from pginterleave import CannotExplore, Exploration, NotDeterministic, Options, explore
+from pginterleave import CannotExplore, Exploration, NotDeterministic, Options, Outcome, explore
+from pginterleave.judging.values import make_outcome_value
 from pginterleave.pytest_plugin import Interleave
 
 from .counter import (
@@ -353,6 +357,35 @@ def test_results_are_compared_by_value(wrap: Callable[[int], object], violating:
         return wrap(before)
 
     assert compare(reads, reads).violating == violating
+
+
+class Refused(Exception):
+    def __init__(self, constraint: str) -> None:
+        self.diag = SimpleNamespace(constraint_name=constraint)
+
+
+TOKEN = '<input name="csrfmiddlewaretoken" value="{}">'
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_equal"),
+    [
+        (HttpResponse(TOKEN.format("a")), HttpResponse(TOKEN.format("b")), True),
+        (HttpResponse("a"), HttpResponse("b"), False),
+        (HttpResponse("a"), HttpResponse("a", status=409), False),
+        (HttpResponseRedirect("/a/"), HttpResponseRedirect("/b/"), False),
+        (Refused("a"), Refused("a"), True),
+        (Refused("a"), Refused("b"), False),
+        (OrderedDict(b=1, a=2), {"a": 2, "b": 1}, True),
+        (True, 1, False),
+        ("1", 1, False),
+        (1.5, 1.25, False),
+    ],
+)
+def test_which_results_are_equal(one: Any, other: Any, are_equal: bool) -> None:
+    name = "raised" if isinstance(one, Exception) else "returned"
+    values = [make_outcome_value(Outcome(**{name: result})) for result in (one, other)]
+    assert (values[0] == values[1]) is are_equal
 
 
 def test_model_instances_with_new_ids_are_compared() -> None:
