@@ -27,7 +27,7 @@ TABLES = """
     CREATE TABLE no_key (id int, note text);
     CREATE TABLE child (parent int NOT NULL REFERENCES "Odd table" ON DELETE CASCADE, n float8);
     CREATE TABLE heir () INHERITS (no_key);
-    INSERT INTO heir VALUES (2, 'heir');
+    INSERT INTO heir VALUES (1, 'same');
     ALTER TABLE no_key SET UNLOGGED;
     CREATE TABLE history (note text);
     CREATE SEQUENCE unused START 7;
@@ -58,6 +58,7 @@ WRITES = [
     "DELETE FROM no_key WHERE ctid = (SELECT ctid FROM no_key WHERE note = 'same' LIMIT 1)",
     "INSERT INTO no_key VALUES (1, 'same'), (7, '7')",
     "UPDATE no_key SET note = NULL",
+    "DELETE FROM ONLY no_key",
     'DELETE FROM "Odd table"',
     """UPDATE "Odd table" SET note = 'other', "a,b" = NULL""",
     'INSERT INTO "Odd table" (note) VALUES (7) RETURNING id',
