@@ -204,6 +204,10 @@ def test_visits_are_counted_by_referrer_browser_and_bot(client: Client) -> None:
         ("day", utc(YESTERDAY), "other.example", 1, 0),
         ("day", utc(TODAY), "", 2, 3),
     ]
+    other = PERSON._replace(browser="Other")
+    add_recent(other, *[other._replace(is_bot=True)] * 20)
+    browsers = rows(visits(client, LAST_MONTH, of="browser"))  # by their people alone
+    assert browsers == [(None, None, "Firefox", 12, 0), (None, None, "Other", 1, 0)]
 
 
 def test_more_items_than_an_answer_may_have_are_refused(
