@@ -75,20 +75,21 @@ def test_a_hit_is_not_acknowledged_if_its_session_is_lost_between_the_two_statem
 
 
 def test_a_link_that_is_used_up_expired_or_deleted_is_not_counted() -> None:
+    create_link("last", max_hits=1)
     create_link("live", max_hits=2)
     create_link("used", hits=2, max_hits=2)
     create_link("over", expires_at=LONG_AGO)
     create_link("gone", deleted_at=LONG_AGO)
-    visits = {key: [PERSON] for key in ("live", "used", "over", "gone")}
+    visits = {key: [PERSON] for key in ("last", "live", "used", "over", "gone")}
 
     async def follow() -> None:
         sessions = NodeSessions(Node())
-        assert {*await sessions.count_keys(visits)} == {"live"}
+        assert {*await sessions.count_keys(visits)} == {"last", "live"}
         assert [key for key in visits if await sessions.count_key(key, [PERSON])] == ["live"]
         close_sessions(sessions)
 
     asyncio.run(asyncio.wait_for(follow(), LONG))
-    assert [*ShortUrl.objects.values_list("hits", flat=True).order_by("key")] == [0, 2, 0, 2]
+    assert [*ShortUrl.objects.values_list("hits", flat=True).order_by("key")] == [0, 1, 2, 0, 2]
 
 
 def test_the_log_of_an_outage_names_the_node(
