@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from django.http import HttpResponse
@@ -117,15 +116,6 @@ def test_a_body_that_exceeds_the_limit_of_all_bodies_is_a_503() -> None:
         assert (await bridge.answer(scope(sized(9)), make_receive(b"123456789"))).status == 200
 
     run(test)
-
-
-def test_an_answer_is_sent_with_its_length_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A close ends old connections to the database. WhiteNoise gives a file its length."""
-    response = HttpResponse(b"1234", headers={"Content-Length": "4"})
-    monkeypatch.setattr(response, "close", close := Mock())
-    names = [name for name, _ in bridge_module.convert_to_asgi(response).headers]
-    assert names.count(b"content-length") == 1
-    assert close.called
 
 
 @pytest.mark.parametrize(
