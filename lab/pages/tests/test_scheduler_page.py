@@ -68,7 +68,7 @@ def test_a_process_that_waits_or_has_ended_cannot_be_chosen(client: Client) -> N
     assert "Process 2 wants to lock a, and waits for process 1." in page
     assert "autofocus" not in get_page(client, SCHEDULER)  # but only after a step
     page = get_page(client, f"{SCHEDULER}?taken=12")
-    assert '<span class="at">P1 P2</span>' in page
+    assert re.search(r'P1 P2</span><span class="number">\d+</span> short_url = ', page)
     page = get_page(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=111")
     assert '<span class="blocked">process 1 has ended' in page
 
