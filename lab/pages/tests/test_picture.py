@@ -123,6 +123,10 @@ def test_a_stale_read_names_the_write_that_it_has_not_seen() -> None:
     schedule = find_schedule(recording, "111223233")
     sentence = make_picture(recording, schedule, 6).sentences[5]
     assert sentence == "Process 3 reads hits = 1, although process 2 has written hits = 2."
+    # At READ COMMITTED a second statement of a transaction is not stale.
+    recording = read_recorded("toctou/table_lock")
+    picture = make_picture(recording, find_schedule(recording, "111212222"), 9)
+    assert "Process 2 finds same." in picture.sentences
 
 
 def test_a_violation_with_an_error_is_drawn_as_refused_and_not_as_wrong() -> None:
