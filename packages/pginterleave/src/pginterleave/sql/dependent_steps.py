@@ -167,7 +167,7 @@ def _find_row_locks(earlier: Sequence[TakenStep], tables: Tables) -> tuple[RowLo
     """Return the single rows' locks that the open transaction holds; none if not all are known."""
     taken = list_steps_of_open_transaction(earlier)
     for step, effect in taken:
-        if effect == GLOBAL or getattr(step, "error", ""):
+        if effect == GLOBAL or getattr(step, "error", None):
             return ()
     writing = [(step, effect.writes) for step, effect in taken if effect.kind == "write"]
     locks = []
