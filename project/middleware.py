@@ -92,7 +92,10 @@ def use_host_of_target(get_response: View) -> View:
 
 
 def refuse_other_hosts(get_response: View) -> View:
-    """Refuse a request for another host with a 400, also for a static file."""
+    """Refuse a request for a host that is not of ALLOWED_HOSTS with a 400.
+
+    Django checks the host where get_host() is called, and a static file is answered before that.
+    """
 
     def middleware(request: HttpRequest) -> HttpResponse:
         if "HTTP_HOST" in request.META and not is_allowed(request.META["HTTP_HOST"]):

@@ -35,7 +35,8 @@ class RefusingAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         try:
             with refuse_conflicts():
                 return super().changelist_view(request, extra_context)
-        except (ValueError, OverflowError) as error:  # Django converts neither before its query
+        except (ValueError, OverflowError) as error:
+            # Django does not check a filter's value and the id of a selected row before its query.
             raise BadRequest("A filter or a selected row has a value that no list has.") from error
 
     def changeform_view(self, *args: Any, **options: Any) -> HttpResponse:

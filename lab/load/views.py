@@ -46,12 +46,12 @@ STATUSES: dict[type[Exception], HTTPStatus] = {
 Function = Callable[..., Any]  # of a strategy
 
 
-@csrf_exempt  # a form of another site cannot send the type that Content demands
+@csrf_exempt  # a form of another site cannot send application/json, which class Content demands
 @require_POST
 def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str) -> HttpResponse:
     """Run an operation by a strategy; return its response, or the name and text of its error."""
     try:
-        strategies = STRATEGIES.get(operation, {})
+        strategies = STRATEGIES[operation] if operation in OPERATIONS else {}
         if strategy not in strategies:
             raise BadRequest(f"{operation} has no strategy {strategy}: {', '.join(strategies)}")
         content = Content(request, KeySpace(space))

@@ -11,8 +11,8 @@ from lab.pages.decisions import find_current_lines, find_focus, make_choice_cont
 from lab.pages.picture_file import make_file_context
 from lab.pages.requested import lab_page, read_number
 from lab.pages.schedules import (
-    choose_beginning,
     choose_schedule,
+    find_first_schedule,
     group_by_outcome,
     list_moments,
     make_neighbour_context,
@@ -61,7 +61,7 @@ def make_scheduler_context(cell: Cell, query: Mapping[str, str]) -> dict[str, An
     """
     recording = read_recording(cell)
     taken = query.get("taken", "")
-    chosen = choose_beginning(recording, taken)
+    chosen = find_first_schedule(recording, taken)
     lines = find_current_lines(chosen.schedule, taken)
     choice_context = make_choice_context(chosen, taken)
     focus = ""  # on the first page, the browser's own
@@ -95,7 +95,7 @@ def queue_of_locks(request: HttpRequest) -> HttpResponse:
     """Show the queue for a row that three processes lock."""
     recording = read_recording(find_cell("lost_update", "select_for_update", processes="3"))
     # Each process requests the row before the first one releases it.
-    chosen = choose_beginning(recording, "123")
+    chosen = find_first_schedule(recording, "123")
     context = {
         **make_cell_context(recording),
         **make_schedule_context(chosen, hidden_after=None),

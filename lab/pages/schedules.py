@@ -38,7 +38,7 @@ def choose_schedule(recording: Recording, order: str) -> ChosenSchedule:
     return ChosenSchedule(recording, number, recording.schedule(number))
 
 
-def choose_beginning(recording: Recording, taken: str) -> ChosenSchedule:
+def find_first_schedule(recording: Recording, taken: str) -> ChosenSchedule:
     """Return the first schedule that begins with the steps `taken`; raise NotFound."""
     for number, end in enumerate(recording.ends):
         if begins_with(end.order, taken):
@@ -104,12 +104,15 @@ def group_by_outcome(ends: list[ScheduleEnd], current: str) -> list[Group]:
 
 
 def count_fitting(orders: list[str], lines: int) -> int:
-    """Return how many schedules fit into the lines, beside a button if not all do."""
+    """Return how many schedules fit into the lines after the outcome.
+
+    If not all do, a button for more of them follows.
+    """
     width = max(map(len, orders)) + FRAME_WIDTH
-    fitting = (lines * LINE_WIDTH - OUTCOME_WIDTH) // width
-    if len(orders) > fitting:
-        fitting -= MORE_WIDTH // width
-    return max(1, fitting)
+    room = lines * LINE_WIDTH - OUTCOME_WIDTH
+    if len(orders) * width > room:
+        room -= MORE_WIDTH
+    return max(1, room // width)
 
 
 def make_schedule_context(chosen: ChosenSchedule, hidden_after: int | None) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def ask(cell: str, taken: str, *, is_new: bool = False) -> None:
 
 
 def vote(phone: str, order: str, *, cell: str, taken: str) -> bool:
-    """Set the vote of a phone; return False if the question is no longer asked.
+    """Set the vote of a phone for an order; return False if the question is no longer asked.
+
+    The order "121" after the steps "12" is a vote for process 1.
 
     Why nothing can go wrong: the UPDATE locks the row, and then decides by it. So it adds to the
     votes that are there, a phone has one of them, and none is for the question before.

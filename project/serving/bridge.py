@@ -78,7 +78,7 @@ class Bridge:
             environ["wsgi.input"] = BytesIO(body)
             return await self.call_in_thread(environ)
         finally:
-            self.bodies_bytes -= len(body)
+            self.bodies_bytes -= len(body)  # which receive_body() has added
 
     async def receive_body(self, body: bytearray, receive: Receive) -> None:
         """Add the body of a request to `body`, until all of it has arrived.

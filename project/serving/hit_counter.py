@@ -99,7 +99,7 @@ class HitCounter:
         loop = asyncio.get_running_loop()
         hit = Hit(visit, loop.create_future(), loop.time() + self.queue_timeout)
         self.waiting.setdefault(key, []).append(hit)
-        self.missing -= 1
+        self.missing -= 1  # below 0 nobody waits for hits
         if self.missing == 0:
             self.gathered.set()
         if self.waiting_task is None:
@@ -197,7 +197,10 @@ class HitCounter:
         self.key_statements.tasks -= 1
 
     async def count_key_hits(self, key: str, hits: Sequence[Hit]) -> None:
-        """Count the hits of a key together, or one after another if too few uses are left."""
+        """Count the hits of a key together, or one after another if too few uses are left.
+
+        Then those of bots are not counted, as they use nothing up.
+        """
         try:
             if not await self.count_together(key, hits) and len(hits) > 1:
                 people = [hit for hit in hits if not hit.visit.is_bot]

@@ -64,6 +64,7 @@ def not_json() -> ApiError:
 
 
 def answer_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    """Answer an ApiError, or what ninja raises if nobody is admitted."""
     if isinstance(error, AuthenticationError):
         return unauthorized("Send a token, as 'Authorization: Bearer <token>', or log in.").response
     # ninja wraps the errors of json_body.JsonParser.

@@ -110,7 +110,11 @@ class CreateForm(EditForm):
         return any(self[name].value() or self[name].errors for name in self.detail_names())
 
     def create(self, spender: str, owner_id: int | None) -> bool:
-        """Create the link, or add the reason to the errors; return whether there is a link."""
+        """Create the link, or add the reason to the errors; return whether there is a link.
+
+        `spender` pays for it: see quotas.spender_of(). Raises PermissionDenied if the owner's
+        account was removed meanwhile.
+        """
         if not self.is_valid():
             return False
         try:

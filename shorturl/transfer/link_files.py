@@ -75,8 +75,9 @@ def without_formula(value: object) -> object:
 def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
     """Yield each link with its position in the file, such as "Line 3, spring".
 
-    The separator is the most frequent of comma, semicolon and tab in the first line. Raises
-    ValidationError if none of the programs writes these columns.
+    A row that cannot be read is reported to `refuse`, and an empty one is skipped. The separator is
+    the most frequent of comma, semicolon and tab in the first line. Raises ValidationError if none
+    of the programs writes these columns.
     """
     first_line = file.readline()
     separator = max(",;\t", key=first_line.count)
@@ -93,7 +94,7 @@ def read_csv(file: IO[str], refuse: Report) -> Iterator[tuple[str, Link]]:
         if row is None:
             return
         is_empty = not any(row)
-        has_further_fields = any(row[len(header) :])
+        has_further_fields = any(row[len(header) :])  # empty ones are a spreadsheet's
         if has_further_fields or (len(row) < len(header) and not is_empty):
             refuse(line, "The row has more or fewer fields than the first line has names.")
         elif not is_empty:

@@ -24,7 +24,10 @@ class Tick(NamedTuple):
 
 
 def is_labelled(at: datetime, unit: str, step: int) -> bool:
-    """Return whether a time gets a label when each `step`-th hour, day or month does."""
+    """Return whether the bar of a time gets a label when each `step`-th hour, day or month does.
+
+    The bars may be of a shorter unit than the labels. A label each 7 days is on Mondays.
+    """
     if unit == "hour":
         return at.hour % step == 0
     if unit == "day":

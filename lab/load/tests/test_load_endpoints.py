@@ -150,6 +150,7 @@ def test_errors_have_the_name_of_the_exception(
     ("strategy", "content", "message"),
     [
         ("resolving/nope", {}, "resolving has no strategy nope: naive, atomic_only"),
+        ("delivering/naive", {}, "delivering has no strategy naive"),  # no operation of a user
         ("resolving/naive", {"key": "mine"}, "key: begin it with lab-aaaaa-"),
         ("resolving/naive", {"key": 1}, "key: begin it with lab-aaaaa-"),
         ("reusing/on_conflict", {"target_url": "https://a.example/"}, "target_url: begin it with"),

@@ -50,7 +50,7 @@ class DiscoveryPlugin:
         self.accepted = report.Accepted(config.getini("interleave_accepted"))
         self.first_pass = FirstPass()
         self.listener: Listener = self.first_pass
-        self.rows: Rows | None = None  # of the new test database
+        self.rows: Rows | None = None  # as they were before all tests; None: no database was used
         html = config.getoption("--interleave-html")
         self.html = Path(html).resolve() if html else None
         self._wrong_replay: WrongSchedule | None = None

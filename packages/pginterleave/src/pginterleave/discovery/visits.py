@@ -179,19 +179,20 @@ def find_wrong_schedules(
     be done in one run and not in another. Also return a line on each schedule that could not run
     again, or was right then.
     """
-    different: dict[tuple[str, ...], Schedule] = {}
+    simplest: dict[tuple[str, ...], Schedule] = {}
     for schedule in sorted(exploration.violations, key=lambda s: rate_simplicity(s.order)):
+        # Of those that raise, the simplest is enough.
         key = () if schedule.raises else (*_list_answers(schedule), _get_point(schedule))
-        different.setdefault(key, schedule)
+        simplest.setdefault(key, schedule)
     confirmed: dict[str, WrongSchedule] = {}
     unconfirmed: list[str] = []
-    for schedule in [*different.values()][:MAX_JUDGED]:
+    for schedule in [*simplest.values()][:MAX_JUDGED]:
         what_happened = "it is right"
         try:
             wrong = judge(visit, pair, schedule)
             if wrong.kind in confirmed:
                 continue
-            # That of kind rows has run again.
+            # judge() has run it again to find that rows are wrong.
             if wrong.kind == "rows" or visit.replay(pair, schedule.order).violation:
                 confirmed[wrong.kind] = wrong
                 continue

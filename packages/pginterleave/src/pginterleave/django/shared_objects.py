@@ -52,8 +52,8 @@ class SharedObjects:
 
         def note_and_get(instance: Any, name: str) -> Any:
             model: Any = type(instance)
-            is_value = self._run.get() and name in _list_values(model)
-            if is_value and self._is_shared(instance):
+            is_field_in_a_run = self._run.get() and name in _list_field_names(model)
+            if is_field_in_a_run and self._is_shared(instance):
                 self.read[_describe_with_key(instance)] = None
             return object.__getattribute__(instance, name)
 
@@ -93,7 +93,7 @@ class SharedObjects:
 
 
 @functools.cache
-def _list_values(model: type[Any]) -> frozenset[str]:
+def _list_field_names(model: type[Any]) -> frozenset[str]:
     """Return the names of a model's fields, but for its key, which an object keeps."""
     if model.__module__ in CACHED_BY_DJANGO:
         return frozenset()

@@ -66,7 +66,7 @@ class Comparison:
         self.states = states
         self.varying_columns: frozenset[Column] = frozenset()  # that clock or chance sets
         self.varying_parts: frozenset[tuple[str, Path]] = frozenset()  # with the name of a value
-        # Of these, what is no time with one distance from the start of each schedule.
+        # Of these, what chance sets. The others are times, with one distance from each start.
         self.chance_columns: frozenset[Column] = frozenset()
         self.chance_parts: frozenset[tuple[str, Path]] = frozenset()
         self.fixed_times: set[datetime] = set()  # which were the same in two runs
@@ -81,7 +81,7 @@ class Comparison:
         self._note_fixed_times(first, second)
         differing = self._find_differing_columns(first, second)
         differing |= self._find_differing_columns(*self.states.initial_states)
-        ids = self._find_id_columns() | self.states.structure.types_of_objects.keys()
+        ids = self._find_id_columns() | self.states.structure.type_columns.keys()
         references = self.states.structure.references
         # A reference differs because the column differs that it refers to.
         referring = {c for c in differing if references.get(c) in differing | ids}
@@ -102,7 +102,10 @@ class Comparison:
         self.fixed_times |= {time for time in times if time}
 
     def _note_varying_parts(self, first: EndState, second: EndState) -> None:
-        """Note the parts of values, other than ids, that differ between two ends of one order."""
+        """Note the parts of values, other than ids, that differ between two ends of one order.
+
+        Those whose distance from the start differs, too, are set by chance: no clock explains them.
+        """
         ids = self._find_id_columns()
         new_texts = {text for end in (first, second) for _, text in self._find_new_ids(end)}
         for name, value in first.values.items():
@@ -115,7 +118,7 @@ class Comparison:
                 if isinstance(leaf, Leaf) and self._find_column(leaf) in ids:
                     continue
                 if isinstance(leaf, Leaf) and leaf.text.strip("'") in new_texts:
-                    continue
+                    continue  # a new id that was returned, perhaps as a text
                 self.varying_parts |= {(name, path)}
                 if self._write_part(first, leaf) != self._write_part(second, other.get(path)):
                     self.chance_parts |= {(name, path)}

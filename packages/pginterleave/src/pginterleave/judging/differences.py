@@ -50,10 +50,14 @@ def compare_values(name: str, parts: Parts, parts_there: Parts) -> Iterator[Diff
 
 
 def _compare_parts(here: Parts, there: Parts) -> Iterator[tuple[str, str, Path | None]]:
-    """Yield two texts, and the path of the part; None if the values have different parts."""
+    """Yield each part that differs, as a text here and there, with its path.
+
+    If the values have other parts, the two texts are of all parts, with None.
+    """
     if here.keys() != there.keys():
         text, text_there = cut_texts(_join_parts(here, there), _join_parts(there, here))
-        yield f"{min(here)[0]} {text}", f"{min(there)[0]} {text_there}", None
+        # All paths of a value begin with its verb.
+        yield f"{next(iter(here))[0]} {text}", f"{next(iter(there))[0]} {text_there}", None
         return
     for path in [path for path in here if here[path] != there[path]][:MAX_SHOWN]:
         before = " ".join([path[0], *_name_part(path)])
@@ -62,31 +66,35 @@ def _compare_parts(here: Parts, there: Parts) -> Iterator[tuple[str, str, Path |
 
 
 def write_point(differences: Sequence[Difference], order: Sequence[int], reference: str) -> str:
-    """Return the first difference from the end of a serial order, in two sentences."""
+    """Return how an end differs from that of a serial order, in two sentences.
+
+    "both returned True. One after the other, the second returns False." They have the first
+    difference of each process, if the first one of all is a process's; or else that one. "The
+    second" is said only if the order is 1, 2, …; in another order it is "process 2".
+    """
     first = differences[0]
-    is_natural = list(order) == sorted(order)
-    alone = "one after the other" if is_natural else write_order(order)
-    alone = f"{reference}{alone}"
-    alone = f"{alone[0].upper()}{alone[1:]}"
+    is_ascending = list(order) == sorted(order)
+    in_turn = reference + ("one after the other" if is_ascending else write_order(order))
+    in_turn = f"{in_turn[0].upper()}{in_turn[1:]}"
     if not first.process:
-        return f"{first.what} {first.verb}{first.here}. {alone}, it {first.verb}{first.there}."
-    by_process: dict[int, Difference] = {}
+        return f"{first.what} {first.verb}{first.here}. {in_turn}, it {first.verb}{first.there}."
+    first_of_each: dict[int, Difference] = {}
     for difference in differences:
         if difference.process:
-            by_process.setdefault(difference.process, difference)
+            first_of_each.setdefault(difference.process, difference)
     here = []
     there = []
-    for process, difference in by_process.items():
+    for process, difference in first_of_each.items():
         who = format_processes(difference.same)
         if len(difference.same) == len(order) > 1:
             who = "both" if len(order) == 2 else "all"
         here.append(f"{who} {difference.here}")
         verb, _, rest = difference.there.partition(" ")
-        name = f"the {ORDINALS[process - 1]}" if is_natural else difference.what
-        if len(by_process) == len(difference.same) == 1:
+        name = f"the {ORDINALS[process - 1]}" if is_ascending else difference.what
+        if len(first_of_each) == len(difference.same) == 1:  # "process 2 returned 1. …, it …"
             name = "it"
         there.append(f"{name} {PRESENT[verb]} {rest}")
-    return f"{' and '.join(dict.fromkeys(here))}. {alone}, {' and '.join(there)}."
+    return f"{' and '.join(dict.fromkeys(here))}. {in_turn}, {' and '.join(there)}."
 
 
 def write_order(order: Sequence[int]) -> str:

@@ -63,14 +63,14 @@ class Structure:
     tables: dict[str, str] = field(default_factory=dict)  # names, by the name without its schema
     generated: set[Column] = field(default_factory=set)  # by a sequence
     references: dict[Column, Column] = field(default_factory=dict)
-    # Of the columns with the id of any object: that with its content type. And of each type, by its
-    # id, the column of the primary key.
-    types_of_objects: dict[Column, Column] = field(default_factory=dict)
+    # For GenericForeignKeys: the column of the content type, by that of the object's id. And by the
+    # id of each type, the column of its primary key.
+    type_columns: dict[Column, Column] = field(default_factory=dict)
     keys_of_types: dict[str, Column] = field(default_factory=dict)
 
     def find_target(self, column: Column, row: Row) -> Column | None:
         """Return the column to which a value of a row refers, if it does."""
-        type_column = self.types_of_objects.get(column)
+        type_column = self.type_columns.get(column)
         if type_column is None:
             return self.references.get(column)
         return self.keys_of_types.get(row[type_column] or "")
@@ -162,6 +162,10 @@ class EndStates:
         return _find_values(first.rows, column) & _find_values(second.rows, column)
 
     def _read_structure(self) -> None:
+        """Read the columns and what refers to what.
+
+        A ForeignKey of a model and a GenericForeignKey need not be known to the database.
+        """
         self.structure = structure = Structure()
         for table, relname, name, quoted, is_generated in self._ask(COLUMNS, {}):
             column = Column(table, name)
@@ -179,8 +183,8 @@ class EndStates:
                 structure.references.setdefault(Column(tables[relname], name), target)
         for relname, id_name, type_name in list_generic_keys():
             if table := tables.get(relname):
-                structure.types_of_objects[Column(table, id_name)] = Column(table, type_name)
-        if structure.types_of_objects and "django_content_type" in tables:
+                structure.type_columns[Column(table, id_name)] = Column(table, type_name)
+        if structure.type_columns and "django_content_type" in tables:
             types = {(app, name): type_id for type_id, app, name in self._ask(CONTENT_TYPES, {})}
             for app, name, relname, key in list_keys_of_types():
                 if relname in tables and (app, name) in types:

@@ -56,7 +56,7 @@ class Process:
         self._go: SimpleQueue[None] = SimpleQueue()
         self._stops = stops
         self._clock_reads = control.clock_reads
-        self._returned: list[tuple[float, str]] = []  # when each step returned, with its SQL
+        self._return_times: list[tuple[float, str]] = []  # when each step returned, with its SQL
         self.session = control.database.new_session(self, control)
         self.step_session = self.session  # the session of the next step, or of the last one
 
@@ -124,12 +124,16 @@ class Process:
 
     @contextlib.contextmanager
     def take_step(self, kind: str, sql: str, params: Any) -> Iterator[SimpleNamespace]:
-        """Enter, when the scheduler says so, to send a statement and add its result to the step."""
+        """Enter to send a statement: waits until the scheduler lets the process take this step.
+
+        Add the result to the step that is yielded. If the step was blocked and has returned, the
+        process waits once more at the end, as Python runs in one process at a time.
+        """
         if "SAVEPOINT" in sql:  # Django's names contain the number of the thread
             sql = sql.replace(str(threading.get_ident()), "1")
         caller = sys._getframe(2)  # contextlib is between
         self.sent_lines.note_statement(sql, caller)
-        self._clock_reads.note_statement(self.number, sql, params, self._returned)
+        self._clock_reads.note_statement(self.number, sql, params, self._return_times)
         frame = find_calling_frame(caller)
         code = frame.f_code if frame else None
         step = self.step = SimpleNamespace(
@@ -157,15 +161,17 @@ class Process:
             step.in_transaction = self.step_session.has_begun()
             if self.blockers and not self.cancelled:
                 self._stop(RETURNED)
-            self._returned.append((RealClock.time(), sql))
+            self._return_times.append((RealClock.time(), sql))
 
     def _note_error(self, step: SimpleNamespace, error: Exception) -> None:
+        """Add an error to the step, and keep what the monitor asks for."""
         cause: Any = error.__cause__ or error
         step.error = type(cause).__name__
         step.message = next(iter(str(cause).splitlines()), "")
         self.sqlstate = sqlstate(error)
         diag = getattr(cause, "diag", None)
         step.detail = self.detail = getattr(diag, "message_detail", None) or ""
+        # PostgreSQL's function for a time limit, and for a cancellation, which a user requests.
         was_interrupted = getattr(diag, "source_function", None) == "ProcessInterrupts"
         self.timed_out = was_interrupted and "user request" not in step.message
 
@@ -202,7 +208,7 @@ class Process:
                 self.session.leave()
 
     def _run_function(self) -> None:
-        self._returned = [(RealClock.time(), "")]
+        self._return_times = [(RealClock.time(), "")]
         try:
             returned = self.function()
             if inspect.iscoroutine(returned):

@@ -190,7 +190,7 @@ class Scheduler:
     def _run_attempt(self, choose: Choose, in_turn: Sequence[int]) -> Schedule:
         """Set up, run the processes once, and judge how they end."""
         attempt = self.attempt
-        with self._add_note_to_errors("in setup"):
+        with self._call_callers_code("in setup"):
             self.setup()
         self.control.refuse_transaction("setup has left a transaction open on")
         self.judge.begin()
@@ -232,11 +232,16 @@ class Scheduler:
                 continue
             self._take_next_step(ready, choose)
             if self.options.observe and not in_turn:
-                with self._add_note_to_errors("in observe"):
+                with self._call_callers_code("in observe"):
                     self.attempt.steps[-1].observed = self.options.observe()
 
     def _take_next_step(self, ready: list[Process], choose: Choose) -> None:
-        """Take the step that `choose` says; if the attempt is discarded, any step of a process."""
+        """Take the step that `choose` says.
+
+        An attempt that is discarded only has to end: the first ready process goes on. Where the
+        processes are not as in an earlier run, PostgreSQL's timing may be why (`undetermined`), and
+        the attempt is discarded. Otherwise the code is not deterministic, which is an error.
+        """
         attempt = self.attempt
         choice = ready[0].number
         effects: dict[int, Effect] = {}
@@ -316,7 +321,7 @@ class Scheduler:
 
     def _judge(self, outcomes: list[Outcome]) -> Judgement:
         functions = [process.function for process in self.processes]
-        with self._add_note_to_errors(f"in the invariant, after schedule {self.attempt.order()}"):
+        with self._call_callers_code(f"in the invariant, after schedule {self.attempt.order()}"):
             judgement = self.judge.judge(outcomes, functions, self.attempt.steps)
         self.control.refuse_transaction("the invariant has left a transaction open on")
         return judgement
@@ -369,8 +374,12 @@ class Scheduler:
         )
 
     @contextlib.contextmanager
-    def _add_note_to_errors(self, where: str) -> Iterator[None]:
-        """Enter to call the caller's code; an error gets a note of where it was raised."""
+    def _call_callers_code(self, where: str) -> Iterator[None]:
+        """Enter to call setup, observe or the invariant; an error gets a note of where it was.
+
+        If it waited for a lock that a process holds, until the lock_timeout of the caller's
+        connection, the note also says what each process does.
+        """
         self.control.change_settings()
         try:
             yield

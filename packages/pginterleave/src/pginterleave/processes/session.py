@@ -251,7 +251,7 @@ class ProcessSession(abc.ABC):
             raise
 
     def leave(self) -> None:
-        """Close all connections, whatever state they are in."""
+        """Close all connections, whatever state they are in, when the process ends."""
         for other in self.other_sessions:
             other.leave()
         for connection in (self._kept, self.get_connection(), *self.copies.values()):

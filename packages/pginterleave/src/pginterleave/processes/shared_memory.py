@@ -118,16 +118,20 @@ class SharedMemory:
             self._set_once.add(variable)
 
     def _read_variables(self) -> dict[Variable, Seen]:
-        """Read the variables of modules, and the attributes of their classes and objects."""
+        """Read the variables of modules, and what the functions hold besides.
+
+        Those of a module are also the attributes of its classes and objects.
+        """
         variables: dict[Variable, Seen] = {("os", "environ"): Seen(0, dict(os.environ))}
         for module in [*sys.modules.values()]:
             name = getattr(module, "__name__", "")
             path = getattr(module, "__file__", None)
             if _is_of_the_project(path) or name == LOCAL_MEMORY:
                 self._read_namespace((name,), module, variables)
-        seen = {each.identity for each in variables.values() if each.content is not None}
+        # A container that is a variable, too, is named once, as that.
+        containers = {each.identity for each in variables.values() if each.content is not None}
         for function in self._functions:
-            for held, value in _list_held(function, (), seen):
+            for held, value in _list_held(function, (), containers):
                 variables[held] = Seen(id(value), _read_content(value))
         return variables
 

@@ -169,18 +169,20 @@ class Tables:
             by_oid.get(oid, unknown).keys.add(column)
         for oid, column, source in ask(GENERATED_COLUMNS):
             by_oid.get(oid, unknown).sources.setdefault(column, set()).add(source)
-        for table in self._tables.values():
+        for table in self._tables.values():  # what generates a key column is about other rows, too
             table.keys |= set().union(*(table.find_sources(column) for column in table.keys))
-        for oid, referring_oid, deletes, updates in ask(CASCADES):
+        for oid, referring_oid, on_delete, on_update in ask(CASCADES):
             table = by_oid.get(oid, unknown)
             referring = by_oid.get(referring_oid, unknown)
-            if deletes and referring.name:
+            if on_delete and referring.name:
                 table.cascades.add(referring.name)
-            if updates and referring.name:
+            if on_update and referring.name:
                 table.follows.add(referring.name)
         for name, part in ask(PARTS):
             self._parts.setdefault(name, set()).add(part)
-        groups: dict[object, set[Any]] = {}  # of linked tables, by the name of each, or unknown oid
+        # Tables that are linked, directly or through others, are a group. An oid that is no known
+        # table, such as a sequence's, joins the tables that share it.
+        groups: dict[object, set[Any]] = {}  # by each member
         for oids in ask(LINKS):
             members = [by_oid[oid].name if oid in by_oid else oid for oid in oids]
             joined = set().union(*(groups.get(member, {member}) for member in members))
