@@ -98,7 +98,8 @@ def main() -> int:
     """Measure, print the table, and return the exit code."""
     about = measuring.describe_machine()
     rows, failed = [], False
-    given = os.environ.get("DATABASE_URL")
+    if given := os.environ.get("DATABASE_URL"):
+        print("bench_growth: the database of DATABASE_URL gets tables and links", file=sys.stderr)
     with nullcontext(GivenPostgres(given)) if given else own_postgres() as postgres:
         for case, measured in measure_cases(postgres, CASES_OF_GIVEN if given else CASES):
             without_visit = measuring.execute(postgres, HITS_WITHOUT_VISIT)

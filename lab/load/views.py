@@ -46,7 +46,7 @@ STATUSES: dict[type[Exception], HTTPStatus] = {
 Function = Callable[..., Any]  # of a strategy
 
 
-@csrf_exempt  # a form of another site cannot send application/json, which class Content demands
+@csrf_exempt  # a form of another site can send JSON, but not the type that Content demands
 @require_POST
 def run_strategy(request: HttpRequest, space: str, operation: str, strategy: str) -> HttpResponse:
     """Run an operation by a strategy; return its response, or the name and text of its error."""
@@ -90,7 +90,6 @@ class Content:
             self.values = dict(json.loads(request.body))
         except (ValueError, TypeError) as error:
             raise BadRequest("Send a JSON object.") from error
-        # A form of another site can send JSON, but not this type: run_strategy takes no CSRF token.
         if request.content_type != "application/json":
             raise BadRequest("Send Content-Type: application/json.")
 

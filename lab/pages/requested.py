@@ -5,7 +5,6 @@ from functools import partial, wraps
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
-from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from lab.exceptions import NotFound
@@ -14,12 +13,11 @@ View = Callable[..., HttpResponse]
 
 
 def lab_page(view: View, *, accept: Callable[[View], View] = require_safe) -> View:
-    """Decorate a view of the lab: it is never cached, and its NotFound is a 404.
+    """Decorate a view of the lab: its NotFound is a 404.
 
     `accept` is the decorator that refuses other methods. Without it they are all but GET and HEAD.
     """
 
-    @never_cache
     @accept
     @wraps(view)
     def wrapped(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:

@@ -350,7 +350,6 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
     result = WrkResult(acknowledged=10, refused=0, sent=10, longest=0.1, processor_seconds=0.1)
     measured = Measurement(result, counted, 1, {"service": 0.1, "PostgreSQL": 0.1})
     monkeypatch.delenv("DATABASE_URL", raising=False)  # or this one is measured
-    monkeypatch.setattr(bench_growth, "add_links", lambda *_: None)
     monkeypatch.setattr("sys.argv", ["bench", "--quick"])
     monkeypatch.setattr(measuring, "measure", lambda *_, **__: measured)
     monkeypatch.setattr(measuring, "execute", lambda *_: 0)

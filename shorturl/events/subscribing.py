@@ -67,7 +67,7 @@ def clean_receiver(url: str) -> str:
 
 def unsubscribe(url: str) -> bool:
     """Remove a receiver, its events and, with the last receiver, the triggers; False if unknown."""
-    addresses = [url]  # as it is stored: an older version has accepted more
+    addresses = [url]  # as it is stored, even if clean_receiver() would refuse it
     with suppress(ValidationError):
         addresses.append(clean_receiver(url))
     with transaction.atomic(), connection.cursor() as cursor:

@@ -57,6 +57,8 @@ def daily_since(today: date) -> date:
 
 
 class VisitsOfLink(models.Model):
+    """A row of numbers of a link, which is found by the link's key."""
+
     # Without a foreign key constraint, whose check would lock the link's row for every hit. By the
     # key, so a cluster can distribute a link and its visits to one node.
     short_url = models.ForeignKey(
@@ -73,7 +75,7 @@ class VisitsOfLink(models.Model):
         abstract = True
 
     def __str__(self) -> str:
-        return f"visits of {self.short_url_id}"
+        return f"{self._meta.verbose_name} of {self.short_url_id}"
 
 
 class RecentVisits(VisitsOfLink):

@@ -64,7 +64,6 @@ def make_link(key: str, busiest_day: int, course: str, **columns: Any) -> None:
     columns["created_at"] = timezone.now() - timedelta(days=DAYS)
     if bulk.insert([{"key": key, **columns}]):
         rows = [RecentVisits(short_url_id=key, starts_at=at, kinds=visits[at]) for at in visits]
-        # pginterleave: alone - the transaction has inserted the link
         RecentVisits.objects.bulk_create(rows)
 
 

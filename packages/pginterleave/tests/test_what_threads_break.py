@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 from django.db import OperationalError, connection
@@ -227,10 +228,10 @@ def _make_holders() -> Iterator[tuple[str, Callable[[], object]]]:
         numbers.append(sql("SELECT 1")[0][0])
 
     yield "numbers", count
-    anything = Anything()
+    anything, fake = Anything(), Mock(spec=count)  # which isinstance() takes for a function
 
     def calls_another() -> None:
-        if anything:
+        if anything and fake:
             count()
 
     yield "count.numbers", calls_another

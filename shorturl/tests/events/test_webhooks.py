@@ -219,7 +219,7 @@ def test_the_pauses_double_up_to_an_hour() -> None:
     "down",
     [
         "http://127.0.0.1:9/",  # nothing listens on this port
-        "http://a..example/",  # an older version has added it, and DNS cannot have it
+        "http://a..example/",  # which subscribe() refuses, as DNS cannot have it
     ],
 )
 def test_a_receiver_that_is_down_delays_no_other_one(receiver: Receiver, down: str) -> None:

@@ -130,7 +130,7 @@ class Discovery:
         return sorted(by_kind, key=rate)
 
     def list_failing(self) -> list[Race]:
-        """Return the races for which a run fails, in the same order."""
+        """Return the races for which a run fails, in the order of sort_races()."""
         races = self.sort_races()
         return [race for race in races if race.kind != "answers" and not race.accepted]
 

@@ -55,7 +55,7 @@ class DiscoveryPlugin:
         self.html = Path(html).resolve() if html else None
         self._wrong_replay: WrongSchedule | None = None
         self._replay_obstacle = "no request was explored"
-        self._has_explored = False
+        self._has_begun = self._has_explored = False
         self._progress_at = 0.0
         self._stack = contextlib.ExitStack()
         self._stack.enter_context(watch_statements(self.first_pass.note_statement))
@@ -106,6 +106,7 @@ class DiscoveryPlugin:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Any:
         """Explore after the last test, before the fixtures of the session end."""
+        self._has_begun = True
         if nextitem is not None:
             return None
         # The last test runs as if another one followed, so the fixtures of the session stay.
@@ -172,7 +173,7 @@ class DiscoveryPlugin:
                     if round_ == ROUNDS[0] and not second_pass.replay:
                         reason = NOT_SENT_AGAIN if second_pass.has_time() else passed
                         if second_pass.wait_limit.has_passed:
-                            reason = f"when it ran once more, it waited for {MAX_WAIT_SECONDS:g} s"
+                            reason = f"when it ran once more, it took {MAX_WAIT_SECONDS:g} s"
                         others = chosen[test] - second_pass.written
                         self.results.leave_out_others(test, others, reason)
                 elif round_.preemptions == 1:  # what has run with one is not left out
@@ -214,8 +215,7 @@ class DiscoveryPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        has_workers = self.config.pluginmanager.hasplugin("dsession")  # which explore
-        if session.testscollected and not (self._has_explored or has_workers):
+        if self._has_begun and not self._has_explored:
             reason = "the run ended before the last test"
             self.results.leave_out("all tests", "every request", reason)
         if hasattr(self.config, "workerinput"):

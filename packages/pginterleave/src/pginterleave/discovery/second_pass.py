@@ -153,7 +153,7 @@ class SecondPass(Listener):
                     visit.put_back()
         except BaseException as error:
             self.results.leave_out(self.test, candidate.name, format_exception(error))
-            if not isinstance(error, Exception):  # Ctrl-C, or the end of a time limit
+            if not isinstance(error, Exception):  # Ctrl-C, or pytest.exit()
                 raise
         finally:
             self._is_busy = False

@@ -81,7 +81,7 @@ entropy = Entropy()
 
 
 class WaitLimit:
-    """Ends a test that waits for ever when it runs once more.
+    """Ends a test that takes too long when it runs once more, as one that waits for ever.
 
     A process that is stopped in the middle of a schedule never gives back a lock of Python's that
     it holds, such as that of a search index: a later test would wait for it.

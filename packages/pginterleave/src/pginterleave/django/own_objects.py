@@ -115,7 +115,7 @@ def _find_objects(value: Any, path: Path, empty: set[int]) -> list[Path]:
     if id(value) in empty or len(path) > MAX_DEPTH:
         return []
     empty.add(id(value))  # until a part of it is found
-    if isinstance(value, types.FunctionType):
+    if isinstance(value, types.FunctionType) and not isinstance(value, NonCallableMock):
         shared_objects.refuse_globals(value, set())
     parts = _list_parts(value).items()
     found = [each for name, part in parts for each in _find_objects(part, (*path, name), empty)]

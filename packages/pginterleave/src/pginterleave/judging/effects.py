@@ -18,7 +18,7 @@ class Effects:
         self.also = also
         self.databases = databases
         self.used: dict[str, bool] = {}  # the databases used so far, and whether each is compared
-        self.compares_new = True  # those that are used now: until all serial orders have run
+        self.compares_new = True  # only until all serial orders have run
         self.calls: dict[str, None] = {}  # descriptions of calls whose effect is not compared
         self.mocks = CalledMocks()
         self.has_mails = False

@@ -12,11 +12,12 @@ Parts = dict[str, Any]  # the parts of a value, by their names
 
 def list_parts(value: Any) -> Parts:
     """Return the parts of a function, a method or a partial; {} for another value."""
-    if isinstance(value, FunctionType):
+    kind = type(value)  # isinstance() would believe a Mock
+    if kind is FunctionType:
         return list_defaults(value) | (value.__kwdefaults__ or {}) | _list_cells(value)
-    if isinstance(value, MethodType):
+    if kind is MethodType:
         return {f"the object of {value.__func__.__qualname__}": value.__self__}
-    if isinstance(value, functools.partial):
+    if issubclass(kind, functools.partial):
         arguments = {f"argument {n}": part for n, part in enumerate(value.args, start=1)}
         return {FUNCTION_OF_PARTIAL: value.func, **arguments, **value.keywords}
     return {}

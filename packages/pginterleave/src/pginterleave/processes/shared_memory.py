@@ -20,7 +20,7 @@ CONTAINERS = (dict, list, set, deque, bytearray)
 LOCAL_MEMORY = "django.core.cache.backends.locmem"  # a module of Django's that is looked at
 MAX_ENTRIES = 1_000  # of a container with more entries, only their number is compared
 CLEARED = (0, 0, 0)  # the hits, misses and size of a cache after cache_clear()
-MAX_HELD_DEPTH = 6  # of objects in objects that a function holds
+MAX_HELD_DEPTH = 8  # of objects, partials and methods that a function holds, each in the other
 MAX_DEPTH = 1  # containers in containers are compared, and not what is in those
 Variable = tuple[str, ...]  # a module, a name there, and the name of an attribute
 
@@ -168,7 +168,7 @@ def _make_namespace(path: Variable, names: list[str], values: list[Any]) -> Name
             namespace.seen[variable] = Seen(id(value), None)
         if len(path) > 1:  # of a class or an object: no further
             continue
-        if isinstance(value, FunctionType):
+        if type(value) is FunctionType:  # isinstance() would believe a Mock
             defaults = value.__defaults__ or ()
             found = [default for default in defaults if isinstance(default, CONTAINERS)]
             namespace.containers.extend(((*variable, "__defaults__"), each) for each in found)
@@ -187,7 +187,7 @@ def _list_held(value: Any, names: Variable, seen: set[int]) -> Iterator[tuple[Va
         yield names, value
     elif isinstance(value, BuiltinMethodType):  # such as the append() of a list
         yield from _list_held(value.__self__, names, seen)
-    elif isinstance(value, FunctionType):
+    elif type(value) is FunctionType:
         yield from (((*names, name), part) for name, part in parts.items() if isinstance(part, int))
     elif not parts and _is_object_of_the_project(value):
         parts = read_attributes(value)
