@@ -373,15 +373,6 @@ def test_fails_before_it():
 """
 
 
-def test_what_is_chosen_is_explored_or_named(run_suite: RunSuite) -> None:
-    """Under freezegun, which replaces time.monotonic, no time is left for an exploration."""
-    names = ("shop.services.redeem", "shop.services.mark")
-    ran = run_suite(*(f"--interleave-calls={name}" for name in names), tests=FROZEN)
-    assert ran.races.keys() == {("shop.services.redeem()", "rows")}
-    reason = "it was not sent, or wrote nothing, when the test ran once more"
-    assert ran.left == {("test_fails_before_it", "shop.services.mark()", reason)}
-
-
 WAITING = """
 import threading
 import pytest
@@ -403,9 +394,23 @@ def test_goes_on():
 """
 
 
-def test_a_test_that_waits_for_ever_when_it_runs_once_more_is_named(run_suite: RunSuite) -> None:
+@pytest.mark.parametrize(
+    ("tests", "test", "reason"),
+    [
+        # Under freezegun, which replaces time.monotonic, no time is left for an exploration.
+        (
+            FROZEN,
+            "test_fails_before_it",
+            "it was not sent, or wrote nothing, when the test ran once more",
+        ),
+        (WAITING, "test_waits", "when it ran once more, it took 5 s"),
+    ],
+    ids=["a clock that stands", "a lock that is kept"],
+)
+def test_what_is_chosen_is_explored_or_named(
+    run_suite: RunSuite, tests: str, test: str, reason: str
+) -> None:
     names = ("shop.services.redeem", "shop.services.mark")
-    ran = run_suite(*(f"--interleave-calls={name}" for name in names), tests=WAITING)
+    ran = run_suite(*(f"--interleave-calls={name}" for name in names), tests=tests)
     assert ran.races.keys() == {("shop.services.redeem()", "rows")}
-    reason = "when it ran once more, it took 5 s"
-    assert ran.left == {("test_waits", "shop.services.mark()", reason)}
+    assert ran.left == {(test, "shop.services.mark()", reason)}

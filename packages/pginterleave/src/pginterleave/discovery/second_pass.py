@@ -61,6 +61,7 @@ class SecondPass(Listener):
     """Explores the candidates of the test that runs; `results` has what was found.
 
     Attributes:
+        wait_limit: ends the test if it takes too long, besides its explorations.
         seconds: the limit of each exploration.
         ends_at: when to begin no further one, by RealClock.monotonic().
         replay: a schedule; if it is given, only this one runs. `wrong_replay` is kept if it is
