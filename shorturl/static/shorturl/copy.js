@@ -10,11 +10,11 @@ for (const button of document.querySelectorAll("[data-copy]")) {
       await navigator.clipboard.writeText(button.value);
       note.textContent = `Copied ${button.value}`;
     } catch {
-      // No clipboard without HTTPS, or not allowed: the address is selected in a field instead.
+      // No clipboard without HTTPS, or not allowed: the text is selected in a field instead.
       const field = button.parentElement.querySelector("input") ?? document.createElement("input");
       field.value = button.value;
       field.readOnly = true;
-      field.setAttribute("aria-label", "Short URL");
+      if (!field.labels.length) field.setAttribute("aria-label", "Short URL");
       button.before(field);
       field.select();
       note.textContent = document.execCommand("copy")

@@ -83,6 +83,25 @@ def test_an_error_is_at_its_field_and_a_text_that_cannot_be_copied_is_selected(
     assert page.evaluate("getSelection().toString()") == field.input_value()
 
 
+def test_a_new_token_is_copied_and_stays_in_its_field_without_a_clipboard(
+    page: Page, log_in: LogIn
+) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    log_in(user())
+    page.goto("/account")
+    page.get_by_label("Name").fill("laptop")
+    page.get_by_role("button", name="Make a token").click()
+    field = page.get_by_label("Token")
+    token = field.input_value()
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_text(f"Copied {token}")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == token
+    page.evaluate("delete Navigator.prototype.clipboard")
+    page.get_by_role("button", name="Copy").click()
+    assert page.evaluate("getSelection().toString()") == token
+    expect(field).to_have_value(token)
+
+
 def test_an_expiry_is_typed_and_shown_in_the_readers_time_zone(
     new_page: NewPage, target_url: str
 ) -> None:
