@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from django.db import IntegrityError, transaction
 
 from pginterleave.pytest_plugin import Interleave
-from shorturl import bulk, operations
+from shorturl import bans, bulk, operations
 from shorturl.exceptions import KeyTaken, LinksRefused
 from shorturl.links import keys
 from shorturl.tests.callers import OTHER, TARGET, create_link, run, user
@@ -27,6 +27,12 @@ def create_many(target_url: str, *wanted: str | None) -> list[str]:
 
 def create_b() -> str:
     return operations.create(OTHER, key="b").key
+
+
+@pytest.fixture
+def no_ban_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the check for banned domains: each further step multiplies the schedules."""
+    monkeypatch.setattr(bans, "banned_targets", lambda targets: {})
 
 
 def insert_and_roll_back() -> None:
@@ -57,16 +63,12 @@ def test_the_same_keys_in_opposite_orders_do_not_deadlock(interleave: Interleave
     interleave(create_a_and_b, create_b_and_a, expected=LinksRefused)
 
 
+@pytest.mark.usefixtures("no_ban_is_looked_for")
 def test_the_same_keys_do_not_deadlock_after_a_rollback(interleave: Interleave) -> None:
     """Process 3 inserts a. Processes 1 and 2 insert a, and wait for process 3. Process 3 rolls
     back, and one of the two goes on. If the other had inserted b meanwhile, they would deadlock.
-
-    The check for banned domains is left out, as each further step multiplies the schedules.
     """
-    rows = [{"target_url": TARGET, "key": key} for key in "ab"]
-    one, other = partial(bulk.create_all, rows), partial(bulk.create_all, rows[::-1])
-    processes = (lambda: len(one()), lambda: len(other()), insert_and_roll_back)
-    interleave(*processes, expected=LinksRefused)
+    interleave(create_a_and_b, create_b_and_a, insert_and_roll_back, expected=LinksRefused)
 
 
 def test_a_request_gets_all_its_keys_or_none_beside_a_create_of_one(interleave: Interleave) -> None:
@@ -76,6 +78,7 @@ def test_a_request_gets_all_its_keys_or_none_beside_a_create_of_one(interleave: 
     interleave(create_a_and_b, create_b, expected=(LinksRefused, KeyTaken))
 
 
+@pytest.mark.usefixtures("no_ban_is_looked_for")
 def test_drawing_a_key_that_the_other_process_has_chosen_does_not_deadlock(
     interleave: Interleave, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,10 +113,14 @@ def test_an_import_leaves_out_the_key_of_a_concurrent_create(
     interleave(import_links(tmp_path, "ab"), create_b, expected=(CommandError, KeyTaken))
 
 
-def test_two_imports_set_one_owner(interleave: Interleave, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_ban_is_looked_for")
+def test_two_imports_set_one_owner(
+    interleave: Interleave, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both processes read that a has no owner. Process 1 sets its owner and commits. Process 2
     changes no row, as the link has an owner now.
     """
     create_link("a")
+    monkeypatch.setattr(bulk, "insert", lambda rows: {})  # each import finds that a exists
     processes = [import_links(tmp_path, "a", "--owner", user().username) for _ in range(2)]
     interleave(*processes)
