@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
 from pathlib import Path
 from subprocess import PIPE, CompletedProcess
+from threading import Thread
 from urllib.request import urlopen
 from zipfile import ZipFile
 
@@ -22,7 +24,23 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from loadtests.servers import wait_for_address
-from project.tests.conftest import GUNICORN, ROOT, database, list_image_sources, run_in
+from project.environment import variables
+from project.tests.conftest import (
+    GUNICORN,
+    PRODUCTION,
+    ROOT,
+    Load,
+    database,
+    list_image_sources,
+    run_in,
+)
+
+COMPOSE_FILES = [ROOT / "docker-compose.yml", ROOT / "deploy" / "scale.yml"]
+BASE, SCALED = (yaml.safe_load(path.read_text())["services"] for path in COMPOSE_FILES)
+
+
+def read_deployed(name: str) -> str:
+    return (ROOT / "deploy" / name).read_text()
 
 
 def read_pins(name: str) -> dict[str, str]:
@@ -158,20 +176,52 @@ def test_the_image_has_only_the_service(production_copy: Path) -> None:
     assert {f"!{source}" for source in copied} <= {*lines}
 
 
-def test_python_can_run_the_health_check() -> None:
+def test_the_health_check_of_the_image_asks_healthz_for_a_200() -> None:
     (code,) = re.findall(r'CMD \["python", "-c", "(.+)"\]', (ROOT / "Dockerfile").read_text())
-    ended = run_in(ROOT, "-c", code, PORT="1")  # a port without a listener
-    assert ended.stderr.rstrip().endswith("Connection refused")
+    statuses = [200, 503]
+
+    class Service(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(statuses.pop(0) if self.path == "/healthz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as service:
+        Thread(target=service.serve_forever).start()
+        port = str(service.server_port)
+        up, not_up = (run_in(ROOT, "-c", code, PORT=port, http_proxy="http://x/") for _ in "12")
+        service.shutdown()
+    assert (up.returncode, not_up.returncode, not_up.stderr) == (0, 1, "")
+    assert run_in(ROOT, "-c", code, PORT="1").returncode == 1  # a port without a listener
 
 
-def test_nginx_reuses_no_connection_that_gunicorn_may_just_close() -> None:
-    """A request on such a connection would be a 502, or be sent and counted again."""
+def test_gunicorn_fits_what_runs_it_and_what_is_in_front_of_it(production_copy: Path) -> None:
+    command = ("-m", "gunicorn", "--print-config", "-c", "project/gunicorn.py")
+    ended = run_in(production_copy, *command, WORKERS="3", HOST="::1")
+    shown = dict(re.findall(r"^(\w+) += (.*)$", ended.stdout, re.MULTILINE))
+    expected = {
+        "bind": "['[::1]:8000']",
+        "workers": "3",
+        "http_parser": "fast",  # the other one keeps in memory all that a client sends
+        "asgi_disconnect_grace_period": "0",
+        "timeout": "30",  # as docs/deploying.md says
+        "control_socket_disable": "True",  # it would be in a home, which systemd hides
+        # Any client can send such headers. Django decides by BEHIND_PROXY.
+        "forwarded_allow_ips": "[]",
+        "forwarder_headers": "[]",
+        "secure_scheme_headers": "{}",
+    }
+    assert expected.items() <= shown.items()
+    # A request on a connection that gunicorn just closes is a 502, or is sent and counted again.
     document = (ROOT / "docs" / "deploying.md").read_text()
     (of_nginx,) = re.findall(r"keepalive_timeout (\d+)s;", document)
-    (of_gunicorn,) = re.findall(
-        r"^keepalive = (\d+)", (ROOT / "project" / "gunicorn.py").read_text(), re.MULTILINE
-    )
-    assert int(of_nginx) < int(of_gunicorn)
+    assert int(of_nginx) < int(shown["keepalive"])
+    # Whoever stops gunicorn lets it finish the requests in flight.
+    (of_systemd,) = re.findall(r"TimeoutStopSec=(\d+)", read_deployed("shorturl@.service"))
+    of_compose = BASE["web"]["stop_grace_period"].removesuffix("s")
+    assert min(int(of_systemd), int(of_compose)) > int(shown["graceful_timeout"])
 
 
 @pytest.fixture
@@ -222,7 +272,86 @@ def test_make_says_what_to_unset_if_pip_installs_elsewhere(
     assert "unset prefix in pip.conf" in ended.stdout
 
 
-COMPOSE_FILES = [ROOT / "docker-compose.yml", ROOT / "deploy" / "scale.yml"]
+def test_make_run_is_a_local_run_that_delivers_unless_the_operator_says_otherwise(
+    tmp_path: Path, run_make: Callable[..., CompletedProcess[str]]
+) -> None:
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\necho "$SHORTURL_LOCAL, $SHORTURL_DELIVER, $SERVED_AT: $@"\n')
+    python.chmod(0o755)
+    (tmp_path / ".venv" / "installed-to-run").touch()
+    gunicorn = ".local/served-at: -m gunicorn -c project/gunicorn.py\n"
+    assert run_make("run").stdout == f"on, on, {gunicorn}"
+    (tmp_path / ".env").write_text("SHORTURL_LOCAL=off\n")
+    assert run_make("run", SHORTURL_DELIVER="off").stdout == f", off, {gunicorn}"
+
+
+HEALTHY, DONE = "service_healthy", "service_completed_successfully"
+NEEDED = [
+    ("proxy", "web", HEALTHY),
+    ("web", "db", HEALTHY),
+    ("web", "migrate", DONE),
+    ("web", "pgbouncer", HEALTHY),
+    ("migrate", "db", HEALTHY),
+    ("timer", "migrate", DONE),
+    ("pgbouncer", "db", HEALTHY),
+]
+
+
+def test_compose_starts_a_container_after_what_it_needs_and_starts_it_again() -> None:
+    needed = [
+        (name, other, dependency["condition"])
+        for services in (BASE, SCALED)
+        for name, service in services.items()
+        for other, dependency in service.get("depends_on", {}).items()
+    ]
+    assert sorted(needed) == sorted(NEEDED)
+    for name, service in {**SCALED, **BASE}.items():
+        assert service["restart"] == ("no" if name == "migrate" else "unless-stopped")
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        if name != "db":  # whose image writes, and changes its account
+            assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"])
+    # The image has the check of the web. The other containers of the service serve nothing.
+    checked = {name for name in {**SCALED, **BASE} if "healthcheck" in {**SCALED, **BASE}[name]}
+    assert checked == {"db", "pgbouncer", "migrate", "timer"}
+    assert all(BASE[name]["healthcheck"] == {"disable": True} for name in ("migrate", "timer"))
+
+
+def test_compose_and_systemd_start_the_service_and_its_tidy() -> None:
+    units = [read_deployed(f"shorturl{name}@.service") for name in ("", "-tidy")]
+    started = [re.findall(r"(?m)^ExecStart=/srv/%i/.venv/bin/(.+)", unit) for unit in units]
+    gunicorn, tidy = "gunicorn -c project/gunicorn.py", "python manage.py tidy"
+    assert started == [[gunicorn], [tidy]]
+    assert f"CMD {json.dumps(gunicorn.split())}" in (ROOT / "Dockerfile").read_text()
+    assert f"timeout 1800 {tidy}\n" in BASE["timer"]["command"][-1]
+    assert BASE["migrate"]["command"] == ["python", "manage.py", "migrate", "--noinput"]
+    for unit in units:
+        assert {"User=shorturl", "WorkingDirectory=/srv/%i"} <= {*unit.splitlines()}
+
+
+def test_compose_sets_what_the_service_reads_as_its_other_containers_expect(load: Load) -> None:
+    own = {"SHORTURL_LOCAL": "on", "HOST": "x", "PORT": "1", "DATABASE_URL": "postgres://x/x"}
+    scaled = {**BASE["web"]["environment"], **SCALED["web"]["environment"]}
+    web, migrate, two_machines = (
+        load(**{**PRODUCTION, **own, **environment})
+        for environment in (BASE["web"]["environment"], BASE["migrate"]["environment"], scaled)
+    )
+    password = "${POSTGRES_PASSWORD:?set it in .env, made as .env.example says}"
+    assert scaled.keys() | BASE["migrate"]["environment"].keys() <= variables | {"PGPASSWORD"}
+    assert scaled["PGPASSWORD"] == BASE["db"]["environment"]["POSTGRES_PASSWORD"] == password
+    assert (web["LOCAL"], web["BEHIND_PROXY"], web["HOST"]) == (False, True, "0.0.0.0")
+    assert (web["DATABASE_STATEMENT_TIMEOUT"], migrate["DATABASE_STATEMENT_TIMEOUT"]) == (10, 0)
+    assert (web["DATABASE_POOLER"], two_machines["DATABASE_POOLER"]) == ("none", "transaction")
+    pgbouncer = read_deployed("pgbouncer.ini")
+    for settings, host, port in ((web, "db", 5432), (two_machines, "pgbouncer", 6432)):
+        database = settings["DATABASES"]["default"]
+        assert (database["HOST"], database["PORT"], database["USER"]) == (host, port, "shorturl")
+        assert str(port) in pgbouncer
+    for limit, value in re.findall(r"SET (\w+) = ''(\w+)''", pgbouncer):
+        assert f"-c {limit}={value}" in web["DATABASES"]["default"]["OPTIONS"]["options"]
+    haproxy = read_deployed("haproxy.cfg")
+    assert {*re.findall(r" web:(\d+)", haproxy)} == {str(web["PORT"])}
+    assert "httpchk GET /readyz" in haproxy
 
 
 @pytest.mark.parametrize("path", COMPOSE_FILES, ids=lambda path: path.name)

@@ -27,6 +27,9 @@ FOOTER_LINKS = {"Imprint": "https://a.example/?b=c", "Abuse": "mailto:a@b.c"}
 PROXY_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SUBDOMAINS = PRODUCTION | {"ALLOWED_HOSTS": ".example.com", "HTTPS": "off"}
 PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
+BY_HTTPS = ("SECURE_SSL_REDIRECT", "SESSION_COOKIE_SECURE", "CSRF_COOKIE_SECURE")
+OPEN_TO_ALL = ("SHORTURL_PUBLIC_CREATE", "SHORTURL_PUBLIC_STATS")
+QUOTAS = ("SHORTURL_LINKS_PER_DAY", "SHORTURL_PUBLIC_LINKS_PER_DAY")
 
 
 @pytest.mark.parametrize(
@@ -35,21 +38,35 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         # A local run needs no variable, and is for this machine alone.
         ({}, {"LOCAL": True, "DEBUG": False, "ALLOWED_HOSTS": ["127.0.0.1", "localhost", "[::1]"]}),
         ({}, {"EMAIL_BACKEND": "django.core.mail.backends.console.EmailBackend"}),
-        ({}, {"SHORTURL_ORIGIN": "http://127.0.0.1:8000"}),
-        (SUBDOMAINS, {"SHORTURL_ORIGIN": "http://example.com", "SESSION_COOKIE_SECURE": False}),
+        ({}, {"SHORTURL_ORIGIN": "http://127.0.0.1:8000", "SHORTURL_LAB": True}),
+        ({}, dict.fromkeys(OPEN_TO_ALL, True) | dict.fromkeys(QUOTAS, 0)),
+        ({"SECRET_KEY": "own"}, {"SECRET_KEY": "own"}),
+        ({"ALLOWED_HOSTS": "*"}, {"SHORTURL_ORIGIN": "http://localhost:8000"}),
+        # By plain HTTP a browser sends no secure cookie, and no header may forbid it.
+        *(
+            (variables, {"SECURE_HSTS_SECONDS": 0, **dict.fromkeys(BY_HTTPS, False)})
+            for variables in ({}, SUBDOMAINS)
+        ),
+        *(
+            (variables, {"SECURE_HSTS_SECONDS": 31_536_000, **dict.fromkeys(BY_HTTPS, True)})
+            for variables in ({"HTTPS": "on"}, PRODUCTION)
+        ),
+        (SUBDOMAINS, {"SHORTURL_ORIGIN": "http://example.com"}),
         ({}, {"AXES_FAILURE_LIMIT": 5, "AXES_COOLOFF_TIME": timedelta(minutes=5)}),  # as documented
         ({}, {"PASSWORD_HASHERS": ["project.accounts.login.LimitedHasher"]}),
         # A production is closed, and by HTTPS.
         (PRODUCTION, dict.fromkeys(["LOCAL", "DEBUG", "SHORTURL_LAB"], False)),
-        (PRODUCTION, {"SHORTURL_PUBLIC_CREATE": False, "SHORTURL_PUBLIC_STATS": False}),
-        (PRODUCTION, {"SECURE_SSL_REDIRECT": True, "SESSION_COOKIE_SECURE": True, "EMAIL_URL": ""}),
         (PRODUCTION, {"EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend"}),
+        (PRODUCTION, {**dict.fromkeys(OPEN_TO_ALL, False), "EMAIL_URL": ""}),
         (PRODUCTION, {"SHORTURL_ORIGIN": "https://example.com", "SECURE_PROXY_SSL_HEADER": None}),
-        (PRODUCTION | {"SECRET_KEY": DOLLAR}, {"SECRET_KEY": DOLLAR}),
+        (PRODUCTION | {"SECRET_KEY": DOLLAR[:50]}, {"SECRET_KEY": DOLLAR[:50]}),
+        ({"SHORTURL_METRICS_TOKEN": "01234" * 4}, {"SHORTURL_METRICS_TOKEN": "01234" * 4}),
+        ({"SHORTURL_NAME": "x" * 40}, {"SHORTURL_NAME": "x" * 40}),
         (PRODUCTION | {"ALLOWED_HOSTS": ", ".join(HOSTS)}, {"ALLOWED_HOSTS": HOSTS}),
         (PRODUCTION | {"BEHIND_PROXY": "on"}, {"SECURE_PROXY_SSL_HEADER": PROXY_HEADER}),
         (PRODUCTION | MAIL, {"EMAIL_HOST": "mail.example.com", "EMAIL_PORT": 587}),
-        (PRODUCTION | MAIL, {"EMAIL_USE_TLS": True, "EMAIL_HOST_PASSWORD": "p@ss"}),
+        (PRODUCTION | MAIL, {"EMAIL_HOST_USER": "me@example.org", "EMAIL_HOST_PASSWORD": "p@ss"}),
+        (PRODUCTION | MAIL, {"EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend"}),
         (PRODUCTION | MAIL, {"DEFAULT_FROM_EMAIL": "me@example.org", "EMAIL_TIMEOUT": 10}),
         *(
             (PRODUCTION | {"EMAIL_URL": f"{scheme}://mail.example.com{written}"}, expected)
@@ -73,7 +90,7 @@ PLAIN_MAIL = {"EMAIL_URL": "smtp://mail.example.com"}
         (HOME, {"LOGOUT_REDIRECT_URL": "login"}),  # no form ends at another site
         (OTHER_PORT, {"SHORTURL_HOME_REDIRECT": "https://example.com:8443/"}),
         # A request may wait longer than a statement may take.
-        ({}, {"DATABASE_REQUEST_TIMEOUT": 12}),
+        ({}, {"DATABASE_REQUEST_TIMEOUT": 12, "QUEUE_TIMEOUT": 0.5}),
         ({"DATABASE_STATEMENT_TIMEOUT": "0"}, {"DATABASE_REQUEST_TIMEOUT": 0}),
     ],
 )
@@ -88,6 +105,17 @@ def test_a_production_with_the_lab_has_no_table_for_a_room(load: Load) -> None:
     apps = load(**PRODUCTION, SHORTURL_LAB="on")["INSTALLED_APPS"]
     assert "lab.apps.LabConfig" in apps
     assert "lab.room" not in apps
+
+
+LIMITS = {
+    "PORT": (0, 65_535),
+    "WORKERS": (1, 64),
+    "THREADS": (1, 64),
+    "QUEUE_TIMEOUT_MS": (10, 60_000),
+    "DATABASE_STATEMENT_TIMEOUT": (0, 86_400),
+    "SHORTURL_KEY_LENGTH": (1, 20),
+    **dict.fromkeys(QUOTAS, (0, 1_000_000_000)),
+}
 
 
 @pytest.mark.parametrize(
@@ -135,8 +163,11 @@ def test_a_production_with_the_lab_has_no_table_for_a_room(load: Load) -> None:
         ("SHORTURL_HOME_REDIRECT", "http://example.com.", "is the page that redirects there"),
         ("SHORTURL_FOOTER_LINKS", "https://example.com/", "is not a list of TEXT=URL"),
         ("SHORTURL_FOOTER_LINKS", "Abuse=javascript:x", "is not a URL with https: or http:"),
-        ("SHORTURL_KEY_LENGTH", "0", "is not a whole number from 1 to 20"),
-        ("SHORTURL_KEY_LENGTH", "21", "is not a whole number from 1 to 20"),
+        *(
+            (name, str(value), f"='{value}' is not a whole number from {least} to {greatest},")
+            for name, (least, greatest) in LIMITS.items()
+            for value in (least - 1, greatest + 1)
+        ),
         ("SHORTURL_KEY_LENGTH", "7" * 5000, "is not"),  # more digits than int() takes
     ],
 )
@@ -148,11 +179,31 @@ def test_a_wrong_value_is_refused_by_name_with_an_example(
         load(**{**PRODUCTION, "SHORTURL_LOCAL": "off", name: value})
 
 
+def test_the_first_page_of_a_local_run_does_not_redirect_to_itself(load: Load) -> None:
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        with pytest.raises(ImproperlyConfigured, match="is the page that redirects there"):
+            load(SHORTURL_HOME_REDIRECT=f"http://{host}:8000/")
+    load(SHORTURL_HOME_REDIRECT="http://localhost:9000/")
+
+
 def test_maybe_is_refused_as_a_switch_and_as_a_number(load: Load) -> None:
     for name, variable in read_example().items():
         if re.fullmatch(r"on|off|\d+", variable.value):  # as .env.example shows it
             with pytest.raises(ImproperlyConfigured, match=rf"^{name}='maybe' is .*{name}=\S+"):
                 load(**{**PRODUCTION, name: "maybe"})
+
+
+def test_each_switch_and_number_changes_the_setting_of_its_name(load: Load) -> None:
+    for name, variable in read_example().items():
+        if re.fullmatch(r"on|off", variable.value):
+            for switch in ("on", "TRUE", "yes", "1", "off", "False", "no", "0"):
+                is_on = switch in ("on", "TRUE", "yes", "1")
+                settings = load(**{**PRODUCTION, "SHORTURL_LOCAL": "on", name: switch})
+                assert settings[name.replace("SHORTURL_LOCAL", "LOCAL")] is is_on, (name, switch)
+        elif variable.value.isdecimal():
+            setting, unit = ("QUEUE_TIMEOUT", 1000) if name == "QUEUE_TIMEOUT_MS" else (name, 1)
+            for limit in LIMITS[name]:
+                assert load(**PRODUCTION, **{name: str(limit)})[setting] == limit / unit, name
 
 
 def list_hints() -> dict[str | None, str | None]:
@@ -231,11 +282,16 @@ def test_no_message_holds_the_password(load: Load) -> None:
     ("url", "expected", "options"),
     [
         (
-            "postgres://user:p%40ss%2Fword@example.com:5433/shorturl",
+            "postgresql://user:p%40ss%2Fword@example.com:5433/shorturl",
             {"USER": "user", "PASSWORD": "p@ss/word", "HOST": "example.com", "PORT": 5433},
             {"connect_timeout": 3},
         ),
-        ("postgres:///shorturl?host=/tmp&port=5433&user=me", {"PORT": 5433, "USER": "me"}, {}),
+        (
+            "postgres:///shorturl?host=/tmp&port=5433&user=me&password=x",
+            {"HOST": "/tmp", "PORT": 5433, "USER": "me", "PASSWORD": "x"},
+            {},
+        ),
+        ("postgres://?service=links", {"NAME": ""}, {"service": "links"}),
         ("postgres://host/shorturl", {"CONN_MAX_AGE": 600}, {}),
         ("postgres://host/shorturl?conn_max_age=60", {"CONN_MAX_AGE": 60}, {}),
         (
@@ -249,10 +305,10 @@ def test_database_url_becomes_the_connection_and_its_options(
     load: Load, url: str, expected: dict[str, Any], options: dict[str, Any]
 ) -> None:
     config = load(**{**PRODUCTION, "DATABASE_URL": url})["DATABASES"]["default"]
-    expected |= {"ENGINE": "django.db.backends.postgresql", "NAME": "shorturl"}
+    expected = {"ENGINE": "django.db.backends.postgresql", "NAME": "shorturl", **expected}
     assert expected.items() <= config.items()
     assert options.items() <= config["OPTIONS"].items()
-    assert not {"host", "port", "user"} & set(config["OPTIONS"])
+    assert not {"host", "port", "user", "password"} & set(config["OPTIONS"])
 
 
 def test_the_operators_session_options_come_after_those_of_the_service(load: Load) -> None:
@@ -269,9 +325,11 @@ def test_the_operators_session_options_come_after_those_of_the_service(load: Loa
 def test_the_environment_wins_over_the_file_env_and_what_is_empty_is_unset(
     load: Load, tmp_path: Path
 ) -> None:
-    (tmp_path / ".env").write_text("SHORTURL_KEY_LENGTH=9\nWORKERS=4\nDEBUG=\n")
+    text = "\ufeffSHORTURL_KEY_LENGTH=9\n  export THREADS=5\nWORKERS=4\nDEBUG=\n"
+    (tmp_path / ".env").write_text(text)  # as an editor of Windows writes it
     settings = load(WORKERS="3")
-    assert {"SHORTURL_KEY_LENGTH": 9, "WORKERS": 3, "DEBUG": False}.items() <= settings.items()
+    expected = {"SHORTURL_KEY_LENGTH": 9, "THREADS": 5, "WORKERS": 3, "DEBUG": False}
+    assert expected.items() <= settings.items()
 
 
 @pytest.mark.parametrize(
@@ -296,6 +354,7 @@ def test_a_local_run_makes_its_secret_key_once(load: Load, tmp_path: Path) -> No
     assert load()["SECRET_KEY"] == key
     (made,) = (tmp_path / ".local").iterdir()
     assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
 
 
 def test_two_local_runs_that_start_at_once_have_one_secret_key(
@@ -396,5 +455,6 @@ def test_a_session_has_the_time_limits_of_the_service() -> None:
         )
         assert dict(cursor.fetchall()) == expected
         parameters = session.connection.info.dsn_parameters
-    of_the_socket = {"connect_timeout": "3", "tcp_user_timeout": "3000", "keepalives_idle": "3"}
+    of_the_socket = {"connect_timeout": "3", "tcp_user_timeout": "3000"}
+    of_the_socket |= {"keepalives_idle": "3", "keepalives_interval": "3"}
     assert of_the_socket.items() <= parameters.items()

@@ -12,6 +12,7 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
 from shorturl.models import ApiToken
+from shorturl.tests import callers
 from shorturl.tests.callers import TARGET, bearer, create, create_link, is_accepted, text, user
 from shorturl.tests.statements import before_statement
 
@@ -91,9 +92,16 @@ def test_only_own_tokens_are_listed_and_revoked(user_client: Client) -> None:
     assert "laptop" not in text(somebody.get("/account"))
     assert somebody.post(f"/account/tokens/{stored.pk}/revoke").status_code == 404
     assert is_accepted(token)
+    of_nobody = callers.make_token()  # as the command makes it, and a visitor is no user either
+    path = f"/account/tokens/{ApiToken.objects.latest('id').pk}/revoke"
+    assert Client().post(path)["Location"] == f"/account/login/?next={path}"
+    assert is_accepted(of_nobody)
+    may = f"{stored.prefix}… may create, read, edit, delete; made"
+    assert may in text(user_client.get("/account"))
     assert user_client.get(f"/account/tokens/{stored.pk}/revoke").status_code == 405
     page = user_client.post(f"/account/tokens/{stored.pk}/revoke", follow=True)
     assert "The token “laptop” is revoked." in text(page)
+    assert re.search(r"laptop revoked \d+ \w+ \d{4}", text(page))
     assert not is_accepted(token)
     assert user_client.post(f"/account/tokens/{stored.pk}/revoke").status_code == 404
 

@@ -1,6 +1,7 @@
 """Passwords that users choose: after a login, by an e-mailed link, or by an invitation."""
 
 import re
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,6 +10,7 @@ from django.core import mail
 from django.core.mail import EmailMessage
 from django.core.management import CommandError
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 from pytest_django.asserts import assertContains
 
@@ -112,6 +114,12 @@ def test_an_invitation_expires_and_needs_its_account(settings: Settings) -> None
     assert NO_LONGER in text(Client().get("/account/reset/x/y-z/"))  # it names no account
 
 
+def test_the_expiry_of_an_invitation_is_printed() -> None:
+    before, printed, after = timezone.now(), run("invite", "ann").errors, timezone.now()
+    moments = [f"{now + timedelta(days=3):%Y-%m-%d %H:%M}" for now in (before, after)]
+    assert any(f"to ann. It works once, until {moment} UTC" in printed for moment in moments)
+
+
 def test_only_an_account_without_a_password_is_invited_again() -> None:
     first, second = invite(), invite("--email", "ann@example.com")
     client, form = open_link(first)
@@ -138,17 +146,20 @@ def request_reset(email: str, **headers: str) -> str:
     return text(Client(headers=headers).post(RESET, {"email": email}, follow=True))
 
 
-def test_a_reset_is_sent_and_the_page_does_not_tell_whether_there_is_an_account() -> None:
+def test_a_reset_is_sent_and_the_page_does_not_tell_whether_there_is_an_account(
+    settings: Settings,
+) -> None:
+    settings.SHORTURL_ORIGIN = "https://sho.rt:8443"
     User.objects.create_user("ann", "ann@example.com", OLD)
     assert request_reset("ann@example.com", host="localhost:1234") == request_reset(
         "nobody@example.com"
     )
     (message,) = mail.outbox
     assert message.to == ["ann@example.com"]
-    assert message.subject == "A new password at 127.0.0.1:8000"
-    assert "a new password of ann at 127.0.0.1:8000." in str(message.body)
+    assert message.subject == "A new password at sho.rt:8443"
+    assert "a new password of ann at sho.rt:8443." in str(message.body)
     # Whatever the request says, the link leads to the first of ALLOWED_HOSTS.
-    link = re.search(r"http://127\.0\.0\.1:8000(/account/reset/\S+)", str(message.body))
+    link = re.search(r"https://sho\.rt:8443(/account/reset/\S+)", str(message.body))
     assert link
     client, form = open_link(link[1])
     assert client.post(form, CHOSEN).status_code == 302

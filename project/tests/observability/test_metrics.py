@@ -57,6 +57,27 @@ def test_a_statement_is_counted_by_its_outcome(sql: str, outcome: str) -> None:
     assert REGISTRY.get_sample_value(name, labels) == before + 1
 
 
+@pytest.mark.parametrize(
+    ("path", "to"),
+    [
+        ("/a", "redirect"),
+        ("/api/links", "api"),
+        ("/", "page"),
+        ("/a/stats", "page"),
+        ("/a+", "page"),
+    ],
+)
+def test_a_response_is_counted_by_what_answers_the_path_and_by_its_status(
+    path: str, to: str
+) -> None:
+    from project.observability.metrics import count_response
+
+    labels = {"to": to, "status": "418"}
+    before = REGISTRY.get_sample_value("shorturl_responses_total", labels) or 0
+    count_response(path, 418)
+    assert REGISTRY.get_sample_value("shorturl_responses_total", labels) == before + 1
+
+
 def count(url: str, name: str) -> int:
     """Return the sum of a metric's lines."""
     answer = ask(url, "GET", "/metrics", headers={"Authorization": f"bearer {TOKEN}"})

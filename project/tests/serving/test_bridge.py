@@ -6,10 +6,18 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.http import HttpResponse
+from django.http import HttpResponse, StreamingHttpResponse
 
 from project.serving import bridge as bridge_module
-from project.serving.bridge import Bridge, Message, Receive, Refused, Response, send_response
+from project.serving.bridge import (
+    Bridge,
+    Message,
+    Receive,
+    Refused,
+    Response,
+    convert_to_asgi,
+    send_response,
+)
 from project.tests.conftest import TIMEOUT
 
 CHUNKED = (b"transfer-encoding", b"chunked")
@@ -116,6 +124,39 @@ def test_a_body_that_exceeds_the_limit_of_all_bodies_is_a_503() -> None:
         assert (await bridge.answer(scope(sized(9)), make_receive(b"123456789"))).status == 200
 
     run(test)
+
+
+def test_half_a_body_whose_client_leaves_is_not_processed() -> None:
+    messages = [{"type": "http.request", "body": b"1234", "more_body": True}]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else {"type": "http.disconnect"}
+
+    async def test(bridge: Bridge) -> None:
+        with pytest.raises(Refused):
+            await bridge.answer(scope(sized(9)), receive)
+
+    run(test)
+
+
+@pytest.mark.parametrize("length", [{}, {"Content-Length": "1"}])  # a view may have set it
+def test_a_response_of_django_is_read_and_closed_and_has_one_length(length: dict[str, str]) -> None:
+    """Its end closes a file, and tells Django to check the connection to PostgreSQL."""
+    response = HttpResponse(b"x", status=201, headers={"X-A": "é", **length})
+    response.set_cookie("a", "1", httponly=True)
+    response.set_cookie("b", "2")
+    status, headers, body = convert_to_asgi(response)
+    assert (status, body, response.closed) == (201, b"x", True)
+    values = [(name, value) for name, value in headers if name != b"content-type"]
+    cookies = [(b"set-cookie", b"a=1; HttpOnly; Path=/"), (b"set-cookie", b"b=2; Path=/")]
+    assert sorted(values) == [(b"content-length", b"1"), *cookies, (b"x-a", b"\xe9")]
+
+
+def test_a_response_that_fails_while_it_is_read_is_closed() -> None:
+    response = StreamingHttpResponse(1 / number for number in (1, 0))
+    with pytest.raises(ZeroDivisionError):
+        convert_to_asgi(response)
+    assert response.closed
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -82,6 +83,33 @@ def test_an_outage_is_json_for_the_api_and_a_page_for_others(
     assert "Content-Security-Policy" in page
     call = get_unavailable(client, "/api/links/spring")
     assert call.json() == {"detail": detail}
+
+
+@pytest.mark.parametrize("path", ["/spring", "/api/links"])
+@pytest.mark.parametrize(
+    ("status", "more"),
+    [
+        (HTTPStatus.BAD_REQUEST, {}),
+        (HTTPStatus.REQUEST_TIMEOUT, {"Connection": "close"}),
+        (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"Connection": "close"}),
+        (HTTPStatus.SERVICE_UNAVAILABLE, {"Retry-After": "1"}),
+    ],
+)
+def test_a_refusal_of_the_event_loop_has_the_headers_that_no_middleware_adds(
+    path: str, status: HTTPStatus, more: dict[str, str]
+) -> None:
+    get, head = (
+        unavailable.make_refusal(method, path, status, "No.") for method in ("GET", "HEAD")
+    )
+    kind = "application/json" if path.startswith("/api") else "text/html; charset=utf-8"
+    common = {"Content-Type": kind, "Cache-Control": "no-store"}
+    common |= {"Content-Length": str(len(get.content))}
+    for answer in (get, head):
+        _, policy = answer.headers.pop("Content-Security-Policy")
+        assert "default-src 'none'" in policy
+        assert (answer.status_code, answer.headers) == (status, common | more)
+    assert head.content == b""
+    assert ("Busy at the moment" in get.text) == (path == "/spring" and "Retry-After" in more)
 
 
 @pytest.mark.django_db
