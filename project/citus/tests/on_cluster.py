@@ -19,6 +19,7 @@ from project.citus import roll_up
 from project.citus.cluster_counter import ClusterHitCounter
 from project.citus.shard_map import READ_MAP, Node, ShardMap
 from project.citus.tests.lost_sessions import end_sessions_after_each_statement
+from project.citus.tests.test_node_sessions import close_counter
 from shorturl import operations
 from shorturl.models import DailyVisits, HourlyVisits, RecentVisits, ShortUrl, Visit
 from shorturl.tests.callers import call_and_close_connection, run
@@ -68,7 +69,11 @@ def run_with_counter(
     """Call an async function with the counter of a new process, and return what it returns."""
 
     async def call_function() -> Any:
-        return await function(ClusterHitCounter(workers))
+        counter = ClusterHitCounter(workers)
+        try:
+            return await function(counter)
+        finally:
+            close_counter(counter)
 
     return asyncio.run(call_function())
 

@@ -22,6 +22,10 @@ pytestmark = pytest.mark.django_db
 def test_a_response_that_may_change_is_not_stored(client: Client, path: str, status: int) -> None:
     response = client.get(path)
     assert (response.status_code, response["Cache-Control"]) == (status, "no-store")
+    has_document = status != 302
+    assert ("Content-Type" in response) is ("X-Frame-Options" in response) is has_document
+    assert ("Content-Security-Policy" in response) is has_document
+    assert response["Referrer-Policy"] == "same-origin"
 
 
 @pytest.mark.parametrize(
@@ -49,6 +53,22 @@ def test_a_static_file_may_be_stored(client: Client, settings: Settings) -> None
         response = client.generic(method, "/static/shorturl/shorturl.css")
         response.close()
         assert "max-age" in response["Cache-Control"]
+        assert response["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["/", "/nosuchkey", "/api/links", "/account"])
+def test_by_https_a_browser_is_told_to_stay_there_and_by_http_is_sent_there(
+    settings: Settings, path: str
+) -> None:
+    settings.SECURE_HSTS_SECONDS, settings.SECURE_SSL_REDIRECT = 60, True
+    client = Client()
+    for method in ("GET", "POST"):
+        secure = client.generic(method, path, secure=True)
+        assert secure["Strict-Transport-Security"] == "max-age=60"
+        assert "Location" in secure or secure["X-Content-Type-Options"] == "nosniff"
+        plain = client.generic(method, path)
+        assert (plain.status_code, plain["Location"]) == (301, f"https://testserver{path}")
+        assert "Content-Type" not in plain
 
 
 @pytest.mark.parametrize("path", ["/account/login/", "/healthz"])
