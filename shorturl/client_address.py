@@ -35,7 +35,7 @@ def without_port(address: str) -> str:  # proxies also write "address:port" and 
 
 
 def network_of(address: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    parsed = ipaddress.ip_address(address.partition("%")[0])
+    parsed = ipaddress.ip_address(address)
     return ipaddress.ip_network((parsed, PREFIXES[parsed.version]), strict=False)
 
 

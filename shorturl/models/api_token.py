@@ -80,4 +80,4 @@ class ApiToken(models.Model):
 
     @staticmethod
     def digest_of(text: str) -> str:
-        return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+        return hashlib.sha256(text.encode()).hexdigest()

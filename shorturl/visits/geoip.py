@@ -32,7 +32,7 @@ def country_of(address: str | None) -> str:
     if address is None:
         return ""
     try:
-        row: Any = open_copy(settings.SHORTURL_GEOIP).get(address.partition("%")[0])
+        row: Any = open_copy(settings.SHORTURL_GEOIP).get(address)
         country = row["country"]["iso_code"]
     except (*UNREADABLE, LookupError, TypeError):
         return ""
