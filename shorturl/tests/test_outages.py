@@ -4,8 +4,9 @@ import pytest
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
 
+from shorturl.management.database_command import database_error
 from shorturl.models import ShortUrl
-from shorturl.outages import driver_error, is_outage
+from shorturl.outages import database_address, driver_error, is_busy, is_outage
 
 driver = DatabaseWrapper.Database  # psycopg2 or psycopg 3
 
@@ -37,6 +38,7 @@ NODE_ERRORS = [
     ("XX000", "postmaster was shut down, exiting", True),
     ("XX000", "could not commit transaction for shard 7 on at least one active node", True),
     ("XX000", "a bug in the node a:5432", False),
+    ("25006", "cannot execute INSERT in a read-only transaction", True),  # on a stand-by
 ]
 
 
@@ -66,3 +68,38 @@ def test_the_error_code_is_read_from_both_drivers(name: str) -> None:
     error = django_error(OperationalError, cause)
     assert driver_error(error, "55P03") is cause
     assert driver_error(error, "42501") is None
+    error.__cause__, error.__context__ = None, cause  # raised while the driver's was handled
+    assert driver_error(error, "55P03") is cause
+
+
+# lock_timeout, statement_timeout, deadlock, serialization failure, connection limit.
+@pytest.mark.django_db
+@pytest.mark.parametrize("code", ["55P03", "57014", "40P01", "40001", "53300"])
+def test_an_overload_is_busy(code: str) -> None:
+    with connection.cursor() as cursor, pytest.raises(DatabaseError) as info:
+        cursor.execute(f"DO $$ BEGIN RAISE 'full' USING ERRCODE = '{code}'; END $$")
+    assert is_busy(info.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("sorry, too many clients already", True),  # PostgreSQL
+        ('too many connections for role "a"', True),
+        ("remaining connection slots are reserved for roles with SUPERUSER", True),
+        ("no more connections allowed (max_client_conn)", True),  # PgBouncer
+        ("Connection refused", False),
+    ],
+)
+def test_a_refused_connection_is_busy_if_there_are_too_many(message: str, expected: bool) -> None:
+    assert is_busy(OperationalError(message)) is expected
+
+
+def test_the_log_and_the_commands_name_a_local_socket_and_an_error_without_a_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HOST", "PORT"):
+        monkeypatch.setitem(connection.settings_dict, name, "")
+    assert database_address() == "a local socket:5432"
+    error = database_error(OperationalError(), "Try again.")
+    assert str(error) == "The database: OperationalError. Try again."

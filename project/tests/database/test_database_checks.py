@@ -113,3 +113,7 @@ def test_the_migrations_make_each_constraint_and_index_of_the_models() -> None:
             made = connection.introspection.get_constraints(cursor, model._meta.db_table)
         named = {item.name for item in (*model._meta.constraints, *model._meta.indexes)}
         assert named <= made.keys(), model
+
+
+def test_the_migrations_make_what_the_models_say() -> None:
+    call_command("makemigrations", check_changes=True)

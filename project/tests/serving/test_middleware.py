@@ -71,7 +71,7 @@ def test_by_https_a_browser_is_told_to_stay_there_and_by_http_is_sent_there(
         assert "Content-Type" not in plain
 
 
-@pytest.mark.parametrize("path", ["/account/login/", "/healthz"])
+@pytest.mark.parametrize("path", ["/account/login/", "/healthz", "/api/openapi.json"])
 def test_head_is_get_without_the_body(path: str) -> None:
     """Django is called as gunicorn calls it: Django's test client would remove the body itself."""
     django: Any = WSGIHandler()

@@ -57,6 +57,7 @@ def get_status(client: Client, call: str, **headers: str) -> int:
     assert response.status_code in described["responses"]
     if response.status_code == 401:
         assert response["WWW-Authenticate"] == "Bearer"
+        assert "'Authorization: Bearer <token>'" in response.json()["detail"]
     if response.status_code >= 400:
         assert response.json()["detail"].endswith(".")
     return int(response.status_code)

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from django.db import IntegrityError
 from django.test import Client
 
 from shorturl import operations
@@ -16,7 +17,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 
 CREATE, BULK, CHANGE = "POST /api/links", "POST /api/links/bulk", "PATCH /api/links/known"
 LIST = "GET /api/links?"
+CREATE_ERRORS = "400 401 403 409 413 415 422 429 503"
 FORBIDDEN, EXTRA = "forbidden_character", "extra_forbidden"
+LONG = b"x" * 500
 MANY_LONG_FIELDS = {f"{number}" + "x" * 500: 1 for number in range(100)}
 
 
@@ -109,6 +112,7 @@ def test_a_422_names_each_field_that_is_wrong_and_changes_nothing(
     [
         # Some JSON parsers take the first value, some the last.
         (b'{"key": "a", "key": "b"}', "has the field 'key' more than once"),
+        (b'{"%b": 1, "%b": 2}' % (LONG, LONG), f"has the field '{'x' * 59}…' more than once"),
         (b'{"target_url": ', "is not JSON: Expecting value: line 1 column 16"),
         ('{"target_url": "x"}'.encode("utf-16"), "is not JSON: 'utf-8' codec can't decode byte"),
         (b"[" * 60_000, "is not JSON: maximum recursion depth exceeded"),
@@ -123,7 +127,9 @@ def test_a_body_that_is_not_json_is_a_400(
     assert check_error(response, 400).startswith(f"The body {reason}")
 
 
-@pytest.mark.parametrize("key", ["", '""', "ä", '"half', 'in"side', "a b", "x" * 256, "\x7f"])
+@pytest.mark.parametrize(
+    "key", ["", '""', "ä", '"half', 'in"side', "a b", "a\\", '"\\"', "x" * 256]
+)
 def test_a_malformed_idempotency_key_is_a_400(client: Client, key: str) -> None:
     response = create(client, headers={"Idempotency-Key": key})
     assert "send 1 to 255 printable ASCII characters" in check_error(response, 400)
@@ -150,6 +156,7 @@ def test_a_body_of_another_type_is_a_415(client: Client) -> None:
     [
         ("/api", "GET, HEAD"),
         ("/api/links", "GET, HEAD, POST"),
+        ("/api/links/bulk", "POST"),
         ("/api/links/known", "DELETE, GET, HEAD, PATCH"),
         ("/api/docs", "GET, HEAD"),
         ("/api/openapi.json", "GET, HEAD"),
@@ -159,12 +166,16 @@ def test_a_405_names_the_methods_that_are_allowed(path: str, allow: str) -> None
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
     assert check_error(response, 405) == f"BREW is not allowed for {path!r}: use {allow}."
     assert response["Allow"] == allow
+    long = Client().generic("BREW", "/api/links/" + "a" * 5_000)
+    assert len(check_error(long, 405)) < 500
 
 
-@pytest.mark.parametrize("path", ["/api/", "/api/links/", "/api/%00"])
+@pytest.mark.parametrize("path", ["/api/", "/api/links/", "/api/%00", "/api/" + "a" * 5_000])
 def test_an_unknown_path_is_a_404(path: str) -> None:
     response = Client(enforce_csrf_checks=True).generic("BREW", path)
-    assert "see /api/docs" in check_error(response, 404)
+    assert check_error(response, 404).endswith("see /api/docs.")
+    assert len(response.content) < 500
+    assert "<html" in Client().get(f"{path[:4]}x").text  # a page: the path is not the API's
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
@@ -183,6 +194,7 @@ def test_a_key_without_a_live_link_is_a_404(api: Client, method: str, key: str) 
     ("raised", "status", "says"),
     [
         (RuntimeError("secret"), 500, "An internal error occurred; it has been logged."),
+        (IntegrityError("secret"), 500, "An internal error occurred; it has been logged."),
         (Contended("known", 7), 503, "after 7 attempts"),
         (KeySpaceExhausted(iter(())), 503, "Every candidate key was taken. Choose a custom key"),
     ],
@@ -202,26 +214,43 @@ def test_an_exception_has_a_status_and_tells_no_secret(
     assert response.get("Retry-After") == ("5" if status == 503 else None)
 
 
-def test_openapi_keeps_the_names_and_the_security_of_the_operations(
+def test_openapi_keeps_the_names_the_security_and_the_statuses_of_the_operations(
     client: Client, django_assert_num_queries: Any
 ) -> None:
     """Programs generate clients from them."""
     with django_assert_num_queries(0):
         description = client.get("/api/openapi.json").json()
     operations = {
-        f"{method} {path}": (operation["operationId"], operation["security"])
+        f"{method} {path}": (
+            operation["operationId"],
+            operation["security"],
+            " ".join(sorted(operation["responses"])),
+        )
         for path, methods in description["paths"].items()
         for method, operation in methods.items()
     }
     private: list[Any] = [{"Token": []}, {"Login": []}]
     public: list[Any] = [*private, {}]
     assert operations == {
-        "post /api/links": ("create_link", public),
-        "post /api/links/bulk": ("create_links", public),
-        "get /api/links": ("list_links", private),
-        "get /api/links/{key}": ("get_link", public),
-        "get /api/links/{key}/visits": ("list_visits", public),
-        "get /api/visits": ("list_visits_of_links", private),
-        "patch /api/links/{key}": ("change_link", private),
-        "delete /api/links/{key}": ("delete_link", private),
+        "post /api/links": ("create_link", public, f"200 201 {CREATE_ERRORS}"),
+        "post /api/links/bulk": ("create_links", public, f"201 {CREATE_ERRORS}"),
+        "get /api/links": ("list_links", private, "200 401 403 422 503"),
+        "get /api/links/{key}": ("get_link", public, "200 401 403 404 503"),
+        "get /api/links/{key}/visits": ("list_visits", public, "200 401 403 404 422 503"),
+        "get /api/visits": ("list_visits_of_links", private, "200 401 403 422 503"),
+        "patch /api/links/{key}": ("change_link", private, "200 400 401 403 404 413 415 422 503"),
+        "delete /api/links/{key}": ("delete_link", private, "204 401 403 404 503"),
     }
+
+
+def test_openapi_has_the_header_the_lengths_and_the_csv(client: Client) -> None:
+    description = client.get("/api/openapi.json").json()
+    assert description["info"]["title"] == "URL shortener"
+    paths, schemas = description["paths"], description["components"]["schemas"]
+    for path in ("/api/links", "/api/links/bulk"):
+        assert "Idempotency-Key" in [header["name"] for header in paths[path]["post"]["parameters"]]
+    for path in ("/api/visits", "/api/links/{key}/visits"):
+        assert {*paths[path]["get"]["responses"]["200"]["content"]} == {JSON, "text/csv"}
+    for fields in (schemas["NewLink"]["properties"], schemas["Change"]["properties"]):
+        assert [fields[name]["maxLength"] for name in ("target_url", "title")] == [2_000, 512]
+    assert schemas["Change"]["minProperties"] == 1

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Barrier, Event, Thread
+from threading import Barrier, Event, Thread, Timer
+from threading import enumerate as enumerate_threads
 from typing import Any
 
 import pytest
@@ -107,6 +108,38 @@ def test_each_expiry_after_the_subscription_has_one_event() -> None:
     assert (types_of("old"), types_of("later")) == ([], ["created"])
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_search_tells_all_expiries_and_delivers_nothing_once_it_is_to_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivering, "MAX_EXPIRIES", 1)  # of a statement
+    deliverer = Deliverer(is_stopping=lambda: True)
+
+    def search() -> int:
+        """Return how many expiries are told afterwards."""
+        with ThreadPoolExecutor(1) as pool:
+            deliverer.start_deliveries(pool)
+        return ShortUrl.objects.exclude(expiry_told=None).count()
+
+    for key in "ab":
+        create_link(key, expires_at=timezone.now())
+    assert search() == 0  # without a receiver
+    receiver = Subscription.objects.create(url=URL, secret="whsec_")
+    LinkEvent.objects.create(subscription=receiver, key="a")
+    assert search() == 2
+    deliverer.deliver_all(receiver)
+    event = LinkEvent.objects.get()
+    assert (event.attempts, event.not_before) == (0, None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_event_that_cannot_be_signed_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    receiver = Subscription.objects.create(url=URL, secret="whsec_x")
+    LinkEvent.objects.create(subscription=receiver, key="a")
+    Deliverer(is_stopping=lambda: False).deliver_all(receiver)
+    assert caplog.messages == [f"Events are not delivered to {URL}"]
+
+
 def test_expired_links_are_found_by_the_index() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
@@ -116,7 +149,7 @@ def test_expired_links_are_found_by_the_index() -> None:
 
 
 class Receiver(ThreadingHTTPServer):
-    """Stores what it gets, and answers with the status for the link's key, or 204."""
+    """Stores what it gets, and answers with the status for the link's key, or 200."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, bytes]] = []
@@ -143,8 +176,8 @@ class ReceiverHandler(BaseHTTPRequestHandler):
         self.server.requests.append(({**self.headers, "path": self.path}, body))
         self.server.received.set()
         self.server.answering.wait(TIMEOUT)
-        self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 204))
-        self.send_header("Location", "/elsewhere")  # for a 302
+        self.send_response(self.server.statuses.get(json.loads(body)["data"]["key"], 200))
+        self.send_header("Location", "/elsewhere")  # for a 300
         self.end_headers()
 
     def log_message(self, *args: Any) -> None:
@@ -164,6 +197,7 @@ def test_a_receiver_gets_signed_events_in_the_order_of_each_link(receiver: Recei
     for key in "ab":
         create_link(key)
     change(max_hits=7, expires_at=EXPIRY)
+    before = int(time.time())
     deliver_all(subscription)
     assert receiver.types() == ["link.created a", "link.created b", "link.edited a"]
     assert not LinkEvent.objects.exists()
@@ -180,11 +214,14 @@ def test_a_receiver_gets_signed_events_in_the_order_of_each_link(receiver: Recei
     secret = base64.b64decode(subscription.secret.removeprefix("whsec_"))
     signature = base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
     assert headers["webhook-signature"] == f"v1,{signature}"
+    assert before <= int(headers["webhook-timestamp"]) <= time.time()
+    timers = [thread for thread in enumerate_threads() if isinstance(thread, Timer)]
+    assert all(timer.finished.is_set() for timer in timers)  # or the end would wait for them
 
 
-@pytest.mark.parametrize("status", [302, 404, 500])
+@pytest.mark.parametrize("status", [300, 404, 500])
 def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
-    receiver: Receiver, status: int
+    receiver: Receiver, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     subscription = subscribe(receiver.url)
     create_link("a")
@@ -192,13 +229,16 @@ def test_a_refused_event_delays_the_next_ones_of_its_link_alone(
     create_link("b")
     receiver.statuses["a"] = status
     deliver_all(subscription)
+    message = f"link.created of a is not delivered to {receiver.url}: it answered {status}"
+    assert caplog.messages == [message]
     assert receiver.types() == ["link.created a", "link.created b"]
     receiver.statuses.clear()
     LinkEvent.objects.update(not_before=timezone.now())  # as a second later
     deliver_all(subscription)
     assert receiver.types()[2:] == ["link.created a", "link.edited a"]
-    created_a, _, again, _ = (headers["webhook-id"] for headers, _ in receiver.requests)
-    assert created_a == again
+    ids = [headers["webhook-id"] for headers, _ in receiver.requests]
+    assert ids[0] == ids[2]
+    assert len(set(ids)) == 3
 
 
 def test_the_pauses_double_up_to_an_hour() -> None:
@@ -300,7 +340,9 @@ def test_a_deliverer_claims_an_event_for_longer_than_a_request_takes() -> None:
 
 
 def test_the_command_adds_lists_removes_and_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("webhook", "add", URL).output == f"{Subscription.objects.get().secret}\n"
+    secret = run("webhook", "add", URL).output.strip()
+    assert secret == Subscription.objects.get().secret
+    assert len(base64.b64decode(secret.removeprefix("whsec_"))) == 24
     create_link("a")
     assert run("webhook", "list").output == f"{URL}  1 event waiting\n"
     for url, message in [
@@ -316,6 +358,11 @@ def test_the_command_adds_lists_removes_and_refuses(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(subscribing, "MAX_RECEIVERS", 1)
     with pytest.raises(CommandError, match="remove one first"):
         run("webhook", "add", f"{URL}/2")
+    Subscription.objects.create(url=f"{URL}/0")
+    Subscription.objects.filter(url=URL).update(secret="moved")  # behind it in the table
+    assert [line.split()[0] for line in run("webhook", "list").output.splitlines()] == [
+        *(URL, f"{URL}/0")
+    ]
     run("webhook", "remove", URL)
     with pytest.raises(CommandError, match="No receiver is"):
         run("webhook", "remove", URL)

@@ -28,6 +28,9 @@ def test_the_command_bans_domains_as_browsers_read_them() -> None:
     assert ban("Banned.Example.", "bücher.example") == (message, "")
     ban("banned.example")  # once more changes nothing
     assert ban("3405803785", "[2001:DB8:0::1]")[0].startswith("Banned: 2001:db8::1, 203.0.113.9.")
+    ban("example")  # a target in several banned domains is always refused with the same one
+    assert bans.banned_targets([BANNED]) == {BANNED: "banned.example"}
+    BannedDomain.objects.get(domain="example").delete()
     banned = set(BannedDomain.objects.values_list("domain", flat=True))
     assert banned == {"banned.example", "xn--bcher-kva.example", "203.0.113.9", "2001:db8::1"}
 

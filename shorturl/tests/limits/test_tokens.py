@@ -30,6 +30,7 @@ def test_create_prints_the_token_alone_and_stores_its_hash() -> None:
     assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()
     assert text not in str(row)
     assert is_accepted(text)
+    assert ApiToken.objects.get().scopes == [*ApiToken.SCOPES]
     for stored in (row["digest"], row["prefix"]):
         assert not is_accepted(stored)
 
@@ -41,6 +42,8 @@ def test_a_token_has_the_user_and_the_scopes_that_are_named() -> None:
     assert (stored.user, stored.scopes) == (ann, ["read", "edit"])
     with pytest.raises(CommandError, match="There is no user 'nobody'"):
         token("create", "other", "--user", "nobody")
+    with pytest.raises(CommandError, match="invalid choice: 'write'"):
+        token("create", "other", "--scopes", "read", "write")
 
 
 @pytest.mark.parametrize("name", ["  ", "x" * 101, " taken ", "nul\0", "\udcff", "a\nb"])

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.test import Client
 
 from shorturl import operations
@@ -73,6 +73,9 @@ def test_a_limit_that_is_refused_leaves_the_callers_transaction_usable() -> None
         with pytest.raises(LimitTooLow):
             operations.change(ShortUrl.objects.all(), max_hits=5)
         assert operations.change(ShortUrl.objects.all(), max_hits=6)
+    ShortUrl.objects.update(hits=0)
+    with pytest.raises(IntegrityError, match="max_hits_ck"):  # another constraint
+        operations.change(ShortUrl.objects.all(), max_hits=0)
 
 
 def test_the_form_sets_limit_and_expiry_and_the_page_shows_them(client: Client) -> None:

@@ -90,12 +90,10 @@ def test_the_visits_of_links_are_the_sums_of_each_links_visits(
     shown: Statistics = page.context["statistics"]
     assert (shown.hits, shown.people) == (together["hits"], together["people"])
     if found:
+        answer = client.get(csv_path(page))
+        assert 'filename="links-visits.csv"' in answer["Content-Disposition"]
         assert f" Hits {together['hits']:,} " in text(page)
-        (total,) = [
-            row
-            for row in csv.reader(client.get(csv_path(page)).text.splitlines())
-            if row[0] == "total"
-        ]
+        (total,) = [row for row in csv.reader(answer.text.splitlines()) if row[0] == "total"]
         assert total[3:] == [str(together["people"]), str(together["bots"])]
 
 

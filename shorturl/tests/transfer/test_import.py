@@ -1,6 +1,8 @@
 """What import_links refuses, and what it says; files as other programs and people write them."""
 
 import json
+import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,6 +187,12 @@ def test_a_bad_entry_of_json_is_named_and_the_others_are_imported(tmp_path: Path
         *("Link 2", "Link 3", "Link 4", "Link 5, a"),
         "Link 6",  # without its key, which no terminal can print
     ]
+
+
+def test_the_file_may_be_standard_input_of_a_named_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(f"{COLUMNS}{A}".encode())))
+    assert transfer("import_links", "-", "--format", "csv").code == 0
+    assert ShortUrl.objects.get().key == "a"
 
 
 def test_an_import_says_every_few_seconds_how_far_it_is(

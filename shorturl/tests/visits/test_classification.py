@@ -7,10 +7,19 @@ from pathlib import Path
 import pytest
 from django.core.checks import run_checks
 from pytest_django import Settings
+from ua_parser.loaders import load_builtins
 
+from shorturl.following import headers_of_visits
 from shorturl.models import Visit
 from shorturl.visits import geoip
-from shorturl.visits.classification import classify_user_agent, classify_visit, referrer_host
+from shorturl.visits.classification import (
+    BOTS,
+    BROWSERS,
+    SYSTEMS,
+    classify_user_agent,
+    classify_visit,
+    referrer_host,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 WINDOWS = (
@@ -60,6 +69,32 @@ def test_a_user_agent_is_classified(
     user_agent: str, classification: tuple[str, str, str, bool]
 ) -> None:
     assert classify_user_agent(user_agent) == classification
+
+
+def test_the_families_that_are_named_are_those_of_ua_parser() -> None:
+    for name in BOTS.keys() - {"Python Requests"}:
+        assert classify_user_agent(f"{name}/1.0")[0] == BOTS[name]
+    families = repr(load_builtins())
+    for name in {*BROWSERS, *SYSTEMS, "Python Requests"} - {"NetBSD"}:  # which is "(Free|Net)BSD"
+        assert name in families
+
+
+OLD_BROWSERS = """
+BlackBerry9700/5.0 Profile/MIDP-2.1
+SonyEricssonW995/R1EA Profile/MIDP-2.1
+SAMSUNG-GT-S5620/S5620 Dolfin/2.0
+LG-KU990i/V10a Obigo/WAP2.0
+Links (2.28; Linux; text)
+ELinks/0.13 (textmode; Linux; 80x24-2)
+w3m/0.5.3
+Dillo/3.0.5
+NetSurf/3.10 (Linux)
+"""
+
+
+def test_a_browser_that_does_not_say_mozilla_is_no_bot() -> None:
+    for user_agent in OLD_BROWSERS.split("\n")[1:-1]:
+        assert not classify_user_agent(user_agent)[3], user_agent
 
 
 LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
@@ -123,6 +158,7 @@ def country_of(address: str, forwarded_for: str = "") -> str:
     [
         (b"GeoLite2-Country", ""),
         (b"GeoIP2-City-Asia", ""),
+        (b"GeoIP-Enterprise", ""),
         (b"GeoLite2-ASN-2.0", "its type is GeoLite2-ASN-2.0"),
     ],
 )
@@ -137,6 +173,7 @@ def test_only_a_file_with_countries_is_accepted(
 def test_an_address_has_a_country(settings: Settings) -> None:
     for address, country in {"1.2.3.4": "DE", "200.1.1.1": "", "::1": "", "x": "", "": ""}.items():
         assert country_of(address) == country
+    assert "HTTP_X_FORWARDED_FOR" in headers_of_visits()  # which the event loop reads
     settings.BEHIND_PROXY = True  # the proxy adds the visitor's address at the end
     assert country_of("200.1.1.1", "200.1.1.1, 1.2.3.4") == "DE"
 

@@ -235,6 +235,9 @@ def test_visits_are_answered_as_csv_with_the_total(client: Client) -> None:
     response = client.get(path, query, headers=accepts)
     assert (response["Content-Type"], response["Vary"]) == ("text/csv; charset=utf-8", "Accept")
     assert response.text == client.get(path, {**query, "format": "csv"}).text == expected
+    assert response["Content-Disposition"] == 'attachment; filename="known-visits.csv"'
+    by_day = client.get(path, {"from": str(LAST_MONTH), "format": "csv"}).text
+    assert f"\nday,{LAST_MONTH}T00:00:00+00:00,,8,0\n" in by_day
     assert client.get(path, {**query, "format": "json"}, headers=accepts).json()["people"] == 12
 
 
