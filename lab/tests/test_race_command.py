@@ -28,9 +28,17 @@ def test_list_prints_the_counts_as_text_as_markdown_and_as_json() -> None:
     cell = {"race": "toctou", "strategy": "naive", "violating": 4, "schedules": 4, "refused": 4}
     assert cell in cells
     assert re.search(r"^naive .*✗ 12 / 14 ", text, re.MULTILINE)
+    text, cells = run_race("list", "--processes", "3"), run_race("list", "--json", "--processes=3")
+    assert re.search(r"^get_or_create +✗ 1,422 / 1,428, ⊘ 54 ", text, re.MULTILINE)
+    assert re.search(r"^serializable +… +– +…$", text, re.MULTILINE)
+    unknown = dict.fromkeys(("violating", "schedules", "refused"))  # too many to count them all
+    assert {"race": "toctou", "strategy": "advisory_lock", **unknown} in json.loads(cells)
+    for printed in (text, markdown):
+        assert "in_memory: Its statements do not race." in printed
+        assert "rolling_up" not in printed  # two processes alone
 
 
-def test_explore_says_when_it_was_truncated() -> None:
+def test_explore_says_when_it_was_truncated(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run_race("explore", "lost_update", "f_expression", "--max-schedules", "2")
     assert "naive" not in printed
     assert "0 of the first 2 schedules violate the invariant. The search was tr" in printed
@@ -38,6 +46,11 @@ def test_explore_says_when_it_was_truncated() -> None:
     printed = run_race("explore", "collision")
     assert "naive: 1 of 1 schedules violate the invariant, for example 1: " in printed
     assert re.search(r"on_conflict: 0 of 1 schedules violate the invariant$", printed, re.MULTILINE)
+    assert "Note: Its statements do not race." in run_race("explore", "last_use", "in_memory")
+    monkeypatch.setattr(race, "MAX_SECONDS", 0.001)
+    printed = run_race("explore", "last_use", "naive", "--processes", "3")
+    assert "last_use, 3 processes. Invariant: " in printed
+    assert "max_seconds=0.001" in printed
 
 
 def test_show_draws_the_schedule_that_is_asked_for() -> None:
@@ -46,6 +59,9 @@ def test_show_draws_the_schedule_that_is_asked_for() -> None:
     assert "Each digit of a schedule is the process that takes the next step." in printed
     assert "waits for process 1" in printed
     assert printed.rstrip().endswith("Holds: All are redirected, and every hit is counted.")
+    printed = run_race("show", "lost_update", "update_returning", "--processes", "3")
+    title = r"^lost_update × update_returning: 0 of 30 schedules .*; the first: 112233$"
+    assert re.search(title, printed, re.MULTILINE)
 
 
 class Terminal(StringIO):

@@ -156,6 +156,7 @@ def test_errors_have_the_name_of_the_exception(
         ("reusing/on_conflict", {"target_url": "https://a.example/"}, "target_url: begin it with"),
         ("creating/naive", {"target_url": TARGETS, "round": True}, "round: send a whole number"),
         ("creating/naive", {"target_url": TARGETS, "round": -1}, "round: send a whole number"),
+        ("creating/naive", {"target_url": TARGETS, "round": 10**7}, "number below 10,000,000"),
         ("creating/naive", "[1]", "Send a JSON object"),
         ("creating/naive", "{", "Send a JSON object"),
     ],

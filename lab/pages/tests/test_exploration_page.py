@@ -1,5 +1,6 @@
 """The page of an exploration: its schedules, the steps of one schedule, and the prediction."""
 
+import re
 from xml.etree import ElementTree
 
 import pytest
@@ -44,6 +45,8 @@ def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
     assert page.count('class="conflict lost"') == 2
     assert "shorturl/strategies/resolving/naive.py" in shown_text
     assert " docstring " in shown_text
+    assert "<title>Lost update with naive · " in page
+    assert "2 processes, recorded by manage.py race record lost_update naive ." in shown_text
     for step in shown.steps:
         assert f'data-line="{step["line"]}"' in page
         assert f'<a href="#L{step["line"]}">line {step["line"]}' in page
@@ -54,6 +57,18 @@ def test_the_source_begins_at_the_function(client: Client) -> None:
     for path in (NAIVE_PATH, f"{NAIVE_PATH}scheduler/"):
         source = get_page(client, path).split('aria-label="Source of naive"')[1]
         assert without_tags(source.partition(">")[2]).startswith("8 def resolve(")
+    # A file of the museum has several strategies.
+    page = get_page(client, "/lab/races/limited_use/as_found/2/")
+    functions = re.findall(r"def \w+", page.split('aria-label="Source of as_found"')[1])
+    assert functions == ["def as_found"]
+
+
+def test_what_a_strategy_leaves_open_is_on_its_page(client: Client) -> None:
+    path = "/lab/races/lost_update/in_memory/2/"
+    page = get_page(client, path)
+    assert "Note: Its statements do not race." in without_tags(page)
+    source = page.split('aria-label="Source of in_memory"')[1]
+    assert [name for name in ("VERDICT", "SHOWS", "STEP", "NOTE") if name in source] == []
 
 
 @pytest.mark.parametrize(
@@ -98,6 +113,9 @@ def test_all_schedules_are_grouped_by_outcome(client: Client) -> None:
         assert link not in (holding if schedule.violation else violating)
     assert f'"?schedule={recording.counterexample}" aria-current="true">' in page
     assert page.count('aria-current="true"') == 1
+    page = get_page(client, NAIVE_PATH.replace("2", "3"))
+    listed = re.findall(r'<a href="\?schedule=(\w+)"(?: aria-current="true")?>\1</a>', page)
+    assert sorted(listed) == [end.order for end in read_recorded("lost_update/naive/3").ends]
 
 
 def test_many_schedules_are_listed_in_part() -> None:
@@ -162,7 +180,10 @@ def test_links_and_the_form_keep_the_isolation_level(client: Client) -> None:
     for schedule in list_schedules(recording):
         assert f'<a href="?level=serializable&amp;schedule={schedule.order}"' in page
     order = recording.counterexample
+    for end in (f'/picture.svg?level=serializable&amp;schedule={order}"', "/scheduler/?level="):
+        assert end in page.replace("/2/", "/")
     file = client.get(f"{NAIVE_PATH}picture.svg?level=serializable&schedule={order}")
+    assert f"Lost update with naive, schedule {order}" in file.text
     assert "raises OperationalError" in file.text
     predict = get_page(client, f"{NAIVE_PATH}?level=serializable&schedule={order}&predict=2")
     assert '<input type="hidden" name="level" value="serializable">' in predict
@@ -183,6 +204,7 @@ def test_predict_hides_what_follows(client: Client) -> None:
     assert page.count("takes its next step: ?") == 4  # of six
     assert page.count(">?<") == 2 * 4  # in both pictures
     assert "Now: hits = 0." in page
+    assert '<input id="guess" name="guess" maxlength="100"' in page
     assert '<details class="as-table">' in page  # closed: its SQL gives the answer away
     assert "short_url.save()" in page
     assert '<input type="hidden" name="schedule" value="121122">' in page
@@ -216,6 +238,8 @@ def test_a_strategy_that_has_changed_since_is_named_with_the_command(
 ) -> None:
     notice = "shorturl/strategies/resolving/naive.py has changed since this was recorded"
     paths = ("/lab/", NAIVE_PATH, f"{NAIVE_PATH}scheduler/")
+    queue = "select_for_update.py has changed since this was recorded"
+    assert queue not in get_text(client, "/lab/queue/")
     for path in paths:
         assert notice not in get_text(client, path)
     monkeypatch.setattr(exploration_views, "hash_source", lambda _: "of another source")
@@ -224,3 +248,4 @@ def test_a_strategy_that_has_changed_since_is_named_with_the_command(
         assert notice in without_tags(page)
         assert "manage.py race record lost_update naive" in page
         assert "<svg" in page
+    assert queue in get_text(client, "/lab/queue/")

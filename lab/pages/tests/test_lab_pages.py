@@ -6,15 +6,17 @@ No test asks for a database: the pages read files.
 import json
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.utils.html import escape
 from pytest_django.asserts import assertContains
 
 from lab.conftest import NAIVE_PATH, RIGHT_PATH, get_page, get_text
 from lab.pages import load_runs
-from lab.races import EVERY_RACE, RACES
+from lab.races import EVERY_RACE, OPERATIONS, RACES
 from lab.races.museum import MUSEUM
 from lab.recordings.cells import ISOLATED
 from shorturl.strategies.table import Verdict
@@ -45,6 +47,15 @@ def test_the_index_shows_a_count_for_each_strategy_of_each_race(client: Client) 
     }.items():
         _before, after = page.split(f'href="{path}">')
         assert without_tags(after).startswith(shown)
+    assert re.findall('<details class="operation"( open)?>', page) == [" open"] * 2 + [""] * 6
+    shown = without_tags(page)
+    for title, strategies, races in OPERATIONS.values():
+        assert f" {title} {len(races)} races, {len(strategies)} strategies strategy " in shown
+    assert " in_memory : Its statements do not race." in shown
+    assert " naive wrong ✗ " in shown
+    for path in ("", "isolation/", "museum/", "queue/", "load-runs/"):
+        assert f'href="/lab/{path}"' in page.split("<nav")[1].split("</nav>")[0]
+    assert client.post("/lab/").status_code == 405
 
 
 LOAD_RUNS = "/lab/load-runs/"
@@ -68,7 +79,8 @@ def test_the_last_load_test_has_a_table_for_each_race(client: Client, report: Pa
     shown = without_tags(page)
     assert "The last make races , 2001-02-03: 17 users on gunicorn for 5 sec" in shown
     assert re.findall(r"<h2><a [^>]+>([^<]+)<", page) == ["Lost update", "TOCTOU"]
-    assert page.index("Speed of naive") < page.index("Speed of update_returning")
+    lost = re.findall('<meter max="([0-9]+)" value="([0-9]+)" high="0" optimum="0" aria', page)
+    assert lost == [("4936", "1234"), ("4900", "0"), ("4000", "0"), ("70", "7")]
     assert '<meter max="987.4" value="800.0" aria-label="Speed of update_returning">' in page
     # The speed, what is lost, and the schedules, of which the service's redirect has none.
     for row in ("987 1,234 of 4,936 (25.0%) ✗", "800 0 of 4,000 ✓", "980 0 of 4,900 –"):
@@ -81,9 +93,12 @@ def test_the_page_of_load_runs_is_loaded_again_while_one_runs(client: Client, re
     report.write_text(json.dumps({"runs": [{**run, "per_second": 5}], "left": 1}))
     response = client.get(LOAD_RUNS)
     assert b"1 run to come." in response.content
+    assert f'<a class="count wrong" href="{NAIVE_PATH}"' in response.text
     assert response["Refresh"] == "2"
-    os.utime(report, (0, 0))  # written long ago: the command was killed
-    assert "Refresh" not in client.get(LOAD_RUNS)
+    for minutes, is_running in ((1, True), (3, False)):  # then the command was killed
+        written = time.time() - 60 * minutes
+        os.utime(report, (written, written))
+        assert ("Refresh" in client.get(LOAD_RUNS)) is is_running
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}]}'])
@@ -100,6 +115,9 @@ def test_a_race_shows_its_counts_and_the_diff_of_two_strategies(client: Client) 
     # The numbers of a line on the left and on the right, its sign, and the line.
     for line in (r"\d+ - short_url\.hits \+= 1 ", r"\d+ \+ short_url\.hits = F\("):
         assert re.search(line, shown)
+    signs = re.findall(r'<tr class="(\w*)">(?:<td>\d*</td>){2}<td>(.)</td>', page)
+    assert {*signs} == {("", " "), ("added", "+"), ("removed", "-")}
+    assert re.findall(r'<select name="(\w+)">', page) == ["left", "right"]
     assert re.search(r"\d+ \d+ def resolve", shown)
     assert re.findall(r"<option selected>(\w+)<", page) == ["naive", "f_expression"]
     assert "2 processes 3 processes" in shown
@@ -113,10 +131,15 @@ def test_a_race_shows_its_counts_and_the_diff_of_two_strategies(client: Client) 
 @pytest.mark.parametrize("name", EVERY_RACE)
 def test_every_race_has_its_page(client: Client, name: str) -> None:
     page = get_page(client, f"/lab/races/{name}/")
-    assert f"<h1>{EVERY_RACE[name].title}" in page
+    race = EVERY_RACE[name]
+    assert f"<h1>{race.title}" in page
+    for text in (race.story, race.situation, race.invariant):
+        assert escape(text) in page
     assert ("Found in" in page) is (name in MUSEUM)
+    if name in MUSEUM:
+        assert escape(f"Found in {MUSEUM[name].source}. {MUSEUM[name].lesson}") in page
     # By default a wrong strategy, if there is one, is compared with a right one.
-    strategies = EVERY_RACE[name].strategies
+    strategies = race.strategies
     first, second = (strategies[name] for name in re.findall(r"<option selected>(\w+)<", page))
     wrong = [strategy for strategy in strategies.values() if strategy.verdict is not Verdict.RIGHT]
     assert first in wrong or not wrong
@@ -125,38 +148,41 @@ def test_every_race_has_its_page(client: Client, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "text"),
     [
-        "no_page/",
-        "races/no_race/",
-        "races/lost_update/?right=on_conflict",
-        "races/lost_update/on_conflict/2/",  # a strategy of another race
-        "races/lost_update/naive/1/",
-        "races/lost_update/naive/2/?level=strict",
-        "races/lost_update/naive/3/?level=serializable",
-        "races/toctou/naive/2/?level=serializable",
-        "races/lost_update/naive/2/?schedule=1111",  # process 1 has ended before
-        "races/lost_update/naive/2/?schedule=%00",
-        "races/lost_update/naive/2/?predict=6",  # beyond the last step
-        "races/lost_update/naive/2/?predict=²",
+        ("no_page/", "The lab has no page"),
+        ("races/no_race/", "There is no race 'no_race'. The nearest one is "),
+        ("races/lost_update/?right=on_conflict", "no strategy 'on_conflict'; it has naive, "),
+        ("races/lost_update/?left=on_conflict", "no strategy 'on_conflict'; it has naive, "),
+        ("races/lost_update/on_conflict/2/", "no strategy 'on_conflict'"),  # that of another race
+        ("races/lost_update/naive/1/", "lost_update takes 2 or 3 processes, not 1."),
+        ("races/lost_update/naive/2/?level=strict", "serializable, not 'strict'."),
+        ("races/lost_update/naive/3/?level=serializable", "with 3 processes is not recorded at"),
+        ("races/toctou/naive/2/?level=serializable", "is not recorded at serializable."),
+        # Process 1 has ended before.
+        ("races/lost_update/naive/2/?schedule=1111", "schedule '1111'; 111222 is one."),
+        ("races/lost_update/naive/2/?schedule=%00", "111222 is one."),
+        (f"races/lost_update/naive/2/?schedule={'1' * 51}", f"schedule '{'1' * 50}';"),
+        # Beyond the last step.
+        ("races/lost_update/naive/2/?predict=6", "predict must be a number from 0 to 5, not '6'."),
+        ("races/lost_update/naive/2/?predict=²", "from 0 to 5, not '²'."),
     ],
 )
-def test_a_wrong_address_is_a_404_that_leads_to_the_races(client: Client, path: str) -> None:
+def test_a_wrong_address_is_a_404_that_leads_to_the_races(
+    client: Client, path: str, text: str
+) -> None:
     response = client.get(f"/lab/{path}")
-    assertContains(response, "Show the races", status_code=404)
+    assertContains(response, '<a href="/lab/">Show the races</a>', status_code=404)
+    assertContains(response, escape(text), status_code=404)
     assert b"short URL" not in response.content
-
-
-def test_an_unknown_schedule_is_answered_with_a_known_one(client: Client) -> None:
-    response = client.get(f"{NAIVE_PATH}?schedule=999")
-    text = "There is no recorded schedule &#x27;999&#x27;; 111222 is one."
-    assertContains(response, text, status_code=404)
 
 
 def test_isolation_has_a_column_for_each_level(client: Client) -> None:
     page = get_page(client, "/lab/isolation/")
     for level in ("read committed", "repeatable read", "serializable"):
         assert page.count(f'<th scope="col">{level}<') == len(ISOLATED)
+    for name in ISOLATED:
+        assert f'<h2><a href="/lab/races/{name}/">{EVERY_RACE[name].title}<' in page
     assert f'<a class="count wrong" href="{NAIVE_PATH}">' in page
     assert f'<a class="count wrong" href="{NAIVE_PATH}?level=serializable">' in page
     assert f'<a class="count wrong" href="{NAIVE_PATH}?level=repeatable+read">' in page
@@ -166,5 +192,7 @@ def test_the_museum_shows_each_exhibit_with_its_count(client: Client) -> None:
     page = get_page(client, "/lab/museum/")
     for name, race in MUSEUM.items():
         assert f'href="/lab/races/{name}/">{race.title}' in page
+        for text in (race.source, race.story, race.lesson):
+            assert f">{escape(text)}<" in page
     _before, after = page.split('href="/lab/races/limited_use/as_found/2/">')
     assert without_tags(after).startswith("✗ 12 / 14")

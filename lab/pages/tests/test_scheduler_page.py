@@ -68,6 +68,7 @@ def test_a_process_that_waits_or_has_ended_cannot_be_chosen(client: Client) -> N
     assert "Process 2 wants to lock a, and waits for process 1." in page
     assert "autofocus" not in get_page(client, SCHEDULER)  # but only after a step
     page = get_page(client, f"{SCHEDULER}?taken=12")
+    assert 'data-key="2" autofocus aria-describedby="told"' in page
     assert re.search(r'P1 P2</span><span class="number">\d+</span> short_url = ', page)
     page = get_page(client, "/lab/races/lost_update/select_for_update/2/scheduler/?taken=111")
     assert '<span class="blocked">process 1 has ended' in page
@@ -92,6 +93,7 @@ def test_an_order_beyond_the_recorded_ones_cannot_be_chosen(client: Client) -> N
     assert not recording.is_complete
     path = "/lab/races/crossed_locks/select_for_update/2/scheduler/"
     assert "Recorded are 100 orders" in get_page(client, path)
+    assert "Recorded are" not in get_page(client, SCHEDULER)
     beginnings = {
         end.order[:length] for end in recording.ends for length in range(1, len(end.order))
     }
@@ -107,7 +109,13 @@ def test_an_unexplored_order_is_a_404(client: Client) -> None:
 
 
 def test_the_links_keep_the_isolation_level(client: Client) -> None:
-    assert "?level=serializable&amp;taken=1" in get_page(client, f"{SCHEDULER}?level=serializable")
+    page = get_page(client, f"{SCHEDULER}?level=serializable")
+    assert "?level=serializable&amp;taken=1" in page
+    assert f'href="{NAIVE_PATH}?level=serializable">Lost update with naive<' in page
+    page = get_page(client, f"{SCHEDULER}?level=serializable&taken=121122")
+    assert f'href="{NAIVE_PATH}?level=serializable&amp;schedule=121122"' in page
+    assert "?level=serializable&amp;back=1&amp;taken=12112" in page
+    assert 'href="?level=serializable&amp;taken=">start again' in page
 
 
 def test_the_queue_shows_who_holds_and_who_awaits_a_lock_after_each_step(client: Client) -> None:
@@ -119,7 +127,9 @@ def test_the_queue_shows_who_holds_and_who_awaits_a_lock_after_each_step(client:
     assert "3: lock a" in steps[2]  # the step of process 3
     assert steps[2].index("process 1: FOR UPDATE on a") < steps[2].index("1. process 2")
     assert "2. process 3" in steps[2]
+    assert ["none" in step for step in (steps[0], steps[2], steps[-1])] == [True, False, True]
     holds = ["process 1: FOR UPDATE on a" in step for step in steps]
     assert holds == [True] * 4 + [False] * 5  # until process 1 commits in step 5
     has_queue = ["1. process" in step for step in steps]
     assert has_queue == [False] + [True] * 5 + [False] * 3  # until process 3 gets the row in step 7
+    assert "/lost_update/select_for_update/3/?schedule=123" in table

@@ -9,6 +9,7 @@ import pytest
 
 from lab.conftest import list_schedules, run_race
 from lab.exceptions import NotRecorded
+from lab.management.commands import race as command
 from lab.races import EVERY_RACE
 from lab.recordings import recorder, recording
 from lab.recordings.cells import Cell, cells_of, find_cell
@@ -77,3 +78,25 @@ def test_the_command_records_a_race_or_a_strategy_beside_the_others(
     assert (tmp_path / "collision.json.gz").read_bytes() == recorded
     run_race("record", "collision", "naive")
     assert (tmp_path / "collision.json.gz").read_bytes() == recorded
+
+
+@pytest.mark.usefixtures("in_this_database")
+def test_a_cell_with_too_many_schedules_is_counted_again_only_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To count them takes long."""
+    counted = []
+
+    def record_cell(cell: Cell, *, is_counted: bool) -> recording.Recording:
+        if is_counted:
+            counted.append(cell.key)
+        return read_recording(cell)
+
+    monkeypatch.setattr(recorder, "record_cell", record_cell)
+    monkeypatch.setattr(command, "write_recordings", lambda *_: None)
+    run_race("record", "toctou")
+    too_many = "advisory_lock/3/read-committed"
+    assert counted == [cell.key for cell in cells_of(EVERY_RACE["toctou"]) if cell.key != too_many]
+    counted.clear()
+    run_race("record", "toctou", "advisory_lock")
+    assert counted == ["advisory_lock/2/read-committed", too_many]

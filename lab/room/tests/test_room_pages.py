@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import requests
+from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
@@ -28,6 +29,7 @@ def test_a_room_votes_takes_the_steps_and_leaves_nothing(client: Client) -> None
     assert "No room is open" in get_page(client, LEAD)
     assert "No question yet" in get_page(client, ROOM)
     assert f'href="{LEAD}?cell={CELL}">ask a room' in get_page(client, f"{NAIVE_PATH}scheduler/")
+    assert "ask a room" not in get_page(client, f"{NAIVE_PATH}scheduler/?taken=1")
     assert f'name="cell" value="{CELL}"' in get_page(client, f"{LEAD}?cell={CELL}")
     client.post(ASK, {"cell": CELL, "open": ""})
     assert "You have one vote" in get_page(client, ROOM)
@@ -35,24 +37,35 @@ def test_a_room_votes_takes_the_steps_and_leaves_nothing(client: Client) -> None
         client.post(VOTE, make_vote(order))
     assert re.search('value="2" aria-pressed="true"', get_page(client, ROOM))
     page = get_page(client, LEAD)
-    assert "1 vote" in page
+    assert "1 vote<" in page
     assert '<meter max="1" value="0" aria-label="Votes for process 1">' in page
     assert '<meter max="1" value="1" aria-label="Votes for process 2">' in page
     assert f'action="{ASK}"' in page
     client.post(ASK, {"cell": CELL, "open": ""})  # again
     assert "0 votes" in get_page(client, LEAD)
     client.post(ASK, {"cell": CELL, "taken": "2"})
+    assert "Now: hits = 0. Process 2 reads hits = 0." in get_page(client, ROOM)
+    page = get_page(client, LEAD)
+    for name, before in (("back", ""), ("again", ""), ("choice-1", "21")):
+        assert re.search(f'id="{name}"[^>]* name="taken" value="{before}"', page)
     client.post(VOTE, make_vote("1"))  # too late
     client.post(VOTE, make_vote("21", taken="2", cell=CELL.replace("naive", "select_for_update")))
     assert "0 votes" in get_page(client, LEAD)
     client.post(ASK, {"cell": CELL, "taken": "211212"})
-    for path in (LEAD, ROOM):
+    for path in (ROOM, LEAD):
         page = get_page(client, path)
         assert "Violated: hits = 1, not 2" in page
         assert 'name="order"' not in page
-    assert "Ask the same with select_for_update" in get_page(client, LEAD)
+    assert "Ask the same with select_for_update" in page
+    assert f'value="{CELL.replace("naive", "select_for_update")}"' in page
+    for path in (LEAD, f"{LEAD}?cell={CELL}"):  # each form has its token
+        page = get_page(client, path)
+        assert page.count('method="post"') == page.count('name="csrfmiddlewaretoken"') > 0
     client.post(ASK, {"end": ""})
     assert not Question.objects.exists()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT relpersistence FROM pg_class WHERE relname = 'room_question'")
+        assert cursor.fetchone() == ("u",)  # unlogged: no vote waits for the disk
 
 
 @pytest.mark.django_db
@@ -88,13 +101,19 @@ def test_only_the_laptop_itself_takes_steps(client: Client) -> None:
     client.post(ASK, {"cell": CELL, "taken": ""})
     elsewhere: Any = {"REMOTE_ADDR": "192.168.1.30"}
     assert client.get(LEAD, **elsewhere)["Location"] == ROOM
-    assert client.post(ASK, {"end": ""}, **elsewhere)["Location"] == ROOM
+    for form in ({"end": ""}, {"cell": CELL, "taken": "1"}):
+        assert client.post(ASK, form, **elsewhere)["Location"] == ROOM
+    assert Question.objects.get().taken == ""
+    assert client.get(LEAD, REMOTE_ADDR="::1").status_code == 200
 
 
 @pytest.mark.django_db
 def test_a_phone_without_its_cookie_votes_again(client: Client) -> None:
     """It is told so, and gets another cookie."""
     client.post(ASK, {"cell": CELL, "taken": ""})
+    client.get(ROOM)
+    cookie = client.cookies["phone"]
+    assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == (ROOM, True, "Lax")
     client.cookies["phone"] = "made-up"  # not signed
     response = client.post(VOTE, make_vote("1"), follow=True)
     assert "Your vote is not counted" in response.content.decode()
@@ -107,7 +126,8 @@ def test_a_phone_without_its_cookie_votes_again(client: Client) -> None:
 @pytest.mark.django_db
 def test_the_teacher_sees_where_phones_vote(client: Client, settings: Settings) -> None:
     client.post(ASK, {"cell": CELL, "taken": ""})
-    assert "No phone reaches this page yet" in get_page(client, LEAD)
+    for settings.HOST in ("127.0.0.1", "localhost", "::1", "[::1]"):
+        assert "No phone reaches this page yet" in get_page(client, LEAD)
     settings.HOST = "0.0.0.0"
     settings.SHORTURL_ORIGIN = "http://192.168.1.20:8000"
     page = get_page(client, LEAD)
