@@ -97,9 +97,9 @@ def measure(run: Run, service: RunningService, seconds: int) -> Run:
     locust = (
         f"locust -f loadtests/{script}.py --headless --only-summary --host {service.url} "
         f"--users {USERS} --spawn-rate {USERS} --run-time {seconds}s "
-        f"--strategy {strategy} --ledger-file {file.relative_to(ROOT)}"
+        f"--strategy {strategy}"
     )
-    command = [sys.executable, "-m", *locust.split()]
+    command = [sys.executable, "-m", *locust.split(), "--ledger-file", str(file)]
     file.unlink(missing_ok=True)
     with (
         log.open("w") as output,

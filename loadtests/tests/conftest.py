@@ -12,15 +12,21 @@ from urllib.request import urlopen
 
 import pytest
 
-from loadtests.servers import NO_REFUSALS, ROOT, RunningService, own_postgres, serving
+from loadtests.servers import NO_REFUSALS, ROOT, OwnPostgres, RunningService, own_postgres, serving
 
 TIMEOUT = 240  # seconds, many times the longest run on an idle machine
 
 
 @pytest.fixture(scope="session")
-def service() -> Iterator[RunningService]:
-    """A service with a database that only these tests use."""
-    with own_postgres() as postgres, serving(DATABASE_URL=postgres.url, **NO_REFUSALS) as service:
+def postgres() -> Iterator[OwnPostgres]:
+    """A PostgreSQL that only these tests use."""
+    with own_postgres() as postgres:
+        yield postgres
+
+
+@pytest.fixture(scope="session")
+def service(postgres: OwnPostgres) -> Iterator[RunningService]:
+    with serving(DATABASE_URL=postgres.url, **NO_REFUSALS) as service:
         yield service
 
 

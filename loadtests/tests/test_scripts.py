@@ -4,9 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from loadtests import races
 from loadtests.races import plan_runs
 from loadtests.servers import ROOT, RunningService, stop, wait_until
 from loadtests.tests.conftest import TIMEOUT, free_port, get_json, run, run_script
@@ -93,6 +97,29 @@ def test_races_and_faults_refuse_an_unknown_name(service: RunningService) -> Non
     ended = run("loadtests.faults", "kill_worker", "nope")
     assert ended.returncode == 2
     assert "there is no fault 'nope'; there are " in ended.stderr
+
+
+def test_races_runs_the_chosen_strategies_and_kills_workers_of_those_that_a_crash_breaks(
+    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [(run["script"], run["strategy"]) for run in plan_runs(service, None)]
+    served = [script for script, strategy in names if strategy == "service"]
+    assert served == ["lost_update", "last_use", "same_hour"]
+    naive = [run["script"] for run in plan_runs(service, ["naive"])]
+    assert naive == ["toctou", "lost_update", "last_use"]
+    runs = {run["strategy"]: run for run in plan_runs(service, ["lost_update"])}
+    assert {run["script"] for run in runs.values()} == {"lost_update"}
+    assert (runs["service"]["verdict"], runs["naive"]["verdict"]) == ("right", "wrong")
+    monkeypatch.setattr(races, "REPORTS", tmp_path)
+    monkeypatch.setattr(races, "MIN_CRASH_SECONDS", 2)
+    for strategy, is_killed in (("naive", False), ("in_memory", True)):
+        worker = Mock()
+        users = SimpleNamespace(url=service.url, workers=[worker])
+        result: Any = races.measure(runs[strategy], users, 1)  # type: ignore[arg-type]
+        assert worker.kill.called is is_killed
+        assert result["exit_code"] == (0 if is_killed else 1)  # nothing was killed in truth
+        assert result["as_expected"] is not is_killed
+        assert result["share"] == result["lost"] / result["of"]
 
 
 def test_the_default_host_is_where_make_run_serves(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ import json
 import os
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, call
 
 import pytest
 
@@ -123,16 +125,25 @@ def test_a_missed_limit_fails_unless_only_counts_matter(
 
 
 @pytest.mark.parametrize(
-    ("fault", "longest", "lost", "exit_code"),
+    ("arguments", "fault", "longest", "lost", "exit_code"),
     [
-        ("kill_worker", 1_400, 0, 0),
-        ("kill_worker", 1_600, 0, 1),
-        ("frozen_postgres", 13_400, 0, 0),
-        ("kill_worker", 0, 1, 1),
+        ("", "kill_worker", 1_400, 0, 0),
+        ("", "kill_worker", 1_600, 0, 1),
+        ("", "frozen_postgres", 13_400, 0, 0),
+        ("", "kill_worker", 0, 1, 1),
+        ("--counts-only", "kill_worker", 1_600, 0, 0),
+        ("--counts-only", "kill_worker", 1_600, 1, 1),
+        ("kill_worker", "kill_worker", 1_600, 0, 1),  # it alone
     ],
 )
 def test_one_fault_that_is_late_or_loses_a_hit_fails_all(
-    monkeypatch: pytest.MonkeyPatch, fault: str, longest: int, lost: int, exit_code: int
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: str,
+    fault: str,
+    longest: int,
+    lost: int,
+    exit_code: int,
 ) -> None:
     users = MagicMock()
     users.stats.total.max_response_time = longest  # milliseconds
@@ -142,8 +153,40 @@ def test_one_fault_that_is_late_or_loses_a_hit_fails_all(
     monkeypatch.setattr(faults, "Traffic", lambda *_: users)
     for name in ("own_postgres", "serving"):
         monkeypatch.setattr(faults, name, lambda **_: nullcontext(MagicMock()))
-    monkeypatch.setattr("sys.argv", ["faults"])
+    monkeypatch.setattr("sys.argv", ["faults", *arguments.split()])
     assert faults.main() == exit_code
+    rows = [row.split(" | ") for row in capsys.readouterr().out.splitlines() if " | " in row]
+    names = [fault] if arguments == fault else [fault, "overload"]
+    assert [row[0].strip("| ") for row in rows] == ["fault", *names]
+    assert ("MISSED: longest wait" in rows[1][2]) is (longest == 1_600)
+
+
+def test_a_fault_is_described_by_its_counts_and_its_missed_limits() -> None:
+    records = Records(Counter({KEY: 5_000}), Counter({KEY: 2}), refused=Counter({KEY: 1}))
+    figures = [injected.Figure("wait", number, limit=1.5, unit="s") for number in (1.5, 1.6)]
+    for lost in (0, 1):
+        result = Result(records, Verdict(Counter({KEY: 3}), Counter({KEY: lost})))
+        name, counts, texts = faults.describe("overload", result, figures)
+        assert (name, counts) == ("overload", "2 ≤ 3 ≤ 4,999")
+        assert texts.startswith("wait 1.50 ≤ 1.5 s; wait 1.60 ≤ 1.5 s; MISSED: wait 1.60 ≤ 1.5 s")
+        assert ("1 of 2 = 50.0%" in texts) is (lost > 0)
+
+
+def test_workers_that_are_not_replaced_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(injected, "KILL_INTERVAL", 0)
+    workers: list[Any] = [MagicMock() for _ in range(6)]
+    for worker in workers:
+        worker.kill = partial(workers.remove, worker)
+    (figure,) = injected.kill_worker(MagicMock(service=SimpleNamespace(workers=workers)))
+    assert (figure.measured, figure.is_missed) == (injected.KILLS, True)
+
+
+def test_a_frozen_postgres_goes_on_even_after_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = MagicMock()
+    monkeypatch.setattr("time.sleep", MagicMock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        injected.freeze_postgres(MagicMock(**{"postgres.processes.return_value": [process] * 2}))
+    assert process.mock_calls == [call.suspend()] * 2 + [call.resume()] * 2
 
 
 @pytest.mark.parametrize(("overloaded", "is_missed"), [(710, False), (690, True)])
@@ -170,6 +213,7 @@ class Client:
         )
 
     def request(self, *args: Any, **options: Any) -> AbstractContextManager[Any]:
+        self.options = options
         return nullcontext(self.response)
 
 
@@ -224,13 +268,44 @@ def test_what_an_answer_is_recorded_as(
 def test_what_an_answer_during_a_fault_is_recorded_as(
     status: int, kind: str, recorded: list[str], redirects: int
 ) -> None:
-    user: Any = object.__new__(traffic.Follower)  # without Locust's environment
-    user.traffic = SimpleNamespace(records=Records(), redirects=5)
-    user.client = Client(status, {}, {})
+    user = make_user(traffic.Follower, Client(status, {}, {}))
+    user.traffic.redirects = 5
     user.follow(KEY, kind, traffic.KINDS[kind])
     records = vars(user.traffic.records)
     assert [name for name, counter in records.items() if counter] == recorded
     assert user.traffic.redirects == redirects
+
+
+def make_user(user_class: Any, client: Client) -> Any:
+    user = object.__new__(user_class)  # without Locust's environment
+    keys = dict.fromkeys(traffic.KINDS, KEY)
+    user.client, user.traffic = (
+        client,
+        SimpleNamespace(records=Records(), redirects=0, space="lab-12345", keys=keys, limited=None),
+    )
+    return user
+
+
+def test_a_used_up_link_is_replaced_by_another_one_with_a_limit() -> None:
+    user = make_user(traffic.LimitedFollower, Client(201, {"key": KEY}, {}))
+    user.follow_limited()  # the answer 201 to its GET is recorded as a failure
+    assert user.client.options["headers"]["User-Agent"] == key_space.BROWSER
+    assert user.traffic.limited == KEY
+    records = user.traffic.records
+    assert records.sent == records.acknowledged + Counter({KEY: 1})
+    assert user.create(max_hits=5) == KEY
+    assert user.client.options["json"]["max_hits"] == 5
+    user.client = Client(410, {}, {})
+    user.follow_limited()
+    assert user.traffic.limited is None
+
+
+def test_a_query_that_is_not_forwarded_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.choice", lambda _: "forwarding")
+    for location, failed in (("/?page=2", {}), ("/", {"query not forwarded": 1})):
+        user = make_user(traffic.Follower, Client(302, {}, {"Location": location}))
+        user.follow_link()
+        assert user.traffic.records.failed == failed
 
 
 def test_a_count_that_comes_soon_after_the_answer_is_no_loss(
@@ -251,6 +326,8 @@ def test_lost_or_failed_counts_the_exceptions(
     file = tmp_path / "result"
     book = use(SCRIPT_MODULES["lost_update"], monkeypatch)
     book.environment.parsed_options.ledger_file = str(file)
+    book.on_quit()  # before a run
+    assert not file.exists()
     records = Records(Counter(k=5), Counter(k=2), failed=Counter(IntegrityError=2, TypeError=1))
     for lost, expected in ((1, 3), (4, 4)):
         book.result = Result(records, Verdict(Counter(k=2), lost=Counter(k=lost)))
@@ -278,11 +355,12 @@ def test_a_run_is_as_expected_or_not(
 
 
 @pytest.mark.parametrize(
-    ("answers", "errors", "acknowledged", "sent"),
+    ("answers", "errors", "acknowledged", "sent", "longest", "seconds"),
     [
-        ("", "", 100, 102),
-        ("  Non-2xx or 3xx responses: 30\n", "", 70, 102),
-        ("", "  Socket errors: connect 1, read 2, write 3, timeout 4\n", 100, 112),
+        ("", "", 100, 102, "3.00ms", 0.003),
+        ("  Non-2xx or 3xx responses: 30\n", "", 70, 102, "250.00us", 0.00025),
+        ("", "  Socket errors: connect 1, read 2, write 3, timeout 4\n", 100, 112, "1.50s", 1.5),
+        ("", "", 100, 102, "1.10m", 66),
     ],
 )
 def test_wrk_acknowledges_no_error(
@@ -292,16 +370,28 @@ def test_wrk_acknowledges_no_error(
     errors: str,
     acknowledged: int,
     sent: int,
+    longest: str,
+    seconds: float,
 ) -> None:
-    latency = "    Latency     1.00ms    2.00ms   3.00ms   90.00%\n"
+    latency = f"    Latency     1.00ms    2.00ms   {longest}   90.00%\n"
     total = "  100 requests in 1.00s, 15.00KB read\n"
     output = f"{latency}{total}{errors}{answers}Requests/sec:    100.00\n"
     program = tmp_path / "wrk"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{output}END\n")
+    program.write_text(f"#!/bin/sh\necho $* >{tmp_path}/arguments\ncat <<'END'\n{output}END\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    result = run_wrk("http://127.0.0.1/", clients=2, seconds=1)
-    assert (result.acknowledged, result.sent, result.longest) == (acknowledged, sent, 0.003)
+    usages = iter([(1.0, 2.0, 7), (1.5, 2.25, 8)])  # user, system, and what is no time
+    monkeypatch.setattr("resource.getrusage", lambda _: next(usages))
+    result = run_wrk("http://127.0.0.1/", 2, 1, "-t1")
+    assert (result.acknowledged, result.sent, result.processor_seconds) == (
+        acknowledged,
+        sent,
+        0.75,
+    )
+    assert result.refused == 100 - acknowledged
+    assert result.longest == pytest.approx(seconds)
+    arguments = (tmp_path / "arguments").read_text().split()
+    assert arguments == ["-c2", "-d1s", "--timeout=30", "-t1", "http://127.0.0.1/"]
 
 
 @pytest.mark.parametrize(("counted", "is_exact"), [(9, False), (10, True), (12, True), (13, False)])
@@ -327,7 +417,8 @@ def test_one_strategy_that_is_not_as_expected_fails_all_races(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: list[tuple[bool, int]], exit_code: int
 ) -> None:
     names = {"script": "toctou", "strategy": "naive", "verdict": "wrong"}
-    numbers = {"lost": 0, "of": 1, "share": 0, "failed": 0, "per_second": 1, "p99": 1}
+    numbers = {"lost": 3, "of": 1_000, "share": 0.003, "failed": 2}
+    numbers |= {"per_second": 1_500.2, "p99": 70}
     planned = [
         {**names, **numbers, "as_expected": as_expected, "exit_code": code}
         for as_expected, code in runs
@@ -337,10 +428,19 @@ def test_one_strategy_that_is_not_as_expected_fails_all_races(
     monkeypatch.setattr(races, "serving", lambda **_: nullcontext())
     monkeypatch.setattr(races, "plan_runs", lambda *_: planned)
     monkeypatch.setattr(races, "measure", lambda *_: {"outcome": ""})
-    monkeypatch.setattr("sys.argv", ["races"])
+    monkeypatch.setattr("sys.argv", ["races", "--seconds", "9"])
     assert races.main() == exit_code
     _head, _line, *rows = races.format_table(planned).splitlines()
     assert [" NO " in row for row in rows] == [not as_expected for as_expected, _ in runs]
+    cells = [cell.strip() for cell in rows[0].split("|")[1:-1]]
+    assert cells[:-1] == [
+        *("toctou", "naive", "⛔ wrong", "3 of 1,000 (0.3%)", "2", "1,500", "70 ms"),
+    ]
+    report = json.loads((tmp_path / "races.json").read_text())
+    about = {"command": "make races", "left": 0, "seconds": 9, "users": 16}
+    assert about.items() <= report.items()
+    assert report["runs"] == planned
+    assert report["date"] == f"{datetime.now(UTC):%Y-%m-%d}"
 
 
 @pytest.mark.parametrize(("counted", "exit_code"), [(10, 0), (9, 1)])

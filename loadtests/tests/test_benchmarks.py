@@ -1,0 +1,131 @@
+"""The benchmarks: their arithmetic and tables, and the smallest run of each."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import psutil
+import pytest
+
+from loadtests import bench, bench_growth, bench_links, measuring, profiling
+from loadtests.bench import LOADS, Bench, Load
+from loadtests.servers import OwnPostgres, RunningService
+
+needs_wrk = pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
+
+
+@pytest.fixture
+def here(
+    service: RunningService, postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Let benchmarks use the service of these tests, and remove what they leave there."""
+    for script in (bench_links, profiling):
+        monkeypatch.setattr(script, "own_postgres", lambda: nullcontext(postgres))
+        monkeypatch.setattr(script, "serving", lambda *_, **__: nullcontext(service))
+    yield
+    for name in ("dailyvisits", "hourlyvisits", "recentvisits"):
+        measuring.execute(postgres, f"TRUNCATE shorturl_{name}")
+    measuring.execute(postgres, "DELETE FROM shorturl_shorturl WHERE target_url ~ 'example.com'")
+    measuring.execute(postgres, "DELETE FROM auth_user")
+
+
+def test_a_table_has_the_medians_and_a_dash_for_what_was_not_measured() -> None:
+    measurements = {("a", LOADS[0]): [1.0, 9_000.0, 2_000.4], ("b", LOADS[1]): [4.0]}
+    head, _line, *rows = bench.format_medians(measurements).splitlines()
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in (head, *rows)]
+    assert cells[0][:3] == ["", "one key, 16 clients", "one key, 64 clients"]
+    assert cells[1:] == [["a", "2,000", *"–––––"], ["b", "–", "4", *"––––"]]
+
+
+def test_each_case_of_growth_differs_from_the_others_in_one_number() -> None:
+    cases = bench_growth.CASES
+    assert len({*cases}) == len(cases)
+    for case in cases:
+        assert sum(number != base for number, base in zip(case, bench_growth.BASE, strict=True)) < 2
+    assert max(cases) == cases[-1]  # links are only added
+
+
+def test_a_database_with_links_is_refused(service: RunningService, postgres: OwnPostgres) -> None:
+    with pytest.raises(SystemExit, match="has links: use an empty one"):
+        bench_growth.add_links(bench_growth.GivenPostgres(postgres.url), -1, 10)
+
+
+def test_a_process_has_the_processor_time_of_its_children_that_have_ended() -> None:
+    times = SimpleNamespace(user=1.0, system=2.0, children_user=4.0, children_system=8.0)
+    process, ended = MagicMock(), MagicMock()
+    process.cpu_times.return_value = times
+    ended.cpu_times.side_effect = psutil.NoSuchProcess(1)
+    postgres: Any = SimpleNamespace(processes=lambda: [process, process])
+    service: Any = SimpleNamespace(workers=[ended, process])
+    seconds = measuring.read_processor_seconds(postgres, service)
+    assert seconds == {"service": 15, "PostgreSQL": 30}
+
+
+@needs_wrk
+@pytest.mark.usefixtures("here")
+def test_wrk_and_pgbench_measure_each_kind_of_load(
+    service: RunningService, postgres: OwnPostgres
+) -> None:
+    measuring.execute(postgres, measuring.FILL.format(first=1, last=bench.LINKS))
+    results = Bench(postgres, seconds=1)
+    for kind in bench.SQL:
+        results.measure(bench.SUBJECTS[1], service, Load(kind, 2))
+        results.measure_pgbench(Load(kind, 2))
+    assert results.miscounted == 0
+    assert len(results.per_second) == len(results.processor_time) == 2 * len(bench.SQL)
+    for measurements in (results.per_second, results.processor_time):
+        assert all(0 < number < 1e6 for (number,) in measurements.values())
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("scanned", "exit_code"), [("a year of all links", 0), ("30 days of a link", 1)]
+)
+def test_a_page_that_scans_all_visits_fails_unless_it_is_of_a_year(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    postgres: OwnPostgres,
+    scanned: str,
+    exit_code: int,
+) -> None:
+    """The counts of scans are made up: small tables are always scanned."""
+    scans = [title == scanned and when for title in bench_links.PAGES for when in (0, 1)]
+    numbers = iter(scans)
+    execute = measuring.execute
+
+    def execute_or_count(postgres: Any, statement: str) -> int:
+        return next(numbers) if statement == bench_links.SCANS else execute(postgres, statement)
+
+    monkeypatch.setattr(measuring, "execute", execute_or_count)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(bench_links, "LINKS", 1_000)
+    monkeypatch.setattr(bench_links, "LINK_DAYS", 2_000)
+    assert bench_links.main() == exit_code
+    output, errors = capsys.readouterr()
+    rows = re.findall(r"^\| (.+?) +\| +(\S+) +\| +(yes|no) +\|$", output, re.MULTILINE)
+    assert {title: yes for title, _, yes in rows} == {
+        title: "yes" if title == scanned else "no" for title in bench_links.PAGES
+    }
+    assert re.search(r"^([1-9][\d,]+) hits, \1 visits$", errors, re.MULTILINE)
+
+
+@needs_wrk
+def test_a_profile_divides_the_time_of_a_redirect(
+    service: RunningService, postgres: OwnPostgres, here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts: list[str] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(profiling, "profile", lambda *args, **_: scripts.extend(args[1]))
+        assert profiling.main() == 0
+    assert scripts == ["one key", "random keys"]
+    monkeypatch.undo()
+    table = profiling.profile(postgres, {"one key": measuring.ONE_KEY}, seconds=1)
+    rows = re.findall(r"^\| (.+?) +\| +([\d.]+) \|$", table, re.MULTILINE)
+    *parts, (_, total) = [(name, float(number)) for name, number in rows]
+    assert [name for name, _ in parts] == [*profiling.PARTS, profiling.REST]
+    assert 0 < dict(parts)["the driver"] < total
+    assert sum(number for _, number in parts) == pytest.approx(total, abs=1.5)
