@@ -12,6 +12,7 @@ import pytest
 from django.db import IntegrityError, OperationalError
 
 from pginterleave import Outcome
+from pginterleave.sql.rows_touched import Tables
 
 from .counter import explore_both, sql, transact
 from .test_reduction import some_violate
@@ -135,6 +136,21 @@ def test_an_index_on_the_whole_row() -> None:
     index = "CREATE UNIQUE INDEX ON interleave_doc ((true)) WHERE interleave_doc IS NOT NULL"
     give_up = "UPDATE interleave_doc SET title = NULL WHERE id = 1"
     check("title text", index, give_up=give_up, values=("old", None))
+
+
+def test_a_unique_column_in_which_capitals_are_equal_names_no_row() -> None:
+    """Not every PostgreSQL has ICU, so one of libc stands for a collation of this kind."""
+    sql('CREATE COLLATION interleave_any_case FROM "C"')
+    by_value = "UPDATE interleave_doc SET n = 1 WHERE {} = '1'"
+    with make_table("title text COLLATE interleave_any_case UNIQUE, name text UNIQUE, n int"):
+        for is_deterministic in (True, False):
+            update = "UPDATE pg_collation SET collisdeterministic = %s WHERE collname = %s"
+            sql(update, is_deterministic, "interleave_any_case")
+            tables = Tables()
+            tables.learn(sql)
+            assert bool(tables.find_row(by_value.format("title"), None)) is is_deterministic
+            assert tables.find_row(by_value.format("name"), None)
+    sql("DROP COLLATION interleave_any_case")
 
 
 def test_two_columns_that_differ_in_capitals() -> None:

@@ -5,6 +5,7 @@ import itertools
 import random
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from django.db import OperationalError, models, transaction
 from django.http import HttpResponse, HttpResponseRedirect
 
 from pginterleave import CannotExplore, Exploration, NotDeterministic, Options, Outcome, explore
+from pginterleave.judging.times import parse_time, write_distance, write_time
 from pginterleave.judging.values import make_outcome_value
 from pginterleave.pytest_plugin import Interleave
 
@@ -46,6 +48,8 @@ TABLES = """
         order_id int REFERENCES recipes_order ON DELETE CASCADE);
     CREATE TABLE serial_token (
         id uuid PRIMARY KEY DEFAULT gen_random_uuid(), name text UNIQUE, used int DEFAULT 0);
+    CREATE TABLE serial_node (
+        id serial PRIMARY KEY, name text, parent int REFERENCES serial_node ON DELETE CASCADE);
     CREATE TABLE serial_use (token uuid REFERENCES serial_token ON DELETE CASCADE, by int);
     CREATE TABLE serial_audit (what text)
 """
@@ -133,6 +137,46 @@ def test_a_reference_to_the_row_of_another_process_is_wrong() -> None:
     found = compare(partial(buys, "one"), partial(buys, "two"))
     point = "serial_item.order_id refers to another row than after any serial order."
     assert violation_of(found) == point
+
+
+def test_a_row_is_compared_by_rows_that_are_many_references_away() -> None:
+    """Of two chains of new rows, each has another row at its end than in the serial order."""
+
+    def make_chains(*ends: str) -> None:
+        for begin, end in zip("ab", ends, strict=True):
+            parent = None
+            for name in (begin, *[None] * 6, end):
+                insert = "INSERT INTO serial_node (name, parent) VALUES (%s, %s) RETURNING id"
+                [(parent,)] = sql(insert, name, parent)
+
+    straight, crossed = (partial(transaction.atomic(make_chains), *ends) for ends in ("ab", "ba"))
+    compare(straight, like=[straight], setup=partial(sql, "DELETE FROM serial_node")).assert_safe()
+    assert compare(
+        crossed, like=[straight], setup=partial(sql, "DELETE FROM serial_node")
+    ).violating
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "now"),
+        (-9, "now"),  # read a moment before the schedule begins, as by setup
+        (49, "now"),
+        (51, "now + 1 min"),
+        (-11, "now - 1 min"),
+        (86400 * 30 - 9, "now + 30 days"),
+        (3600 * 2 - 9, "now + 2 h"),
+        (-3600 * 2 + 30, "now - 2 h"),
+        (3660, "now + 61 min"),
+    ],
+)
+def test_a_time_is_written_by_the_minute_with_a_margin_before_it(seconds: int, text: str) -> None:
+    began = 1_700_000_000.0
+    time = datetime.fromtimestamp(began + seconds, UTC)
+    assert write_distance(time, began) == text
+    for written in (str(time), f"'{time.isoformat()}'", write_time(time)):
+        assert parse_time(written) == time
+    assert parse_time(f"at {time}") is parse_time("2022-13-01 00:00") is parse_time(None) is None
 
 
 def test_a_result_may_be_the_id_of_a_row_that_another_process_made() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pginterleave import formatting
+from pginterleave.processes.race_coverage import find_written_tables
 from pginterleave.sql import catalogue_queries, statements
 from pginterleave.sql.pg_catalog import Catalogue
 from pginterleave.sql.single_row import parse_simple_statement
@@ -126,6 +127,67 @@ PLAIN_READS = [
 @pytest.mark.parametrize("sql", [*READS_OF_THE_CLOCK, *PLAIN_READS])
 def test_a_comparison_with_the_clock_is_a_plain_read_and_any_other_use_is_none(sql: str) -> None:
     assert statements.is_plain_select(sql) == (sql in PLAIN_READS)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *(f"SELECT {name} FROM t" for name in ["xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"]),
+        "SELECT 1 FROM pg_locks",
+        "SELECT 1 FROM information_schema.tables",
+        "SELECT 1 INTO u FROM t",
+        "SELECT 1 FROM t FOR KEY SHARE",
+        "SELECT nextval('s') FROM t",
+        "SELECT public.lower(n) FROM t",
+        "SELECT \"setval\"('s', 1)",
+        "WITH u AS (DELETE FROM t RETURNING n) SELECT n FROM u",
+        "SHOW transaction_isolation",
+        "EXPLAIN ANALYZE DELETE FROM t",
+    ],
+)
+def test_what_is_no_plain_read_in_whatever_capitals(sql: str) -> None:
+    for text in (sql, sql.upper(), sql.lower(), sql.title()):
+        assert not statements.is_plain_select(text)
+    for text in ("SELECT lower(n)::text", 'Select Max("N")', "select sum(n) /* xmin */"):
+        assert statements.is_plain_select(f"{text} FROM t")
+
+
+@pytest.mark.parametrize(
+    ("sql", "tables"),
+    [
+        ('UPDATE ONLY public."A b" SET n = 1', "A b"),
+        ("INSERT INTO t SELECT n FROM u ON CONFLICT DO NOTHING", "t"),
+        ("DELETE FROM t USING u WHERE t.id = u.id", "t"),
+        ("MERGE INTO t USING u ON true WHEN MATCHED THEN DELETE", "t"),
+        ("TRUNCATE t, u", "t, u"),
+        ("LOCK TABLE t", "t"),
+        ("DROP TABLE IF EXISTS t", "t"),
+        ("COPY t FROM STDIN", "t"),
+        ("COPY t TO STDOUT", ""),
+        ("WITH u AS (DELETE FROM t RETURNING n) INSERT INTO v SELECT n FROM u", "t, v"),
+        ("SELECT n FROM t JOIN u ON true FOR NO KEY UPDATE", "t, u"),
+        ("SELECT n FROM t FOR KEY SHARE", "t"),
+        ("SELECT n FROM t WHERE n = 'FOR UPDATE' -- FOR UPDATE", ""),
+    ],
+)
+def test_which_tables_a_statement_writes_or_locks(sql: str, tables: str) -> None:
+    expected = set(filter(None, tables.split(", ")))
+    assert find_written_tables(sql) == expected
+    if '"' not in sql:
+        assert find_written_tables(sql.lower()) == find_written_tables(sql.title()) == expected
+
+
+def test_which_statements_write_rows_and_which_read_the_clock_of_a_transaction() -> None:
+    """SELECT … FOR UPDATE fires no trigger, and clock_timestamp() is not the transaction's."""
+    writing = "INSERT UPDATE Delete merge COPY truncate EXECUTE INTO"
+    assert all(map(statements.may_write, writing.split()))
+    assert not statements.may_write("SELECT 1 FROM t FOR NO KEY UPDATE")
+    clocks = "now() Transaction_Timestamp() CURRENT_DATE current_time LOCALTIME localtimestamp"
+    for clock in [*clocks.split(), "CURRENT_TIMESTAMP(0)", "'Today'"]:
+        assert statements.has_transaction_clock(f"SELECT {clock}")
+    assert not statements.has_transaction_clock("SELECT clock_timestamp(), 'known'")
+    kinds = {"(select 1": "SELECT", "Rollback Work To a": "ROLLBACK TO", "ROLLBACK": "ROLLBACK"}
+    assert {text: statements.find_kind(text) for text in kinds} == kinds
 
 
 @pytest.mark.parametrize("text", ["now", " today", "\tnow", "\x0bnow", "\nyesterday 9:00"])

@@ -4,18 +4,34 @@ import importlib.util
 import random
 import re
 import shlex
+import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core import mail
+from django.core.cache import cache
+from django.http import HttpResponse
 from django.test import override_settings
 
-from pginterleave.discovery.candidates import Traffic
-from pginterleave.discovery.findings import Discovery, Race
-from pginterleave.discovery.first_pass import SentByTest, choose_tests
+from pginterleave.discovery.calls import find_function
+from pginterleave.discovery.candidates import (
+    Traffic,
+    is_refusal_on_purpose,
+    is_success,
+    write_answer,
+)
+from pginterleave.discovery.findings import Discovery, Explored, Race
+from pginterleave.discovery.first_pass import FirstPass, SentByTest, choose_tests
 from pginterleave.discovery.private_names import replace_entropy
-from pginterleave.discovery.report import Accepted, write_race
+from pginterleave.discovery.report import (
+    MAX_LENGTH,
+    MAX_RESULT_LENGTH,
+    Accepted,
+    write_race,
+    write_report,
+)
 from pginterleave.discovery.surroundings import Entropy, Surroundings
 
 from .conftest import RunSuite
@@ -112,17 +128,26 @@ def test_a_wrong_option_is_refused_at_once(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("shop.services.redem", "no such function (redem). A name begins with the module"),
         ("redeem", "no such function (invalid format: ''). A name begins with the module"),
-        ("shop.services.Voucher", "Voucher is no function or method"),
+        ("no_module.redeem", "no such function (No module named 'no_module')"),
+        ("pathlib.Path", "Path is no function or method"),
+        ("os.sep", "sep is no function or method"),
+        ("ast.walk", "walk is no function or method, or it is async or a generator."),
+        ("django.db.models.QuerySet.aget", "aget is no function or method, or it is async"),
     ],
 )
-def test_an_unknown_function_is_named(run_suite: RunSuite, name: str, message: str) -> None:
+def test_what_is_no_function_is_named(name: str, message: str) -> None:
+    with pytest.raises(pytest.UsageError, match=re.escape(f"calls {name}: {message}")):
+        find_function(name)
+
+
+def test_an_unknown_function_is_named_with_workers(run_suite: RunSuite) -> None:
     """Workers of pytest-xdist would end with an internal error."""
+    name = "shop.services.redem"
     workers = ["-n1"] if importlib.util.find_spec("xdist") else []
     ran = run_suite(f"--interleave-calls={name}", *workers, tests=CALLS)
     assert ran.status == pytest.ExitCode.USAGE_ERROR
-    assert f"--interleave-calls {name}: {message}" in ran.text
+    assert f"--interleave-calls {name}: no such function (redem). A name begins" in ran.text
 
 
 @pytest.mark.parametrize("option", ["--interleave-seconds=-1", "--interleave-minutes=nan"])
@@ -208,14 +233,23 @@ def test_an_accepted_race_does_not_fail(run_suite: RunSuite) -> None:
 
 def test_the_order_of_both_requests_does_not_matter() -> None:
     """Workers of pytest-xdist may find a race of a pair in either order."""
-    results, other = Discovery(), Discovery()
+    results, other = Discovery(requests=2, writing=1), Discovery(requests=3, writing=2)
     for found, names in ((results, ["POST a", "POST b"]), (other, ["POST b", "POST a"])):
+        found.explored.append(Explored(names=names, tests=names, limits=["a file"]))
+        found.leave_out("t", names[0], "it is late")
+        found.may_undo.append("POST a")
         facts: dict[str, Any] = {"tests": names, "statements": [], "steps": []}
         facts |= {"kind": "rows", "sentence": "", "order": "", "command": ""}
         found.races.append(Race(names=names, **facts))
     results.add_json(other.to_json())
     [race] = results.races
     assert race.shared_by == []
+    assert (results.requests, results.writing, results.may_undo) == (5, 3, ["POST a"])
+    assert [entry.names for entry in results.explored] == [
+        ["POST a", "POST b"],
+        other.races[0].names,
+    ]
+    assert [entry.names[0] for entry in results.left] == ["POST a", "POST b"]
     accepted = Accepted(["POST b beside POST a rows: nobody does both"])
     accepted.accept([race])
     assert race.accepted == "nobody does both"
@@ -228,11 +262,61 @@ def test_a_race_of_a_helper_is_listed_once_with_the_requests_that_share_it() -> 
     for name, where, value in lines:
         sql = f"UPDATE t SET a = {value}"
         facts: dict[str, Any] = {"order": "12", "command": "", "tests": [], "steps": []}
-        facts["statements"] = [{"process": 1, "sql": sql, "result": "", "where": where}]
+        read = {"process": 1, "sql": "SELECT a", "result": "", "where": f"{name}.py:1"}
+        facts["statements"] = [read, read | {"sql": sql, "where": where}]
         results.add_race(Race(names=[name, name], kind="rows", sentence="s", **facts))
     first, other = results.races
     assert (first.shared_by, other.shared_by) == (["POST b"], [])
     assert "  the same lines in POST b" in [*write_race(first)]
+
+
+def test_a_failing_line_tells_errors_apart_and_a_writing_line_the_other_races() -> None:
+    """Two requests fail in one line after different writes; and what they read is no cause."""
+    results = Discovery()
+    for kind, result, number in (("errors", "!! E", 1), ("rows", "", 2)):
+        for name in ("POST a", "POST b"):
+            texts = [
+                ("INSERT INTO u (a)", f"{name}.py:1", ""),
+                ("UPDATE t SET a", "t.py:1", result),
+            ]
+            texts.append(("SELECT a FROM t", f"{name}.py:2", ""))
+            facts: dict[str, Any] = {"order": "12", "command": "", "tests": [name], "steps": []}
+            statements = [{"sql": sql, "where": at, "result": r} for sql, at, r in texts]
+            facts["statements"] = [{"process": 1, **each} for each in statements]
+            results.add_race(Race(names=[name, name], kind=kind, sentence="s", **facts))
+        assert len([race for race in results.races if race.kind == kind]) == number
+    assert results.races[0].also == ["POST b"]
+
+
+def test_a_report_is_short_and_v_lists_the_answers() -> None:
+    """Without the accepted ones."""
+    long = {"process": 1, "sql": "x" * 400, "result": "y" * 400, "where": "v.py:1"}
+    facts: dict[str, Any] = {"order": "12", "command": "pytest t", "tests": ["t"], "steps": []}
+    facts |= {"statements": [long], "also": ["u", "v"], "kind": "answers"}
+    texts = {name: f"{name} {'z' * 400}\nmore" for name in ("POST a", "POST b")}
+    races = [Race(names=[name, name], sentence=texts[name], **facts) for name in texts]
+    accepted = Accepted(["POST b answers: harmless"])
+    accepted.accept(races)
+    results = Discovery(
+        requests=2,
+        writing=1,
+        races=races,
+        explored=[Explored(names=["POST a"], tests=["t"], races=2)],
+    )
+    counts, *lines = write_report(results, accepted, verbosity=0)
+    assert (
+        counts
+        == "2 requests, of which 1 write. 1 explorations of what is new: 1 decided, 1 with a race."
+    )
+    meaning = "1 of kind answers, another answer than one after the other"
+    assert lines == ["", f"{meaning}; -v lists them.", "Accepted: POST b answers: harmless"]
+    assert [*write_report(results, accepted, verbosity=1)][2:7] == [
+        f"{meaning}:",
+        "ANSWERS: POST a beside itself",
+        f"  POST a {'z' * (MAX_LENGTH - 7)}…",
+        f"    1  {'x' * MAX_LENGTH}… {'y' * MAX_RESULT_LENGTH}…  (v.py:1)",
+        "  in t and 2 more",
+    ]
 
 
 def test_a_second_whole_row_save_of_a_class_runs_too() -> None:
@@ -241,6 +325,48 @@ def test_a_second_whole_row_save_of_a_class_runs_too() -> None:
     tests = defaultdict(SentByTest, {name: SentByTest([save]) for name in "123"})
     chosen = choose_tests(tests, dict.fromkeys("123", "class"), Discovery().leave_out)
     assert chosen.keys() == {"1", "2"}
+
+
+def test_what_keeps_a_test_or_its_class_from_running_once_more() -> None:
+    for sql, alias, obstacle in (
+        ("UPDATE t SET n = 1", "default", ""),
+        ("SELECT n FROM t", "other", ""),
+        ("UPDATE t SET n = 1", "other", "it writes to the database 'other'"),
+        ("alter table t add n int", "default", "it changes the schema"),
+    ):
+        first_pass = FirstPass()
+        first_pass.note_statement(sql, alias)  # outside of tests
+        first_pass.test = "class"
+        first_pass.note_statement("SELECT 1", "default")
+        first_pass.note_statement(sql, alias)
+        assert first_pass.tests["class"].obstacle == obstacle
+        first_pass.tests["1"].traffics.append(Traffic("POST a", "200", ("DELETE FROM t",)))
+        results = Discovery()
+        chosen = choose_tests(first_pass.tests, {"1": "class"}, results.leave_out)
+        assert chosen == ({} if obstacle else {"1": {"POST a"}})
+        assert [entry.reason for entry in results.left] == [obstacle] * bool(obstacle)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "answer", "succeeds", "is_on_purpose"),
+    [
+        (200, {}, "200", True, False),
+        (302, {"Location": "/a/"}, "302 /a/", True, False),
+        (400, {}, "400", False, False),
+        (409, {}, "409", False, True),
+        (429, {"Retry-After": "1"}, "429", False, False),
+        (500, {}, "500", False, False),
+        (503, {}, "503", False, False),
+        (503, {"Retry-After": "1"}, "503 Retry-After", False, True),
+    ],
+)
+def test_which_answers_are_refusals(
+    status: int, headers: dict[str, str], answer: str, succeeds: bool, is_on_purpose: bool
+) -> None:
+    """Only of a refusal on purpose the same may succeed in a moment."""
+    written = write_answer(HttpResponse(status=status, headers=headers))
+    assert (written, is_success(written)) == (answer, succeeds)
+    assert is_refusal_on_purpose(written) is is_on_purpose
 
 
 def test_a_process_draws_the_same_random_numbers_whatever_the_other_one_draws() -> None:
@@ -279,7 +405,12 @@ def test_two_requests_meet_where_either_writes_what_the_other_uses(
     assert writer.meets(other) is other.meets(writer) is meet
 
 
-def test_the_files_of_a_test_are_put_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_temporary", [True, False])
+def test_the_files_of_a_test_are_put_back_but_not_those_of_a_folder_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_temporary: bool
+) -> None:
+    if not is_temporary:
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
     for name in ("overwritten", "removed"):
         (tmp_path / name).write_text("before")
     with override_settings(MEDIA_ROOT=str(tmp_path)):
@@ -289,7 +420,22 @@ def test_the_files_of_a_test_are_put_back(tmp_path: Path) -> None:
         (tmp_path / "added").touch()
         before.put_back()
     files = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert files == {"overwritten": "before", "removed": "before"}
+    put_back = {"overwritten": "before", "removed": "before"}
+    assert files == (put_back if is_temporary else {"overwritten": "after", "added": ""})
+
+
+def test_mails_and_caches_are_put_back_and_each_schedule_draws_the_same() -> None:
+    mail.outbox = ["before"]
+    cache.set("seen", ["before"])
+    before = Surroundings()
+    drawn = []
+    for _ in range(2):
+        mail.outbox.append("after")
+        cache.set("seen", ["after"])
+        before.put_back()
+        assert (mail.outbox, cache.get("seen")) == (["before"], ["before"])
+        drawn.append(random.random())
+    assert drawn[0] == drawn[1]
 
 
 def test_workers_of_xdist_send_what_they_find(run_suite: RunSuite) -> None:

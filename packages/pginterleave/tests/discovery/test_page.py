@@ -38,6 +38,7 @@ class Page(HTMLParser):
         super().__init__()
         self.tags: list[str] = []
         self.addresses: list[str] = []
+        self.ids: list[str] = []
         self.policy = ""
         self.text = ""
         self.feed(html)
@@ -46,6 +47,7 @@ class Page(HTMLParser):
         self.tags.append(tag)
         values = dict(attributes)
         self.addresses += filter(None, [values.get("href"), values.get("src")])
+        self.ids += filter(None, [values.get("id")])
         if values.get("http-equiv") == "Content-Security-Policy":
             self.policy = values["content"] or ""
 
@@ -183,6 +185,48 @@ def test_races_are_sorted_by_view_and_accepted_ones_are_last() -> None:
     expected = ["c beside d", "c beside e", "b beside c", "b beside itself", "a beside itself"]
     assert headings == [*expected, "a beside itself"]
     assert "(accepted)" in html.split("</ol>")[0].rpartition("<li>")[2]
+
+
+def test_a_race_is_shown_with_all_that_is_known_of_it() -> None:
+    facts: dict[str, Any] = {"names": ["a", "b"], "tests": ["t", "u"], "also": ["v", "w"]}
+    facts |= {"shared_by": ["c", "d"], "sentence": "n is 1.", "command": "pytest t", "accepted": ""}
+    steps = number_steps([make_step(1, "items"), make_write(2, "items"), make_step(1, "users")])
+    raises = make_race(**facts | {"kind": "errors", "sentence": "b raises E", "steps": steps})
+    explored = Explored(
+        names=["a", "b"], tests=["t"], races=2, limits=["x", "y"], unconfirmed=["z"]
+    )
+    counts: dict[str, Any] = {"requests": 1, "writing": 1, "may_undo": ["a saves t"]}
+    html = make_page(
+        Discovery(**counts, explored=[explored], races=[make_race(**facts), raises]), "shop"
+    )
+    page = Page(html)
+    referred = re.findall(r'(?:url\(|href="|aria-labelledby=")#?([^")]+)', html)
+    assert len(page.ids) == len({*page.ids})
+    assert {*referred} - {*page.ids} == set()
+    assert {"main", "race-1-", "race-2-", "race-2-taken-narrow"} <= {*referred}
+    for text in (
+        "2 races in shop",
+        "sent 1 request or calls, of which 1 writes rows.",
+        "Of 1 pair, 1 was decided.",
+        "rows (1) rows, mails or calls of Mocks end as in no serial order errors (1) an exception",
+        "1. a beside b rows : rows, mails or",
+        "✗ n is 1. Process 1 a Process 2 b Also in c, d Sent by t , u and 2 more Code",
+        "⊘ b raises E",
+        "Replay pytest t",
+        "Left out are 4 steps on sessions",
+        "Left out is 1 step on sessions",
+        "a beside b 2 races Not confirmed: z Not covered: x; y",
+        "Every request that writes was explored.",
+        "What may undo a change",
+        "a saves t",
+    ):
+        assert page.has(text), text
+    empty = Page(make_page(Discovery(requests=2, races=[raises]), "shop"))
+    assert empty.has("1 race in shop")
+    assert empty.has("sent 2 requests or calls, of which 0 write rows.")
+    assert empty.has("Of 0 pairs, 0 were decided.")
+    assert empty.has("Nothing was explored.")
+    assert not empty.has("What may undo a change")
 
 
 def test_without_a_race_the_page_says_within_which_bound() -> None:

@@ -1,12 +1,18 @@
-"""What the second pass makes of wrong schedules that do not run again as they ran."""
+"""What the second pass makes of explorations, and of wrong schedules that do not run again."""
 
+from dataclasses import replace
 from typing import Any
 
-from pginterleave import Exploration, Outcome, Schedule
+import pytest
+
+from pginterleave import CannotExplore, Exploration, Outcome, Schedule, Step
+from pginterleave.discovery import second_pass
 from pginterleave.discovery.candidates import Candidate, Traffic
 from pginterleave.discovery.findings import Discovery, Explored
 from pginterleave.discovery.report import MAX_LINES, Accepted, write_report
-from pginterleave.discovery.undoing import Update, describe_undoing
+from pginterleave.discovery.second_pass import Round, SecondPass, write_command
+from pginterleave.discovery.surroundings import WaitLimit
+from pginterleave.discovery.undoing import Update, describe_undoing, list_updates
 from pginterleave.discovery.visits import Known, find_wrong_schedules
 from pginterleave.explorer_errors import ImpossibleSchedule
 
@@ -19,9 +25,24 @@ def make_schedule(order: str, *answers: str, violation: str = "", raises: bool =
 class PlaceInTest:
     """A `Visit` of which it is known how each schedule ends when it runs again."""
 
-    def __init__(self, again: dict[str, Exception | str]) -> None:
+    def __init__(
+        self, again: dict[str, Exception | str], exploration: Exploration | None = None
+    ) -> None:
         self.again = again
+        self.exploration = exploration
         self.replayed: list[str] = []
+        self.limits: list[dict[str, Any]] = []  # of each exploration
+
+    def put_back(self) -> None: ...
+
+    def run_alone(self, candidate: Candidate, test: str) -> Known:
+        return replace(KNOWN, candidate=candidate, test=test)
+
+    def explore(self, _: object, **limits: Any) -> Exploration:
+        self.limits.append(limits)
+        if self.exploration is None:
+            raise CannotExplore("It cannot be explored.")
+        return self.exploration
 
     def replay(self, _: object, order: str) -> Schedule:
         self.replayed.append(order)
@@ -39,7 +60,74 @@ class PlaceInTest:
 
 
 CANDIDATE = Candidate("POST a", lambda: "200")
-KNOWN = Known(CANDIDATE, "t", Traffic("POST a", "200", ()), updates=[], fails=False)
+KNOWN = Known(CANDIDATE, "t", Traffic("POST a", "200", ("UPDATE t SET n = 1",)), [], fails=False)
+
+
+def explore_in_rounds(monkeypatch: pytest.MonkeyPatch, place: PlaceInTest) -> Discovery:
+    """Explore the candidate with one preemption and then with two; return the results."""
+    monkeypatch.setattr(second_pass, "Visit", lambda _: place)
+    results = Discovery()
+    given: dict[str, Any] = {"replay": "", "replay_names": frozenset(), "requests": 1}
+    given |= {"seconds": 7.0, "ends_at": float("inf"), "report_progress": lambda _: None}
+    explores = SecondPass(results, WaitLimit(60.0), **given)
+    for preemptions in (1, 2):
+        explores.begin(Round(False, preemptions), "t", "group", frozenset(("POST a",)))
+        explores.explore(CANDIDATE)
+    return results
+
+
+SAFE: dict[str, Any] = {"orders": ("1",), "schedules": 1, "violating": 0, "truncated": ""}
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"truncated": "late", "counted_preemptions": 1}, ""),
+        ({"truncated": "late", "counted_preemptions": 0}, "The search was truncated: late."),
+        ({"truncated": "late", "counted_preemptions": -1}, "The search was truncated: late."),
+        ({"unobserved": ("a program",)}, "Statements were sent past the explorer, by a program"),
+        ({"unseen_commits": ("CALL a()",)}, "Put what commits within one step into a transaction"),
+        ({"unexplored": ("a COMMIT",)}, "By chance PostgreSQL decides a COMMIT"),
+        (
+            {"serial_failure": make_schedule("1", violation="no row")},
+            "one after the other, too: no row",
+        ),
+        (None, "CannotExplore: It cannot be explored."),
+    ],
+)
+def test_what_is_not_decided_is_not_safe(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any] | None, reason: str
+) -> None:
+    found = None if facts is None else Exploration(**SAFE | {"serial": True} | facts)
+    results = explore_in_rounds(monkeypatch, PlaceInTest({}, found))
+    [entry] = results.explored
+    assert reason in entry.reason
+    assert bool(entry.reason) is bool(reason)
+    assert len(results.decided) == results.count_bounds().total() == (not reason)
+
+
+@pytest.mark.parametrize("counted", [1, None])
+def test_what_is_safe_is_explored_again_with_more_preemptions(
+    monkeypatch: pytest.MonkeyPatch, counted: int | None
+) -> None:
+    """Unless every schedule was counted; each exploration has the limits of the options."""
+    limits = ("the order of ids",)
+    found = Exploration(**SAFE, counted_preemptions=counted, limits=limits)
+    place = PlaceInTest({}, found)
+    results = explore_in_rounds(monkeypatch, place)
+    rounds = [1] if counted is None else [1, 2]
+    assert place.limits == [{"max_preemptions": n, "max_seconds": 7.0} for n in rounds]
+    bound = " with at most 1 preemption" if counted else ""
+    assert results.count_bounds() == {f"in every schedule{bound}": 1}
+    assert [entry.limits for entry in results.explored] == [[*limits]]
+
+
+def test_the_command_of_a_pair_names_each_call_and_test_once() -> None:
+    command = write_command(["shop.use()", "shop.use()"], ["t.py"], "12")
+    assert command == "pytest t.py --interleave-calls=shop.use --interleave-replay 'shop.use() 12'"
+    command = write_command(["shop.use()", "POST a"], ["t.py"], "12")
+    assert "--interleave-calls=shop.use --interleave-requests --interleave-replay" in command
+    assert command.endswith("'shop.use() beside POST a 12'")
 
 
 def test_an_error_in_one_schedule_costs_no_other_race() -> None:
@@ -85,6 +173,23 @@ def test_a_whole_row_save_of_the_admin_has_no_line() -> None:
     assert line == (
         "POST admin saves item with the b that it has read, and POST view changes that (views.py:1)"
     )
+
+
+def make_step(number: int, sql: str, *rows: tuple[object, ...], error: str = "") -> Step:
+    columns = ("id", "a", "b") if rows else ()
+    more: dict[str, Any] = {"until": number, "columns": columns, "rows": rows, "error": error}
+    return Step(number, 1, sql.split()[0], sql, None, "views.py", number, "f", **more)
+
+
+def test_a_save_writes_back_what_the_request_has_read_last_of_its_row() -> None:
+    """Not what it has read of another row, and nothing if it fails."""
+    select, update = "SELECT id, a, b FROM t", "UPDATE t SET a = 'x', b = 'y' WHERE id = 1"
+    read = [make_step(1, select, (1, "x", "?")), make_step(2, select, (2, "x", "y"), (1, "?", "y"))]
+    for error, columns in (("", [("a", "b")]), ("IntegrityError", [])):
+        steps = (*read, make_step(3, update, error=error))
+        updates = list_updates("POST a", Schedule("111", steps, (), ""))
+        found = [("".join(each.changed), "".join(each.unchanged)) for each in updates]
+        assert found == columns
 
 
 def test_the_lines_that_are_left_out_are_counted() -> None:
