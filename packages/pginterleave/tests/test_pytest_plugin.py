@@ -52,7 +52,8 @@ def test_nothing_is_left(interleave):
 def test_unread(interleave):
     explore([naive], setup=setup, invariant=anything)
 
-def test_limit(interleave):
+@pytest.mark.parametrize("name", "ab")
+def test_limit(interleave, name):
     interleave(lambda: sql("SET lock_timeout = '9s'"))
 
 @pytest.mark.interleave(max_schedules=1)
@@ -60,6 +61,20 @@ class TestNearestMark:
     @pytest.mark.interleave(max_schedules=99)
     def test_nearest(self, interleave):
         interleave(update_returning, setup=setup, invariant=expect_hits(2), processes=2)
+"""
+
+
+OPTIONS = {
+    "count_all": True,
+    "processes": 2,
+    "isolation_level": "read committed",
+    "max_schedules": 7,
+    "max_seconds": 0.5,
+    "max_preemptions": 1,
+}
+TEST_OF_OPTIONS = f"""
+def test_options(interleave):
+    assert interleave.defaults == {OPTIONS}
 """
 
 
@@ -145,12 +160,12 @@ def test_each_result_is_shown_in_another_project(tmp_path: Path) -> None:
     text, failed = failures(tmp_path, TESTS, "--interleave-processes=3", *IN_A_WORKER)
     assert failed.keys() == {"test_lost", "test_refused", "test_unread"}, text
     assert failed["test_lost"] == "Race: hits = 1"
-    assert "3 failed, 4 passed, 1 not proven" in text
+    assert "3 failed, 5 passed, 1 not proven" in text
     assert " not proven: test_truncated " in text
     assert "\nNot proven: the search was truncated: max_schedules=5 reached. About " in text
     assert "could not serialize access" in text
     assert "- not checked in tests that passed -" in text
-    assert "or a session, which the code sets: test_inner.py::test_limit\n" in text
+    assert "or a session, which the code sets: test_inner.py::test_limit[a] and 1 more\n" in text
     assert "0 of 1 schedules violate the invariant. What Python does between two" in text
     assert "is not interleaved. Call its assert_safe()" in text
     assert (
@@ -162,8 +177,14 @@ def test_each_result_is_shown_in_another_project(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("counter_table")
 def test_one_schedule_is_replayed_and_drawn(tmp_path: Path) -> None:
-    options = ["--interleave-replay=111222", "-k", "lost or right"]
-    text, failed = failures(tmp_path, TESTS, *options)
+    options = [
+        "--interleave-replay=111222",
+        "-k",
+        "lost or right or options",
+        "--interleave-count-all",
+    ]
+    given = [f"--interleave-{name.replace('_', '-')}={OPTIONS[name]}" for name in [*OPTIONS][1:]]
+    text, failed = failures(tmp_path, TESTS + TEST_OF_OPTIONS, *options, *given)
     assert "ImpossibleSchedule" in failed.pop("test_right")
     assert failed == {}
     assert "test_inner.py::test_lost, schedule 111222:\n\n   process 1" in text

@@ -1,13 +1,15 @@
-"""The search without a database: dependent and independent steps, without waits."""
+"""The search without a database, and what its result says: no step waits."""
 
 import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
 from math import comb
+from typing import Any
 
 import pytest
 
+from pginterleave import Exploration, NotProven
 from pginterleave.choices import ENDED, Position
 from pginterleave.searching.runs import rate_simplicity
 from pginterleave.searching.search import Search
@@ -149,3 +151,43 @@ def test_a_bound_that_no_schedule_exceeds_is_no_limit() -> None:
     search = Search(max_preemptions=5)
     assert len(run(search, [[GLOBAL] * 2] * 2, lambda _: False)) == comb(4, 2)
     assert search.list_limits() == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({}, "0 of 5 schedules violate the invariant."),
+        ({"violating": 1}, "1 of 5 schedules violates the invariant."),
+        ({"violating": 2, "raising": 2}, "In 2 of 5 schedules a process raises an unexpected"),
+        ({"serial": True}, "All 5 schedules end as a serial order does."),
+        ({"serial": True, "violating": 1}, "1 of 5 schedules ends as no serial order does."),
+        (
+            {"serial": True, "violating": 3, "raising": 1},
+            "2 of 5 schedules end as no serial order does, and in 1 a process raises an unexpected",
+        ),
+        (
+            {"truncated": "late", "left": 2000, "seconds": 4.0, "covered": "Some"},
+            "0 of the first 5 schedules violate the invariant. 2 ran; the others are equivalent, "
+            "if no memory is shared. The search was truncated: late. About 2,000 or more are left "
+            "to run, in some 4,000 s. Some.",
+        ),
+        ({"unobserved": ("a", "b")}, "Statements were sent past the explorer, by a and b."),
+        ({"unseen_commits": ("a", "b")}, "commits within one step into a transaction: a; b."),
+        ({"unexplored": ("a", "b")}, "By chance PostgreSQL decides a; b."),
+    ],
+)
+def test_a_result_says_what_was_found_and_what_it_does_not_prove(
+    facts: dict[str, Any], text: str
+) -> None:
+    counts: dict[str, Any] = {"orders": ("12", "21"), "schedules": 5, "violating": 0}
+    found = Exploration(**{**counts, "truncated": "", "limits": ("a file", "a lock"), **facts})
+    assert text in str(found)
+    assert str(found).endswith(" Not checked: a file; a lock.")
+    assert found.decided is found.complete is (facts.keys() <= {"violating", "raising", "serial"})
+    proves = found.decided and not found.violating
+    assert ("What Python does between two statements is not interleaved" in str(found)) is proves
+    if not found.decided:
+        with pytest.raises(
+            NotProven, match=r"^Not proven: .*\n\nNot checked:\n- a file\n- a lock$"
+        ):
+            found.assert_safe()

@@ -96,6 +96,8 @@ def test_the_address_keys_and_a_click_lead_to_a_step(page: Page) -> None:
         ("End", last),
         ("Home", 1),
         ("Escape", last),
+        ("Control+ArrowRight", last),  # is the browser's
+        ("ArrowLeft", last - 1),  # from the whole schedule
     ]:
         page.keyboard.press(key)
         expect_steps(page, schedule, number)

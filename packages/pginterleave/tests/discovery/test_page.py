@@ -192,6 +192,7 @@ def test_a_race_is_shown_with_all_that_is_known_of_it() -> None:
     facts |= {"shared_by": ["c", "d"], "sentence": "n is 1.", "command": "pytest t", "accepted": ""}
     steps = number_steps([make_step(1, "items"), make_write(2, "items"), make_step(1, "users")])
     raises = make_race(**facts | {"kind": "errors", "sentence": "b raises E", "steps": steps})
+    raises.shared_by = []
     explored = Explored(
         names=["a", "b"], tests=["t"], races=2, limits=["x", "y"], unconfirmed=["z"]
     )
@@ -221,6 +222,7 @@ def test_a_race_is_shown_with_all_that_is_known_of_it() -> None:
         "a saves t",
     ):
         assert page.has(text), text
+    assert html.count("Also in") == 1
     empty = Page(make_page(Discovery(requests=2, races=[raises]), "shop"))
     assert empty.has("1 race in shop")
     assert empty.has("sent 2 requests or calls, of which 0 write rows.")
