@@ -5,6 +5,7 @@ import logging
 import os
 import queue
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -380,6 +381,56 @@ def test_what_goes_to_something_that_is_open_is_named(
     assert bool(limits) is bool(limit), found
     limit = limit.replace(":port", f":{opened.server.getsockname()[1]}")
     assert any(each.endswith(limit) for each in limits or [""])
+
+
+def fork(_: object) -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def send_by_tls(opened: SimpleNamespace) -> None:
+    context = ssl.create_default_context()
+    options: dict[str, Any] = {"server_hostname": "a", "do_handshake_on_connect": False}
+    with context.wrap_socket(opened.connected, **options) as sender:
+        sender.settimeout(0)
+        sender.send(b"x")
+
+
+ADDRESS = ("127.0.0.1", 9)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+@pytest.mark.parametrize(
+    ("use", "noted"),
+    [
+        (lambda opened: opened.connected.sendmsg([b"x"]), ("effect", SENT)),
+        (lambda opened: opened.connected.send(b"x"), ("effect", SENT)),
+        (lambda opened: opened.datagrams.sendmsg([b"x"], [], 0, ADDRESS), ("effect", f"{SENT}9")),
+        (lambda opened: opened.datagrams.connect(ADDRESS), ("effect", f"{SENT}9")),
+        (send_by_tls, ("effect", SENT)),
+        (fork, ("program", "a fork")),
+        (lambda _: os.system("true"), ("program", "true")),
+        (
+            lambda _: os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0),
+            ("program", "/bin/true"),
+        ),
+        *(
+            (lambda opened, mode=mode: Path(opened.text.name).open(mode).close(), ("file", "/"))
+            for mode in ("w", "a", "r+b")
+        ),
+        (lambda opened: Path(opened.text.name).open().close(), None),
+    ],
+)
+def test_each_way_to_send_to_start_and_to_open_is_noted(
+    opened: SimpleNamespace, use: Callable[[Any], object], noted: tuple[str, str] | None
+) -> None:
+    notes: list[tuple[str, str]] = []
+    with watching.watch(lambda kind, name: notes.append((kind, str(name)))), suppress(OSError):
+        use(opened)
+    assert [kind for kind, _ in notes][:1] == [kind for kind, _ in filter(None, [noted])]
+    assert not noted or notes[0][1].startswith(noted[1])
 
 
 @pytest.mark.parametrize("kind", ["text", "pipe"])

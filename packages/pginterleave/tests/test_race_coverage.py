@@ -1,9 +1,12 @@
 """Race coverage: which lines of a project write, and which of them an exploration ran."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+
+from pginterleave.processes.race_coverage import Recorder, find_reason_to_be_alone
 
 from .test_pytest_plugin import IN_A_WORKER, run_pytest
 
@@ -112,3 +115,40 @@ def test_what_another_folder_sends_is_not_reported(tmp_path: Path) -> None:
     tests = TESTS.replace("def test_alone():", calling)
     run_pytest(tmp_path, tests, "--interleave-coverage=other")
     assert read_lines(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("shop/views.py", "shop/views.py"),
+        ("shop/testing.py", "shop/testing.py"),
+        ("shop/site-packages/lib/db.py", "shop/calling.py"),
+        ("/usr/lib/python/db.py", "shop/calling.py"),
+        *((f"shop/{name}", "") for name in ("tests.py", "test_a.py", "a_test.py", "conftest.py")),
+        *((f"shop/{folder}/a.py", "") for folder in ("test", "tests", "migrations")),
+        ("other/a.py", ""),
+    ],
+)
+def test_the_innermost_line_of_the_project_is_reported(path: str, line: str) -> None:
+    """A line of a package is its caller's; one of a test, a migration or elsewhere is none."""
+    recorder = Recorder([Path("/project/shop")], Path("/project"))
+    send = "recorder.note_statement('DELETE FROM t', sys._getframe())"
+    code = compile(send, str(Path("/project", path)), "eval")
+    calling = compile("eval(code)", "/project/shop/calling.py", "eval")
+    names = {"recorder": recorder, "sys": sys, "code": code}
+    assert eval(calling, names) == (f"/project/{line}:1" if line else "")
+    assert bool(recorder.lines) is bool(line)
+
+
+def test_a_comment_beside_or_above_a_line_says_why_it_is_alone(tmp_path: Path) -> None:
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "sql()  # pginterleave: alone: nightly\n"
+        "sql()\n"
+        "# pginterleave: alone - by hand\n"
+        "# and once a year\n"
+        "sql()\n"
+        "sql()  # alone\n"
+    )
+    reasons = [find_reason_to_be_alone(str(file), number) for number in (1, 2, 5, 6)]
+    assert reasons == ["nightly", "", "by hand", ""]

@@ -13,7 +13,7 @@ from pginterleave.discovery.report import MAX_LINES, Accepted, write_report
 from pginterleave.discovery.second_pass import Round, SecondPass, write_command
 from pginterleave.discovery.surroundings import WaitLimit
 from pginterleave.discovery.undoing import Update, describe_undoing, list_updates
-from pginterleave.discovery.visits import Known, find_wrong_schedules
+from pginterleave.discovery.visits import Known, find_wrong_schedules, judge
 from pginterleave.explorer_errors import ImpossibleSchedule
 
 
@@ -63,17 +63,20 @@ CANDIDATE = Candidate("POST a", lambda: "200")
 KNOWN = Known(CANDIDATE, "t", Traffic("POST a", "200", ("UPDATE t SET n = 1",)), [], fails=False)
 
 
-def explore_in_rounds(monkeypatch: pytest.MonkeyPatch, place: PlaceInTest) -> Discovery:
-    """Explore the candidate with one preemption and then with two; return the results."""
+def make_second_pass(monkeypatch: pytest.MonkeyPatch, place: PlaceInTest) -> SecondPass:
     monkeypatch.setattr(second_pass, "Visit", lambda _: place)
-    results = Discovery()
     given: dict[str, Any] = {"replay": "", "replay_names": frozenset(), "requests": 1}
     given |= {"seconds": 7.0, "ends_at": float("inf"), "report_progress": lambda _: None}
-    explores = SecondPass(results, WaitLimit(60.0), **given)
+    return SecondPass(Discovery(), WaitLimit(60.0), **given)
+
+
+def explore_in_rounds(monkeypatch: pytest.MonkeyPatch, place: PlaceInTest) -> Discovery:
+    """Explore the candidate with one preemption and then with two; return the results."""
+    explores = make_second_pass(monkeypatch, place)
     for preemptions in (1, 2):
         explores.begin(Round(False, preemptions), "t", "group", frozenset(("POST a",)))
         explores.explore(CANDIDATE)
-    return results
+    return explores.results
 
 
 SAFE: dict[str, Any] = {"orders": ("1",), "schedules": 1, "violating": 0, "truncated": ""}
@@ -120,6 +123,62 @@ def test_what_is_safe_is_explored_again_with_more_preemptions(
     bound = " with at most 1 preemption" if counted else ""
     assert results.count_bounds() == {f"in every schedule{bound}": 1}
     assert [entry.limits for entry in results.explored] == [[*limits]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "statement", "fits"),
+    [
+        ("200", "DELETE FROM t", True),
+        ("404", "DELETE FROM t", False),
+        ("200", "DELETE FROM u", False),
+        ("200", "SELECT n FROM t", False),
+    ],
+)
+def test_a_request_of_another_test_is_explored_where_it_does_the_same(
+    monkeypatch: pytest.MonkeyPatch, answer: str, statement: str, fits: bool
+) -> None:
+    other = Candidate("POST b", lambda: "200")
+    there = replace(KNOWN, candidate=other, test="u")
+    there = replace(there, traffic=Traffic("POST b", "200", ("DELETE FROM t",)))
+    here = replace(there, traffic=Traffic("POST b", answer, (statement,)))
+    found = Exploration(**SAFE, counted_preemptions=1)
+    assert found.decided
+    place = PlaceInTest({}, found)
+    monkeypatch.setattr(place, "run_alone", lambda each, test: here if each is other else KNOWN)
+    explores = make_second_pass(monkeypatch, place)
+    explores.known["group"].append(there)
+    explores.begin(Round(True, 1), "t", "group", frozenset(("POST a",)))
+    explores.explore(CANDIDATE)
+    assert [entry.names for entry in explores.results.explored] == [["POST a", "POST b"]] * fits
+
+
+@pytest.mark.parametrize(
+    ("answers", "rows", "without_refused", "with_mocks", "kind"),
+    [
+        (("200", "200"), "wrong", "wrong", "", "rows"),
+        (("200", "400"), "wrong", "wrong", "", "rows"),
+        (("200", "400"), "wrong", "", "", "answers"),  # as if the second had not run
+        (("200", "400"), "", "", "a call", "answers"),
+        (("200", "200"), "", "", "a call", "twice"),
+        (("200", "201"), "", "", "a call", "rows"),
+        (("200", "201"), "", "", "", "answers"),
+    ],
+)
+def test_which_kind_of_race_a_wrong_schedule_is(
+    answers: tuple[str, str], rows: str, without_refused: str, with_mocks: str, kind: str
+) -> None:
+    class Place:
+        def replay_rows(self, *_: object, **options: Any) -> str:
+            if options.get("with_mocks"):
+                return with_mocks
+            assert options.get("left_out", refused) == refused
+            return without_refused if options else rows
+
+    refused = [answer == "400" for answer in answers]
+    place: Any = Place()
+    wrong = judge(place, (KNOWN, KNOWN), make_schedule("1212", *answers, violation="differs"))
+    sentence = rows or with_mocks if kind == "rows" else "differs"
+    assert (wrong.kind, wrong.sentence) == (kind, sentence)
 
 
 def test_the_command_of_a_pair_names_each_call_and_test_once() -> None:

@@ -61,6 +61,7 @@ def test_what_cannot_be_explored_is_named_with_the_reason(ran: Ran) -> None:
     assert ran.left == {
         ("test_alter", "POST reprice", "it changes the schema"),
         ("test_fail", "POST fail", "alone it answers LookupError"),
+        ("test_fail", "POST stop", "alone it answers 503"),
         (
             "test_with_threads",
             "POST claim",

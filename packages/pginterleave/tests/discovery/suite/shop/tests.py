@@ -51,6 +51,7 @@ class VoucherTests(TestCase):
             self.send("fail")
         self.client.raise_request_exception = False
         assert self.send("fail") == 500
+        assert self.send("stop") == 503
 
     def test_alter(self) -> None:
         assert self.send("alter") == 200

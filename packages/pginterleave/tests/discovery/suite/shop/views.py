@@ -110,6 +110,12 @@ def fail(request: HttpRequest, code: str) -> HttpResponse:
     raise LookupError("not today")
 
 
+def stop(request: HttpRequest, code: str) -> HttpResponse:
+    """Write, and refuse for ever: 503 without Retry-After is no refusal on purpose."""
+    Voucher.objects.filter(code=code).update(value=F("value") + 1)
+    return HttpResponse("Closed.", status=503)
+
+
 async def add_async(request: HttpRequest, code: str) -> HttpResponse:
     """Read, and write what was read."""
     voucher = await Voucher.objects.aget(code=code)
@@ -127,5 +133,5 @@ def alter(request: HttpRequest, code: str) -> HttpResponse:
 VIEWS: list[Callable[..., object]] = [
     claim,
     *(redeem, use, register, grab, grab_or_wait, add, rename, reprice, log, look, fail),
-    *(add_async, alter),
+    *(add_async, alter, stop),
 ]
