@@ -102,6 +102,8 @@ def test_no_two_boxes_overlap_and_each_text_is_in_its_box(size: Size, number: in
     assert [text.text for text in others if text.style == "number"] == [*"12345678"]
     assert len({(text.x, text.y) for text in drawing.texts}) == len(drawing.texts)
     assert len(drawing.ends) == number + 1
+    releases = [shape for shape in drawing.below if shape.style == "release"]
+    assert len(releases) == (number >= STEPS[3]["until"])  # before it, who ends the wait is hidden
 
 
 @SIZES

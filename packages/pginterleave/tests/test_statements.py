@@ -1,10 +1,17 @@
 """Facts from the text of a statement: its COMMIT, its effect, and how it is shown."""
 
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db.backends.postgresql.psycopg_any import Jsonb
 
 from pginterleave import formatting
+from pginterleave.processes.clocks import ClockReads
 from pginterleave.processes.race_coverage import find_written_tables
 from pginterleave.sql import catalogue_queries, statements
 from pginterleave.sql.pg_catalog import Catalogue
@@ -280,3 +287,62 @@ def test_a_semicolon_at_the_end_changes_nothing() -> None:
     text = "SELECT 1 FROM t WHERE id = 1"
     assert parse_simple_statement(f"{text};") == parse_simple_statement(text) is not None
     assert parse_simple_statement("") is None
+
+
+def make_uuid7(now: float) -> uuid.UUID:
+    return uuid.UUID(int=int(now * 1000) << 80 | 7 << 76 | 2 << 62)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda now: now,
+        Decimal,
+        lambda now: int(now * 10**3),
+        lambda now: int(now * 10**6),
+        lambda now: int(now * 10**9),
+        lambda now: str(int(now * 1000)),
+        lambda now: f"at {now}",
+        lambda now: datetime.fromtimestamp(now, UTC),
+        lambda now: datetime.fromtimestamp(now),  # noqa: DTZ006
+        lambda now: datetime.fromtimestamp(now, UTC).replace(tzinfo=None),
+        lambda now: datetime.fromtimestamp(now, UTC).isoformat(),
+        lambda now: f"{datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S.%fZ}",
+        make_uuid7,
+        lambda now: f"id {make_uuid7(now)}",
+        lambda now: ("a", [{"at": now}]),
+        lambda now: Jsonb({"at": [now]}),
+        lambda now: Jsonb(f"at {now}"),
+    ],
+)
+def test_the_times_among_the_parameters_of_a_statement(write: Callable[[float], Any]) -> None:
+    """A time that is still to come was not read from the clock."""
+    now = time.time()
+    returned = [(now - 2, ""), (now - 1, "SELECT 1"), (now + 1, "SELECT 2")]
+    for seconds, params in ((0.0, lambda value: [value]), (90.0, lambda value: {"at": value})):
+        reads = ClockReads()
+        for process in (1, 2):
+            statement = "UPDATE t SET n = 1 WHERE at < %s"
+            reads.note_statement(process, statement, params(write(now + seconds)), returned)
+        assert reads.is_read_after(1, "SELECT 1") is reads.is_read_after(2, "SELECT 1")
+        assert reads.is_read_after(1, "SELECT 1") is (not seconds)
+        assert not any(reads.is_read_after(1, sql) for sql in ("", "SELECT 2"))
+        assert reads.list_limits() == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_compared"),
+    [
+        ("UPDATE t SET at = %s WHERE id = %s", False),
+        ("UPDATE t SET id = %s where at > %s", True),
+        ("INSERT INTO t VALUES (%s, %s)", False),
+    ],
+)
+def test_a_time_that_is_read_before_the_first_statement_matters_if_one_is_compared(
+    statement: str, is_compared: bool
+) -> None:
+    reads, now = ClockReads(), time.time()
+    for process in (1, 2):
+        params = [1, now] if "at >" in statement else [now, 1]
+        reads.note_statement(process, statement, params, [(now - 1, ""), (now + 1, "SELECT 1")])
+        assert bool(reads.list_limits()) is (is_compared and process == 2)
