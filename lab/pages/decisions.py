@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from lab.pages.schedules import ChosenSchedule, begins_with, make_picture
 from lab.recordings.cells import Cell
 from lab.recordings.recording import RecordedSchedule, read_counts, read_recording
+from pginterleave.formatting import format_processes
 from pginterleave.picture.context import draw_pictures
 from pginterleave.picture.history import Wait, cut_steps, find_waits
 
@@ -71,7 +72,7 @@ def explain_halt(chosen: ChosenSchedule, taken: str, process: int, waiting: list
     """Return why a process cannot go after the steps `taken`."""
     for wait in waiting:
         if wait.process == process:
-            return f"waits for process {' and '.join(map(str, wait.waited_for))}"
+            return f"waits for {format_processes(wait.waited_for)}"
     has_more_steps = f"{process}" in chosen.schedule.order[len(taken) :]
     return "was not recorded from here" if has_more_steps else "has ended"
 

@@ -1,7 +1,8 @@
-"""The places in a picture: no two boxes overlap, a text is in its box, a line beside them."""
+"""The places in a picture: no two boxes overlap, a text is in its box; and the words in it."""
 
 import re
 from itertools import combinations, pairwise
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from pginterleave.picture.cells import Picture, judge_end
 from pginterleave.picture.grid import DENSE, NARROW, WIDE, Grid, Size
 from pginterleave.picture.history import cut_steps
 from pginterleave.picture.layout import Drawing, Path, Rect, Text, draw, draw_for_screens
+from pginterleave.picture.wording import shorten
 
 from .discovery.test_page import make_step, make_write, number_steps
 
@@ -176,3 +178,109 @@ def test_a_high_picture_is_dense() -> None:
     assert [drawing.size for drawing in draw_for_screens(PICTURE)] == [DENSE, NARROW]
     tops = Grid(low, WIDE).tops
     assert all(bottom - top >= WIDE.font * 1.3 for top, bottom in pairwise(tops))
+
+
+ITEM = {"condition": {"id": "1"}}
+CHANGE = make_write(2, "items") | ITEM | {"wrote": {"hits": "5"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "words", "sentence"),
+    [
+        ("SELECT", ROW, "read hits = 0", "reads hits = 0"),
+        ("SELECT", ITEM, "read 1: no row", "finds no row of 1"),
+        ("SELECT", ITEM | {"read": [{"id": "1"}]}, "read 1: found", "finds 1"),
+        ("SELECT", {"table": "", "read": [{"n": "7"}]}, "read n = 7", "reads n = 7"),
+        (
+            "SELECT",
+            ROW | {"lock": "FOR UPDATE"},
+            "lock 1, read hits = 0",
+            "locks 1 and reads hits = 0",
+        ),
+        ("SELECT", ITEM | {"lock": "FOR UPDATE"}, "lock 1, no row", "finds no row to lock 1"),
+        ("SELECT", LOCK | {"table": ""}, "lock a", "locks a"),
+        ("LOCK", {"lock": "EXCLUSIVE"}, "lock table", "locks the table"),
+        ("INSERT", {"wrote": {"id": "9", "n": None, "hits": "1"}}, "insert hits = 1", ""),
+        ("INSERT", {}, "insert", "inserts"),
+        (
+            "UPDATE",
+            ITEM | {"computed": {"hits": "hits + 1"}, "read": [{"hits": "6"}]},
+            "write hits = hits + 1 → hits = 6",
+            "writes hits = hits + 1, which makes hits = 6",
+        ),
+        (
+            "UPDATE",
+            ITEM | {"computed": {"at": "CURRENT_TIMESTAMP"}},
+            "write at = now",
+            "writes at = now",
+        ),
+        ("UPDATE", WRITE | {"rows": 0}, "write hits = 1 no row", "finds no row to write hits = 1"),
+        ("DELETE", ITEM, "delete 1", "deletes 1"),
+        ("DELETE", ITEM | {"rows": 0}, "delete 1 no row", "finds no row to delete 1"),
+        ("COMMIT", {}, "commit", "commits"),
+        ("ROLLBACK", {}, "rollback", "rolls back"),
+        ("SAVEPOINT", {}, "savepoint", "sets a savepoint"),
+        ("RELEASE", {}, "release savepoint", "releases its savepoint"),
+        ("ROLLBACK TO", {}, "rollback to savepoint", "rolls back to its savepoint"),
+        ("SET", {}, "set isolation level", "sets the isolation level"),
+        ("CLOSE", {}, "close", "closes its cursor"),
+        ("FETCH", {}, "fetch", "fetches rows"),
+        ("CALL", {}, "call", "sends CALL"),
+        (
+            "SELECT",
+            ROW | {"alone": True},
+            "",
+            "tries again, after all have ended, and reads hits = 0",
+        ),
+        (
+            "UPDATE",
+            WRITE | {"error": "IntegrityError"},
+            "write hits = 1 IntegrityError",
+            "wants to write hits = 1, and is refused: IntegrityError",
+        ),
+        (
+            "UPDATE",
+            WRITE | {"error": "DeadlockDetected"},
+            "",
+            "is ended by PostgreSQL, as each waits for the other",
+        ),
+        (
+            "UPDATE",
+            WRITE | {"error": "SerializationFailure", "pivot": True},
+            "",
+            "wants to write hits = 1, and PostgreSQL ends it as the pivot of a write skew",
+        ),
+        (
+            "UPDATE",
+            WRITE | {"waited_for": [2, 3], "until": 2},
+            "write hits = 1",
+            "wants to write hits = 1, and waits for processes 2 and 3",
+        ),
+    ],
+)
+def test_a_step_in_words_and_in_a_sentence(
+    kind: str, facts: dict[str, Any], words: str, sentence: str
+) -> None:
+    writes = ["items"] if kind in ("INSERT", "UPDATE", "DELETE") else []
+    step = make_step(1, "items") | {"sql": kind, "kind": kind, "writes": writes} | facts
+    steps = number_steps([step, CHANGE])
+    picture = Picture(steps, steps, 2, "", judge_end("", raises=False), ["", ""])
+    assert str(picture.words[0]) == words or not words
+    sentence = sentence or "inserts hits = 1"
+    assert picture.sentences[0] == f"Process 1 {sentence}."
+    if step["waited_for"]:
+        assert picture.sentences[1] == "Process 2 writes hits = 5, and process 1 writes hits = 1."
+        assert "waits for processes 2 and 3" in [line.text for line in picture.rows[1].lines[1]]
+
+
+def test_a_value_is_shown_as_short_text() -> None:
+    texts = {
+        None: "NULL",
+        "https://a.example/b/": "a.example/b",
+        "2022-04-29 12:00:00+00:00": "2022-04-29",
+        "1 day, 0:00:00": "1 day",
+        "30 days, 0:00:00": "30 days",
+        "x" * 24: "x" * 24,
+        "x" * 25: f"{'x' * 23}…",
+    }
+    assert {value: shorten(value) for value in texts} == texts

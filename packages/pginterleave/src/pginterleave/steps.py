@@ -132,7 +132,7 @@ def _write_texts(timeline: Timeline, width: int, columns: Columns, marks: Marks)
                 sent.append(_cut_place(place, width))
             last_places[step.process] = place
         if step.waited_for:
-            sent.append("… waits for process " + " and ".join(map(str, step.waited_for)))
+            sent.append(f"… waits for {formatting.format_processes(step.waited_for)}")
         returned = texts[step.until, step.process]
         if step.until != step.number:
             returned.append(f"… resumes step {step.number}")

@@ -271,6 +271,11 @@ def test_a_race_of_a_helper_is_listed_once_with_the_requests_that_share_it() -> 
     first, other = results.races
     assert (first.shared_by, other.shared_by) == (["POST b"], [])
     assert [*write_race(first)][-3:-1] == ["  the same lines in POST b", "  in t"]
+    lines_of_both = ["POST a rows: harmless", "POST b rows: harmless, too"]
+    for accepted_lines in (lines_of_both[:1], lines_of_both[1:], lines_of_both):
+        Accepted(accepted_lines).accept(results.races)
+        assert bool(first.accepted) is (accepted_lines == lines_of_both)
+    assert results.list_failing() == [other]
 
 
 def test_a_failing_line_tells_errors_apart_and_a_writing_line_the_other_races() -> None:

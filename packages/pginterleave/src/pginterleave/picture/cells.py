@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import NamedTuple
 
+from pginterleave.formatting import format_processes
 from pginterleave.picture import conflicts, history
 from pginterleave.picture.conflicts import Conflict
 from pginterleave.picture.history import History, Transaction, Wait
@@ -169,8 +170,7 @@ class Picture:
             row.title = sentence
             if step["waited_for"]:
                 row.add(process, words.sent)
-                blockers = " and ".join(map(str, step["waited_for"]))
-                row.add(process, f"waits for process {blockers}", WAIT)
+                row.add(process, f"waits for {format_processes(step['waited_for'])}", WAIT)
                 if step["until"] <= len(self.steps):
                     end_row = rows[step["until"]]
                     end_row.add(process, words.returned or ("" if error else "goes on"))

@@ -1,5 +1,6 @@
 """A sentence for each step: `Process 2 reads hits = 0, although process 1 has written hits = 1.`"""
 
+from pginterleave.formatting import format_processes
 from pginterleave.picture import conflicts
 from pginterleave.picture.conflicts import Conflict
 from pginterleave.picture.history import NEVER, History, find_retries, may_have_read
@@ -13,6 +14,8 @@ VERBS = {
     "rollback to savepoint": "rolls back to its savepoint",
     "set isolation level": "sets the isolation level",
     "close": "closes its cursor",
+    "fetch": "fetches rows",
+    "lock table": "locks the table",
     "read": "reads",
     "lock": "locks",
     "insert": "inserts",
@@ -43,8 +46,8 @@ def write_sentences(history: History, words: list[Words], shown: list[Conflict])
             alone = "after all have ended, " if step.get("alone") else ""
             text += f"tries again, {alone}and "
         if step["waited_for"]:
-            blockers = " and ".join(map(str, step["waited_for"]))
-            text += f"wants to {words[number - 1].sent}, and waits for process {blockers}"
+            blockers = format_processes(step["waited_for"])
+            text += f"wants to {words[number - 1].sent}, and waits for {blockers}"
         else:
             text += _write_result(step, words[number - 1])
         resumed = [s for s in history.steps[:number] if s["waited_for"] and s["until"] == number]
@@ -68,7 +71,8 @@ def _write_result(step: RecordedStep, words: Words) -> str:
         pivot = "PostgreSQL ends it as the pivot of a write skew"
         return wants + (pivot if step["pivot"] else f"is refused: {step['error']}")
     verb, _, what = words.sent.partition(" ")
-    text = VERBS.get(words.sent) or f"{VERBS.get(verb, verb)} {what}"
+    sends = f"sends {step['kind']}"  # of a kind without words, such as CALL
+    text = VERBS.get(words.sent) or (f"{VERBS[verb]} {what}".strip() if verb in VERBS else sends)
     if words.returned == "no row":  # "finds no row to write …", but "finds no row of a"
         return f"finds no row to {words.sent}".replace(" to read", " of").rstrip(":")
     if verb == "read" and words.returned == "found":
