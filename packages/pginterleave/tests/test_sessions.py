@@ -21,14 +21,18 @@ STATE = """
     CREATE TEMP TABLE left_over (id int);
     PREPARE left_over AS SELECT 1;
     DECLARE left_over CURSOR WITH HOLD FOR SELECT 1;
-    LISTEN left_over;
+    SELECT nextval('left_over_sequence');
     SELECT pg_try_advisory_lock(7), count(*) FROM pg_locks WHERE locktype = 'advisory';
     SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE;
-    SET ROLE pg_monitor
+    SET ROLE pg_monitor;
+    SET SESSION AUTHORIZATION pg_monitor
 """
 
 
-def test_the_state_of_a_session_does_not_reach_the_next_schedule() -> None:
+@pytest.mark.parametrize("more", ["", ";LISTEN left_over"])
+def test_the_state_of_a_session_does_not_reach_the_next_schedule(more: str) -> None:
+    """The connection is kept, but after LISTEN."""
+    sql("CREATE SEQUENCE left_over_sequence OWNED BY interleave_counter.id")  # dropped with it
     probe = (
         "SELECT current_setting('work_mem'), current_setting('TimeZone'), current_user,"
         " current_setting('default_transaction_isolation'),"
@@ -38,14 +42,16 @@ def test_the_state_of_a_session_does_not_reach_the_next_schedule() -> None:
 
     def process() -> list[Any]:
         before = sql(probe)
-        for statement in STATE.split(";"):
+        with pytest.raises(DatabaseError, match="lastval is not yet defined"):
+            sql("SELECT lastval()")
+        for statement in (STATE + more).split(";"):
             sql(statement)
         return before
 
     expected = sql(probe)
     runs = all_outcomes(process, counter.hits)
     # Its steps, with three COMMITs and CLOSE, and one SELECT anywhere between them.
-    assert len(runs) == 14
+    assert len(runs) == 16 + bool(more)
     for outcomes in runs.values():
         assert outcomes[0].raised is None
         assert outcomes[0].returned == expected
