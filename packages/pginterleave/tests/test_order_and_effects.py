@@ -25,6 +25,8 @@ from django.core import mail
 from django.db import OperationalError, transaction
 
 from pginterleave import Exploration, NotProven, explore
+from pginterleave.judging.effects import Effects
+from pginterleave.judging.values import make_plain_value
 from pginterleave.processes import watching
 from pginterleave.pytest_plugin import Interleave
 
@@ -238,6 +240,39 @@ def test_a_refused_process_calls_a_mock_when_it_runs_once_more(interleave: Inter
         charge(10)
 
     interleave(pay, expected=OperationalError)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "value"),
+    [
+        (3, 5, 2),
+        (1.5, 2, 0.5),
+        (False, True, True),
+        (["a"], ["a", "b"], ["b"]),
+        (["a"], ["b"], ["b"]),
+        ("x", "y", "y"),
+        (None, 1, 1),
+    ],
+)
+def test_what_also_returns_is_compared_by_what_was_added(
+    before: object, after: object, value: object
+) -> None:
+    values = iter([before, after])
+    effects = Effects(lambda: next(values), {})
+    effects.begin()
+    assert effects.collect_values()["what also= returns"] == make_plain_value(value)
+
+
+@pytest.mark.parametrize("name", ["charge", "time.sleep", "now", "time", "monotonic"])
+def test_the_calls_of_a_mock_count_unless_it_stands_for_a_clock(name: str) -> None:
+    effects, mock = Effects(None, {}), Mock(name=name)
+    for number in (1, 2):  # schedules
+        effects.begin()
+        effects.mocks.note(mock)
+        mock(number)
+        values = effects.collect_values()
+        called = values.get(f"the number of calls of {name}")
+        assert called == (make_plain_value(1) if name == "charge" else None)
 
 
 def test_a_number_of_calls_is_no_id(interleave: Interleave) -> None:
