@@ -3,6 +3,15 @@
 
 const note = document.querySelector("[data-copied]");
 
+function addField(button) {
+  const field = document.createElement("input");
+  field.value = button.value;
+  field.readOnly = true;
+  field.setAttribute("aria-label", "Short URL");
+  button.before(field);
+  return field;
+}
+
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.hidden = false;
   button.addEventListener("click", async () => {
@@ -11,12 +20,7 @@ for (const button of document.querySelectorAll("[data-copy]")) {
       note.textContent = `Copied ${button.value}`;
     } catch {
       // No clipboard without HTTPS, or not allowed: the text is selected in a field instead.
-      const field = button.parentElement.querySelector("input") ?? document.createElement("input");
-      field.value = button.value;
-      field.readOnly = true;
-      if (!field.labels.length) field.setAttribute("aria-label", "Short URL");
-      button.before(field);
-      field.select();
+      (button.parentElement.querySelector("input[readonly]") ?? addField(button)).select();
       note.textContent = document.execCommand("copy")
         ? `Copied ${button.value}`
         : "Press Ctrl+C to copy";

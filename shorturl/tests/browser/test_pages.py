@@ -102,6 +102,25 @@ def test_a_new_token_is_copied_and_stays_in_its_field_without_a_clipboard(
     expect(field).to_have_value(token)
 
 
+def test_the_address_of_a_row_is_selected_where_it_cannot_be_copied(
+    page: Page, live_server: LiveServer, log_in: LogIn
+) -> None:
+    owner = user()
+    create_link("a", owner=owner)
+    log_in(owner)
+    page.add_init_script("delete Navigator.prototype.clipboard")
+    page.goto("/links")
+    page.get_by_role("button", name="Copy /a").click()
+    field = page.get_by_label("Short URL")
+    selected = field.evaluate(
+        "(field) => field.value.slice(field.selectionStart, field.selectionEnd)"
+    )
+    assert selected == f"{live_server.url}/a"
+    page.get_by_label("Select /a").check()
+    page.get_by_role("button", name="Delete the selected links").click()
+    expect(page.get_by_role("main")).to_contain_text("/a")
+
+
 def test_an_expiry_is_typed_and_shown_in_the_readers_time_zone(
     new_page: NewPage, target_url: str
 ) -> None:
