@@ -40,7 +40,7 @@ def test_a_step_that_fails_stops_none_of_the_others(capsys: pytest.CaptureFixtur
     with connection.cursor() as cursor:
         cursor.execute(f'ALTER TABLE "{table}" RENAME TO away')  # the step for answers fails
         try:
-            with pytest.raises(CommandError, match="^answer: The database: .+ Apply") as failed:
+            with pytest.raises(CommandError, match=r"^answer: The database: .+ Apply") as failed:
                 call_command("tidy")
         finally:
             cursor.execute(f'ALTER TABLE away RENAME TO "{table}"')
