@@ -107,13 +107,5 @@ def test_a_database_with_another_encoding_is_refused_by_check_and_at_the_start()
             pass
 
 
-def test_the_migrations_make_each_constraint_and_index_of_the_models() -> None:
-    for model in apps.get_models():
-        with connection.cursor() as cursor:
-            made = connection.introspection.get_constraints(cursor, model._meta.db_table)
-        named = {item.name for item in (*model._meta.constraints, *model._meta.indexes)}
-        assert named <= made.keys(), model
-
-
 def test_the_migrations_make_what_the_models_say() -> None:
     call_command("makemigrations", check_changes=True)
