@@ -65,8 +65,6 @@ class Deliverer:
             pass  # there may be more
         due = LinkEvent.objects.due(OuterRef("pk"))  # type: ignore[arg-type]
         for receiver in Subscription.objects.filter(Exists(due)):
-            if self.is_stopping():
-                return
             if receiver.pk not in self.deliveries or self.deliveries[receiver.pk].done():
                 self.deliveries[receiver.pk] = pool.submit(self.deliver_all, receiver)
 
