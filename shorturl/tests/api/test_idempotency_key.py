@@ -76,7 +76,7 @@ def test_another_request_with_that_key_is_refused(client: Client) -> None:
     for other_body in ({"target_url": OTHER}, with_one_more_space):
         response = send(client, other_body)
         assert (response.status_code, errors(response)) == (422, {"Idempotency-Key": "reused"})
-    sent = {"data": BODY, "headers": {"Idempotency-Key": "a-key"}}
+    sent: dict[str, Any] = {"data": BODY, "headers": {"Idempotency-Key": "a-key"}}
     for path, content_type in [("/api/links?a", JSON), ("/api/links", f"{JSON}; charset=utf-8")]:
         assert client.post(path, content_type=content_type, **sent).status_code == 422
     assert ShortUrl.objects.count() == 1

@@ -60,8 +60,12 @@ def test_null_in_a_create_is_as_if_the_field_were_absent(client: Client, api: Cl
 
 
 def test_title_and_tags_are_tidied_and_a_target_without_scheme_gets_one(client: Client) -> None:
-    body = {"target_url": "example.com:8080/a?b", "title": "A\tb ", "tags": ["News", "b", "news"]}
-    body["max_hits"] = 2**63 - 1  # the largest number
+    body = {
+        "target_url": "example.com:8080/a?b",
+        "title": "A\tb ",
+        "tags": ["News", "b", "news"],
+        "max_hits": 2**63 - 1,  # the largest number
+    }
     for link in (create(client, body).json(), bulk(client, body).json()["links"][0]):
         assert link["target_url"] == "https://example.com:8080/a?b"
         assert (link["title"], link["tags"]) == ("A b", ["news", "b"])
