@@ -68,6 +68,7 @@ UNPROCESSABLE = [
     (CREATE, new(expires_at="2020-01-01T00:00:00Z"), {"expires_at": "past"}, "use a later time"),
     (CREATE, new(expires_at="2099-01-01T00:00:00"), {"expires_at": "timezone_aware"}, "timezone"),
     (CREATE, new(expires_at="9999-12-31T23:59:59-14:00"), {"expires_at": "year"}, "1 to 9999"),
+    (CREATE, new(reuse="yes"), {"reuse": "bool_type"}, "reuse: Input should be a valid boolean."),
     (CREATE, new(key="spring", reuse=True), {"reuse": "not_alone"}, "reuse"),
     (CREATE, [], {"body": "model_type"}, "body: It must be a JSON object."),
     (CREATE, b"null", {"body": "model_type"}, "body: It must be a JSON object."),

@@ -76,6 +76,7 @@ def test_another_request_with_that_key_is_refused(client: Client) -> None:
     for other_body in ({"target_url": OTHER}, with_one_more_space):
         response = send(client, other_body)
         assert (response.status_code, errors(response)) == (422, {"Idempotency-Key": "reused"})
+        assert "'a-key' was sent with another request before. Send" in response.json()["detail"]
     sent: dict[str, Any] = {"data": BODY, "headers": {"Idempotency-Key": "a-key"}}
     for path, content_type in [("/api/links?a", JSON), ("/api/links", f"{JSON}; charset=utf-8")]:
         assert client.post(path, content_type=content_type, **sent).status_code == 422
@@ -110,6 +111,7 @@ def test_a_request_that_is_still_in_progress_is_a_409(
     other_session.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", locked_text)
     response = send(client)
     assert (response.status_code, errors(response)) == (409, {"Idempotency-Key": "in_progress"})
+    assert "'a-key' is still in progress. Send the request again" in response.json()["detail"]
     other_session.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", locked_text)
     assert send(client).status_code == 201
 

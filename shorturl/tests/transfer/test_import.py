@@ -96,6 +96,7 @@ def test_csv_is_read_as_programs_write_it(
         ("links.json", b"[1, 2]", "1 is no link: an entry must be an object such as {"),
         ("links.txt", b"key,url", "Its format is unknown: use --format csv or --format json."),
         ("links.csv", "key,é".encode("utf-16"), "not UTF-8: `iconv -f UTF-16 -t UTF-8` converts"),
+        ("links.csv", "\ufeffkey,é".encode("utf-16-be"), "`iconv -f UTF-16 -t UTF-8` converts"),
         ("links.csv", b"key,\xe9", "not UTF-8: `iconv -f WINDOWS-1252 -t UTF-8` converts it"),
         ("missing/links.csv", None, "cannot be read: No such file"),
     ],

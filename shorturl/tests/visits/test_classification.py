@@ -31,6 +31,8 @@ IPHONE = (
     "(KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1"
 )
 IPAD = IPHONE.replace("iPhone; CPU iPhone OS", "iPad; CPU OS")
+CHROMEBOOK = WINDOWS.replace("Windows NT 10.0; Win64; x64", "X11; CrOS x86_64 14541.0.0")
+MAC = WINDOWS.replace("Windows NT 10.0; Win64; x64", "Macintosh; Intel Mac OS X 10_15_7")
 TABLET = WINDOWS.replace("Windows NT 10.0; Win64; x64", "Linux; Android 13; SM-X906C")
 FIREFOX_OS = "Mozilla/5.0 (Tablet; rv:26.0) Gecko/26.0 Firefox/26.0"
 TELEVISION = "Mozilla/5.0 (SMART-TV; Linux; Tizen 6.0) AppleWebKit/538.1 Version/6.0 TV Safari"
@@ -43,6 +45,8 @@ GOOGLEBOT = COMPATIBLE.format("Googlebot/2.1; +http://www.google.com/bot.html")
     ("user_agent", "classification"),  # browser, system, device, is it a bot?
     [
         (WINDOWS, ("Chrome", "Windows", "Computer", False)),
+        (CHROMEBOOK, ("Chrome", "ChromeOS", "Computer", False)),
+        (MAC, ("Chrome", "macOS", "Computer", False)),
         (IPHONE, ("Safari", "iOS", "Phone", False)),
         (IPAD, ("Safari", "iOS", "Tablet", False)),
         (TABLET, ("Chrome", "Android", "Tablet", False)),
