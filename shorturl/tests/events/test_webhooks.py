@@ -346,7 +346,7 @@ def test_the_command_adds_lists_removes_and_refuses(monkeypatch: pytest.MonkeyPa
     create_link("a")
     assert run("webhook", "list").output == f"{URL}  1 event waiting\n"
     for url, message in [
-        (URL, "is a receiver already"),
+        (URL, f"'{URL}' is a receiver already"),
         ("ftp://a.example", "like https://"),
         (f"https://{'a' * 64}.example", "like https://"),
     ]:
