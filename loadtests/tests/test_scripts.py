@@ -1,6 +1,7 @@
 """The scripts against a real service, in one process and in several, and the web UI."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,13 +123,22 @@ def test_races_runs_the_chosen_strategies_and_kills_workers_of_those_that_a_cras
         assert result["share"] == result["lost"] / result["of"]
 
 
+def test_a_killed_worker_loses_nothing() -> None:
+    ended = run("loadtests.faults", "kill_worker", "--counts-only")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    counts = re.search(r"\| kill_worker +\| ([\d,]+) ≤ [\d,]+ ≤ [\d,]+ +\| longest", ended.stdout)
+    assert counts
+    assert counts[1] != "0"
+
+
 def test_the_default_host_is_where_make_run_serves(tmp_path: Path) -> None:
     file = tmp_path / "served-at"
     program = (
         "import locust, pathlib; from locust.argument_parser import get_parser\n"
         f"from loadtests import ledger; ledger.SERVED_AT = pathlib.Path({str(file)!r})\n"
         "ledger.Ledger('lost'); options = get_parser().parse_args([])\n"
-        "print(options.host, options.web_host, options.master_bind_host)"
+        "print(options.host, options.web_host, options.master_bind_host)\n"
+        "print(options.num_users, options.spawn_rate, options.run_time, options.stop_timeout)"
     )
     for content, host in ((None, "http://127.0.0.1:8000"), ("8123\n", "http://127.0.0.1:8123")):
         if content:  # without it the file is missing
@@ -136,7 +146,7 @@ def test_the_default_host_is_where_make_run_serves(tmp_path: Path) -> None:
         ended = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        assert ended.stdout.split() == [host, "127.0.0.1", "127.0.0.1"]
+        assert ended.stdout.split() == [host, "127.0.0.1", "127.0.0.1", "16", "16", "8", "5"]
 
 
 def test_the_tab_shows_the_loss_during_a_run_and_keeps_it_after_the_stop(

@@ -1,5 +1,6 @@
 """Programs that do not start, do not stop, or crash."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,14 @@ from django.db.backends.postgresql.base import DatabaseWrapper
 
 from loadtests import servers
 from loadtests.measuring import execute
-from loadtests.servers import own_postgres, serving, stop, wait_for_address, wait_until
+from loadtests.servers import (
+    RunningService,
+    own_postgres,
+    serving,
+    stop,
+    wait_for_address,
+    wait_until,
+)
 
 SLEEP = "import time; time.sleep(60)"
 
@@ -55,6 +63,11 @@ def test_a_service_that_does_not_start_says_why() -> None:
         serving(DATABASE_URL="nonsense"),
     ):
         pass
+
+
+def test_ctrl_c_reaches_the_caller_alone(service: RunningService) -> None:
+    """It ends its clients first."""
+    assert os.getsid(service.process.pid) == service.process.pid
 
 
 def test_what_is_awaited_in_vain_is_named() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
@@ -155,6 +156,8 @@ def test_one_fault_that_is_late_or_loses_a_hit_fails_all(
         monkeypatch.setattr(faults, name, lambda **_: nullcontext(MagicMock()))
     monkeypatch.setattr("sys.argv", ["faults", *arguments.split()])
     assert faults.main() == exit_code
+    calls = [name for name, *_ in users.method_calls[:4]]
+    assert calls == ["wait_until_at_work", "stats.reset_all", "wait_until_at_work", "stop"]
     rows = [row.split(" | ") for row in capsys.readouterr().out.splitlines() if " | " in row]
     names = [fault] if arguments == fault else [fault, "overload"]
     assert [row[0].strip("| ") for row in rows] == ["fault", *names]
@@ -300,9 +303,22 @@ def test_a_used_up_link_is_replaced_by_another_one_with_a_limit() -> None:
     assert user.traffic.limited is None
 
 
+def test_redirects_before_a_fault_show_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(traffic, "CLIENT_TIMEOUT", 0)
+    users = object.__new__(traffic.Traffic)  # without a service
+    users.redirects = traffic.MIN_REDIRECTS
+    with pytest.raises(TimeoutError, match="the load is not answered"):
+        users.wait_until_at_work()
+
+
 def test_a_query_that_is_not_forwarded_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("random.choice", lambda _: "forwarding")
-    for location, failed in (("/?page=2", {}), ("/", {"query not forwarded": 1})):
+    answers = [
+        ("forwarding", "/?page=2", {}),
+        ("forwarding", "/", {"query not forwarded": 1}),
+        ("tagged", "/", {}),
+    ]
+    for kind, location, failed in answers:
+        monkeypatch.setattr("random.choice", lambda _, kind=kind: kind)
         user = make_user(traffic.Follower, Client(302, {}, {"Location": location}))
         user.follow_link()
         assert user.traffic.records.failed == failed
@@ -326,6 +342,7 @@ def test_lost_or_failed_counts_the_exceptions(
     file = tmp_path / "result"
     book = use(SCRIPT_MODULES["lost_update"], monkeypatch)
     book.environment.parsed_options.ledger_file = str(file)
+    book.environment.stats.log_request("POST", "x", 70, 1)
     book.on_quit()  # before a run
     assert not file.exists()
     records = Records(Counter(k=5), Counter(k=2), failed=Counter(IntegrityError=2, TypeError=1))
@@ -334,7 +351,7 @@ def test_lost_or_failed_counts_the_exceptions(
         book.on_quit()
         content = json.loads(file.read_text())
         assert (content["lost"], content["of"], content["failed"]) == (expected, 5, 3)
-        assert content["exit_code"] == VIOLATED
+        assert (content["exit_code"], content["p99"]) == (VIOLATED, 70)
 
 
 @pytest.mark.parametrize(
@@ -445,13 +462,19 @@ def test_one_strategy_that_is_not_as_expected_fails_all_races(
 
 @pytest.mark.parametrize(("counted", "exit_code"), [(10, 0), (9, 1)])
 def test_a_measurement_that_is_not_exact_fails_a_benchmark(
-    counted: int, exit_code: int, monkeypatch: pytest.MonkeyPatch
+    counted: int,
+    exit_code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     result = WrkResult(acknowledged=10, refused=0, sent=10, longest=0.1, processor_seconds=0.1)
     measured = Measurement(result, counted, 1, {"service": 0.1, "PostgreSQL": 0.1})
     monkeypatch.delenv("DATABASE_URL", raising=False)  # or this one is measured
     monkeypatch.setattr("sys.argv", ["bench", "--quick"])
-    monkeypatch.setattr(measuring, "measure", lambda *_, **__: measured)
+    measure = MagicMock(return_value=measured)
+    serve = MagicMock(side_effect=lambda *_, **__: nullcontext())
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(measuring, "measure", measure)
     monkeypatch.setattr(measuring, "execute", lambda *_: 0)
     monkeypatch.setattr(bench_growth, "add_links", lambda *_: None)
     monkeypatch.setattr(profiling, "profile", lambda *_, **__: "")
@@ -459,8 +482,28 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
     for script in (bench, bench_growth):
         monkeypatch.setattr(script, "own_postgres", lambda: nullcontext(MagicMock()))
     monkeypatch.setattr(bench, "serving", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(bench_growth, "serving", lambda *_, **__: nullcontext())
-    assert [bench.main(), bench_growth.main()] == [exit_code, exit_code]
+    monkeypatch.setattr(bench_growth, "serving", serve)
+    assert bench.main() == exit_code
+    output, errors = capsys.readouterr()
+    assert errors == "bench: round 1 of 1\n"
+    assert {arguments.args[4] for arguments in measure.call_args_list} == {1}  # second
+    for row in (
+        r"this service +\|( +10 \|){6}",
+        r"service: this service +\|( +10,000 \|){6}",
+        r"one line of ASGI.*?\|( +10 \|){2}( +– \|){4}",
+    ):
+        assert re.search(rf"^\| {row}$", output, re.MULTILINE)
+    assert ("MISCOUNTED: this service" in output) is (exit_code > 0)
+    assert "MISCOUNTED: one line" not in output
+    measure.reset_mock()
+    assert bench_growth.main() == exit_code
+    cases = bench_growth.CASES
+    seconds = [arguments.args[4] for arguments in measure.call_args_list]
+    assert seconds == [1, bench_growth.SECONDS] * len(cases)
+    workers = [arguments.kwargs["WORKERS"] for arguments in serve.call_args_list]
+    assert workers == [str(case.workers) for case in cases]
+    row = " | 64 | 2 | 10 | 10,000 | 10,000 | 1% | 100 | 0 | " + ("NO" if exit_code else "yes")
+    assert f"| 10,000,000{row} |" in " ".join(capsys.readouterr().out.split())
     late = measured._replace(result=result._replace(longest=13.0))
     with monkeypatch.context() as patch:
         patch.setattr(measuring, "measure", lambda *_, **__: late)
