@@ -1,16 +1,20 @@
 """`manage.py demo`."""
 
+from collections import Counter
+from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from lab.management.commands import demo
 from shorturl.management import progress
-from shorturl.models import ShortUrl
+from shorturl.models import HOURLY_DAYS, ShortUrl
 from shorturl.tests.callers import create_link, run
 
 pytestmark = pytest.mark.django_db
@@ -32,6 +36,30 @@ def test_the_demo_makes_links_with_as_many_visits_as_hits(client: Client) -> Non
     page = client.get("/demo-terms/stats?from=2000-01-01&by=month")
     statistics = page.context["statistics"]
     assert statistics.people + statistics.bots == statistics.hits == hits["demo-terms"]
+
+
+def test_visits_follow_their_course_through_the_year() -> None:
+    def count(course: str, *days: int) -> int:
+        """Return the visits of weeks that begin at these days; the year ends at 365."""
+        return sum(numbers[course][day + weekday] for day in days for weekday in range(7))
+
+    numbers = {}
+    for name, course in demo.COURSES.items():
+        visits = demo.draw_visits(Random(1), 90, course)
+        assert max(visits) <= timezone.now()
+        ages = Counter[int]()
+        for start, kinds in visits.items():
+            ages[(timezone.now().date() - start.date()).days] += len(kinds)
+        numbers[name] = [ages[demo.DAYS - 1 - day] for day in range(demo.DAYS)]
+        old = [start for start in visits if timezone.now() - start > timedelta(HOURLY_DAYS + 1)]
+        assert {start.hour for start in old} <= {0}
+    bots = [visit.is_bot for kinds in visits.values() for visit in kinds]
+    assert 0.02 < sum(bots) / len(bots) < 0.4
+    assert 0.8 < count("steady", 10) / count("steady", 350) < 1.25
+    assert count("rising", 10) * 3 < count("rising", 350)
+    assert count("fading", 10) > 3 * count("fading", 351)
+    assert count("once", 10) * 3 < count("once", 241) > 3 * count("once", 350)
+    assert count("new", 10) == count("new", 300) == 0 < count("new", 330)
 
 
 def test_a_second_demo_changes_nothing_and_other_links_are_kept() -> None:

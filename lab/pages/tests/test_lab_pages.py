@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
+from django.urls import resolve
 from django.utils.html import escape
 from pytest_django.asserts import assertContains
 
@@ -56,6 +57,21 @@ def test_the_index_shows_a_count_for_each_strategy_of_each_race(client: Client) 
     for path in ("", "isolation/", "museum/", "queue/", "load-runs/"):
         assert f'href="/lab/{path}"' in page.split("<nav")[1].split("</nav>")[0]
     assert client.post("/lab/").status_code == 405
+
+
+def test_links_lead_somewhere_and_tables_and_regions_have_their_names(client: Client) -> None:
+    paths = ["", "races/limited_use/", "races/toctou/check_first/2/", "queue/", "isolation/"]
+    paths += ["museum/", f"{NAIVE_PATH[5:]}?predict=2", f"{NAIVE_PATH[5:]}scheduler/?taken=12"]
+    for path in paths:
+        page = get_page(client, f"/lab/{path}")
+        assert re.findall(r'<th\b(?! scope="(?:col|row)")[^>]*>|href=""|href="#"', page) == [], path
+        for address in re.findall('href="(/lab/[^"?#]*)', page):
+            resolve(address)
+        ids = re.findall(' id="([^"]+)"', page)
+        assert {*re.findall(' (?:for|aria-describedby|aria-labelledby)="([^"]+)"', page)} <= {*ids}
+        assert {*re.findall('href="#([^"]+)"', page)} <= {*ids, "main"}, path
+        region = '<div class="scroll" role="region" aria-label="[^"]+" tabindex="0">'
+        assert len(re.findall(region, page)) == page.count('<div class="scroll"'), path
 
 
 LOAD_RUNS = "/lab/load-runs/"

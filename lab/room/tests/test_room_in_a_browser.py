@@ -41,6 +41,9 @@ def test_phones_vote_and_the_teacher_takes_the_step(page: Page, new_page: NewPag
     expect(page.get_by_role("button", name="process 1")).to_be_focused()
     phone.get_by_role("button", name="process 2").press("Enter")
     expect(page.locator("meter").nth(1)).to_have_attribute("value", "2")
+    with phone.expect_event("requestfailed"):  # the service is away for a moment
+        phone.route("**/lab/room/", lambda route: route.abort())
+    phone.unroute("**/lab/room/")
     page.keyboard.press("2")
     expect(page.get_by_text("0 votes")).to_be_visible()
     expect(page.get_by_role("button", name="process 2")).to_be_focused()
