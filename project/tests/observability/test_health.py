@@ -68,4 +68,6 @@ def test_a_cluster_whose_redirects_need_no_coordinator_is_ready_without_it(
     monkeypatch.setattr(health, "find_missing_migrations", Mock(side_effect=OperationalError))
     for needs_database, status in ((True, 503), (False, 200)):
         monkeypatch.setattr(health, "hit_counter", Mock(needs_database=needs_database))
-        assert client.get("/readyz").status_code == status
+        answer = client.get("/readyz")
+        assert answer.status_code == status
+        assert ("the database does not answer" in answer.text) == needs_database

@@ -27,9 +27,10 @@ def read_log(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     """Return a function that returns the lines of the log since its last call, in one format."""
     configured = DictConfigurator(settings.LOGGING)
     handler = logging.StreamHandler(StringIO())
-    formatters = configured.config["formatters"]
+    formatters, filters = configured.config["formatters"], configured.config["filters"]
     handler.setFormatter(configured.configure_formatter({**formatters[request.param]}))
-    handler.addFilter(configured.configure_filter({**configured.config["filters"]["request_id"]}))
+    for name in configured.config["handlers"]["console"]["filters"]:
+        handler.addFilter(configured.configure_filter({**filters[name]}))
     for logger in (logging.getLogger(), logging.getLogger("django")):
         monkeypatch.setattr(logger, "handlers", [handler])
 
@@ -72,6 +73,9 @@ def test_an_outage_of_the_database_is_one_line(
     assert "db.example:5433" in line
     assert "refused" in line
     assert path in line
+    # By the logger each kind of error can be counted.
+    assert ("unavailable.OperationalError" in line) == path.startswith("/api")
+    assert ("WARNING" in line) == (path == "/readyz")
 
 
 @pytest.mark.parametrize("read_log", ["json"], indirect=True)

@@ -4,6 +4,8 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from http.client import parse_headers
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +23,7 @@ from loadtests.servers import (
 from project.tests.conftest import TIMEOUT, Answer
 
 THREADS = 2
+TOKEN = "a token of the metrics"
 QUEUE_TIMEOUT = 3  # seconds: long enough on a busy machine
 # A statement may wait for the table as long as a test needs.
 PATIENT = {"PGOPTIONS": "-c lock_timeout=60s", "DATABASE_STATEMENT_TIMEOUT": "60"}
@@ -136,10 +139,16 @@ def start_service(
 
 @pytest.fixture(scope="module")
 def service(postgres: OwnPostgres) -> Iterator[OwnService]:
-    """A service with few threads, which refuses what has waited for QUEUE_TIMEOUT seconds."""
+    """A service with few threads, which refuses what has waited for QUEUE_TIMEOUT seconds.
+
+    It has metrics, and leaves no file of theirs behind.
+    """
     limits = {"THREADS": str(THREADS), "QUEUE_TIMEOUT_MS": str(QUEUE_TIMEOUT * 1000)}
-    with start_service(postgres, **limits) as service:
-        yield service
+    with TemporaryDirectory() as folder:
+        settings = {**limits, "SHORTURL_METRICS_TOKEN": TOKEN, "TMPDIR": folder}
+        with start_service(postgres, **settings) as service:
+            yield service
+        assert not list(Path(folder).glob("shorturl-metrics-*"))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ long as the test keeps the table locked.
 """
 
 import json
+import re
 import signal
 import socket
 import time
@@ -24,6 +25,7 @@ from project.tests.conftest import TIMEOUT
 from project.tests.serving.conftest import (
     NEW,
     THREADS,
+    TOKEN,
     Client,
     Connect,
     OwnService,
@@ -230,6 +232,46 @@ def test_a_visitor_with_long_headers_fills_no_memory(
     assert worker.memory_info().rss < MAX_MEMORY
 
 
+def read_metrics(service: OwnService) -> dict[str, float]:
+    field = f"Authorization: Bearer {TOKEN}\r\n\r\n".encode()
+    answer = service.ask(HEALTHZ.replace(b"healthz", b"metrics").removesuffix(b"\r\n") + field)
+    assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-store")
+    lines = re.findall(r"^(\S+) ([\d.]+)$", answer.body.decode(), re.MULTILINE)
+    return {name: float(value) for name, value in lines}
+
+
+def test_the_metrics_count_answers_refusals_and_statements_of_both_ways(
+    service: OwnService, connect: Connect
+) -> None:
+    """A request that finds no thread is refused for overload. One that is too large is not."""
+    service.execute(f"{INSERT_LINKS} VALUES ('m', 'https://a.example/', NULL, false)")
+    statements = 'shorturl_statement_seconds_count{outcome="ok"}'
+    before = read_metrics(service)
+    assert service.ask(FOLLOW % b"/m").status == 302
+    of_a_redirect = read_metrics(service)
+    assert of_a_redirect[statements] > before[statements]
+    assert service.ask(READYZ).status == 200
+    of_a_probe = read_metrics(service)
+    assert of_a_probe[statements] > of_a_redirect[statements]
+    large = bytes(MAX_BODY_BYTES + 1)
+    assert service.ask(make_create(make_length(large), body=large)).status == 413
+    with service.block_creates():
+        clients = occupy_threads(service, connect)
+        assert service.ask(PAGE).status == 503
+    assert {client.read_answer().status for client in clients} == {201}
+    after = read_metrics(service)
+    more = {name: int(number - before.get(name, 0)) for name, number in after.items()}
+    responses = {name: number for name, number in more.items() if "_total" in name and number}
+    assert responses == {
+        'shorturl_responses_total{status="302",to="redirect"}': 1,
+        'shorturl_responses_total{status="413",to="api"}': 1,
+        'shorturl_responses_total{status="201",to="api"}': THREADS,
+        'shorturl_responses_total{status="503",to="page"}': 1,
+        'shorturl_responses_total{status="200",to="page"}': 4,  # of probes
+        "shorturl_refused_total": 1,
+    }
+
+
 def occupy_threads(service: OwnService, connect: Connect) -> list[Client]:
     """Return clients whose requests occupy all threads, which wait for the table."""
     clients = [connect(service, CREATE) for _ in range(THREADS)]
@@ -306,6 +348,25 @@ def test_each_hit_is_counted_and_redirected_when_no_thread_is_free(
 
 
 # --- PostgreSQL that refuses ----------------------------------------------------------------------
+
+
+def test_a_frozen_postgresql_makes_the_service_unready_and_delays_no_probe_for_long(
+    service: OwnService,
+) -> None:
+    """PostgreSQL itself cannot end the statement. /readyz gives it two seconds."""
+    assert service.ask(READYZ).status == 200
+    frozen = service.postgres.processes()
+    for process in frozen:
+        process.suspend()
+    try:
+        answer = service.ask(READYZ)
+        assert service.ask(HEALTHZ).status == 200
+    finally:
+        for process in frozen:
+            process.resume()
+    assert answer.status == 503
+    assert b"the database does not answer" in answer.body
+    assert service.ask(READYZ).status == 200
 
 
 def test_a_service_whose_redirects_fail_is_not_ready(service: OwnService) -> None:

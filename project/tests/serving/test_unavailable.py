@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from http import HTTPStatus
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,9 +14,12 @@ import pytest
 from django.db import connection, transaction
 from django.http import HttpResponse
 from django.test import Client
+from psycopg2 import extensions
+from pytest_django import Settings
 
 from loadtests.servers import RunningService, serving, wait_until
 from project import unavailable
+from project.database import deadlines
 from project.tests.conftest import TIMEOUT, Answer, ask
 from shorturl import following
 from shorturl.api import links
@@ -124,6 +127,33 @@ def test_a_locked_row_is_busy(client: Client, monkeypatch: pytest.MonkeyPatch) -
 def test_an_outage_in_a_middleware_is_a_503(settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"{__name__}.too_slow_middleware"]
     get_unavailable(Client(raise_request_exception=False), "/account/login/")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_thread_whose_connection_was_closed_meanwhile_answers_its_next_request() -> None:
+    """As after a restart of PostgreSQL, which Django would notice by the error of a statement."""
+    with closing(connection.copy()) as other, other.cursor() as cursor:
+        connection.ensure_connection()
+        pid = connection.connection.info.backend_pid
+        cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [pid])  # waits 10 s for its end
+    assert Client().get("/spring+").status_code == 404
+    assert connection.connection.info.backend_pid != pid
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_request_waits_for_the_database_no_longer_than_its_limit(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    before = extensions.get_wait_callback()
+    extensions.set_wait_callback(deadlines.wait_for_answer)  # as in a worker
+    monkeypatch.setattr(following, "look_up", make_failing_view("SELECT pg_sleep(2)"))
+    settings.DATABASE_REQUEST_TIMEOUT = 0.2
+    try:
+        answer = Client().get("/spring+")
+    finally:
+        extensions.set_wait_callback(before)
+    assert (answer.status_code, answer["Retry-After"]) == (503, "5")
+    assert connection.connection is None  # the late answer would be that of the next statement
 
 
 # --- gunicorn, and a PostgreSQL that stops -------------------------------------------------------
