@@ -25,7 +25,7 @@ SECRET_KEY = "for these tests"
 DATABASES = {{"default": {{
     "ENGINE": "embedded_postgres", "NAME": "app", "DIRECTORY": {directory!r},
     "OPTIONS": {{"options": "-c statement_timeout=10s"}},
-}}}}
+}}, "other": {{"ENGINE": "django.db.backends.postgresql", "NAME": "of_another_server"}}}}
 INSTALLED_APPS = ["django.contrib.contenttypes", "django.contrib.auth"]
 USE_TZ = True
 # On a busy machine a process waits for another one long enough to log it.

@@ -1,5 +1,7 @@
 """Django's commands, with the embedded server and without."""
 
+import stat
+
 from tests.conftest import Embedded
 
 
@@ -51,6 +53,7 @@ for name, value in {"HOST": "db.example", "PORT": 5433, "USER": "me", "DIRECTORY
 def test_the_commands_that_need_it(embedded: Embedded) -> None:
     """The server is durable, and open to this account alone."""
     names = ["fsync", "synchronous_commit", "listen_addresses", "unix_socket_permissions"]
+    names += ["max_connections"]  # for the service under load, and its tests
     shown = ", ".join(f"current_setting('{name}')" for name in names)
     shown += ", lower('\u00c9')"  # the same on every machine
     program = f"""
@@ -68,9 +71,16 @@ call_command("showmigrations", "auth", no_color=True)
 """
     done = embedded.run("-c", program)
     assert (done.returncode, done.stderr) == (0, "")
-    for line in ("('on', 'on', '', '0700', '\u00e9')", "class AuthUser(", "[X] 0001_initial"):
+    for line in (
+        "('on', 'on', '', '0700', '400', '\u00e9')",
+        "class AuthUser(",
+        "[X] 0001_initial",
+    ):
         assert line in done.stdout
     assert not embedded.is_alive()
+    assert {stat.S_IMODE(lock.stat().st_mode) for lock in embedded.directory.glob("*.lock")} == {
+        0o600
+    }
     embedded.environment["PATH"] = ""  # where another psql may be
     shell = embedded.manage("dbshell", "--", "-Atc", "SELECT current_database(), current_user")
     assert shell == "app|postgres\n"

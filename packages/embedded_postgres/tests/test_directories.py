@@ -15,6 +15,10 @@ from embedded_postgres.account import Account, grant_access
 from embedded_postgres.server import LOG_LINES
 from tests.conftest import TIMEOUT, Embedded, moved
 
+as_root = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root has files of root, and runs PostgreSQL as another account"
+)
+
 
 def test_the_process_id_left_behind_now_is_another_process(embedded: Embedded) -> None:
     client = embedded.client()
@@ -84,7 +88,7 @@ def test_a_server_that_cannot_start_says_why(
     assert f"The embedded PostgreSQL in {nowhere.directory} did not start" in message
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")
+@as_root
 def test_root_opens_the_way_to_the_data_and_no_more(embedded: Embedded) -> None:
     passable = embedded.directory.parent
     passable.chmod(0o700)
@@ -95,7 +99,7 @@ def test_root_opens_the_way_to_the_data_and_no_more(embedded: Embedded) -> None:
     assert f"{passable} is now passable (o+x)" in errors
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")
+@as_root
 def test_root_runs_postgresql_as_the_owner_of_the_data(embedded: Embedded) -> None:
     embedded.client().ask("SELECT 1")
     owner = embedded.data.stat().st_uid
@@ -104,7 +108,7 @@ def test_root_runs_postgresql_as_the_owner_of_the_data(embedded: Embedded) -> No
         assert Path(directory).stat().st_uid == owner
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another account")
+@as_root
 def test_a_package_closed_by_a_strict_umask_is_opened(make: Callable[[str], Embedded]) -> None:
     directory = make("unused").directory.parent
     program, library = directory / "package/install/bin/postgres", directory / "package.libs/lib.so"
@@ -120,6 +124,7 @@ def test_a_package_closed_by_a_strict_umask_is_opened(make: Callable[[str], Embe
     subprocess.run([program], check=True, stdout=subprocess.DEVNULL, **nobody)
 
 
+@as_root
 def test_root_starts_a_new_server_as_the_owner_of_its_directory(
     make: Callable[[str], Embedded],
 ) -> None:
@@ -132,7 +137,7 @@ def test_root_starts_a_new_server_as_the_owner_of_its_directory(
         assert new.data.owner() == expected
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root has files of root")
+@as_root
 def test_data_that_belongs_to_root(embedded: Embedded) -> None:
     """As in a copy made by root. The command in the error message mends it."""
     files = [embedded.data, *embedded.data.rglob("*")]

@@ -103,13 +103,14 @@ def test_everything_killed_at_once(embedded: Embedded) -> None:
 
 
 def test_the_last_process_is_killed(embedded: Embedded) -> None:
-    """As when runserver is terminated, which kills its child."""
+    """As when runserver is terminated, which kills its child, or a terminal and its group."""
     first, second = embedded.client(), embedded.client()
     first.ask("SELECT 1")
     postmaster = embedded.running().pid
     second.ask("SELECT 1")
     for client in (first, second):
         assert embedded.running().pid == postmaster
+        os.killpg(client.process.pid, signal.SIGKILL)
         client.kill()
     deadline = time.monotonic() + TIMEOUT
     while embedded.is_alive():
@@ -157,6 +158,48 @@ def test_ctrl_c_during_the_stop_leaves_no_traceback_and_no_server(embedded: Embe
         os.kill(server, signal.SIGCONT)
     client.leave()
     assert not embedded.is_alive()
+
+
+BRIEF = """
+import sys
+import django
+django.setup()
+from django.db import connection
+from embedded_postgres import server
+server.TIMEOUT = {0}
+connection.ensure_connection()
+server.TIMEOUT = 0.5
+print("connected", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_server_that_does_not_stop_in_time_is_named(embedded: Embedded) -> None:
+    """PostgreSQL is suspended while its last process ends."""
+    last = embedded.popen("-c", BRIEF.format(TIMEOUT))
+    assert last.stdout is not None
+    assert last.stdout.readline() == "connected\n"
+    server = embedded.running().pid
+    os.kill(server, signal.SIGSTOP)
+    try:
+        _, errors = last.communicate(timeout=TIMEOUT)
+    finally:
+        os.kill(server, signal.SIGCONT)
+    reason = "was not stopped: it did not stop within 0.5 s"
+    assert errors == f"The embedded PostgreSQL in {embedded.directory} {reason}\n"
+    assert last.returncode == 0
+
+
+def test_an_old_server_that_does_not_end_in_time_is_named(embedded: Embedded) -> None:
+    """A process of an old server lives on, without a postmaster."""
+    alive_lock = locks.open_lock(embedded.directory / "alive.lock")
+    assert locks.take(alive_lock)
+    try:
+        errors = embedded.run("-c", BRIEF.format(0.5)).stderr
+    finally:
+        os.close(alive_lock)
+    reason = "did not start: it was not ready, or an old one not gone, within 0.5 s"
+    assert f"OperationalError: The embedded PostgreSQL in {embedded.directory} {reason}" in errors
 
 
 def test_a_forked_process_is_another_user(embedded: Embedded) -> None:
