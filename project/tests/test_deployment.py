@@ -89,14 +89,18 @@ def test_a_production_has_no_warnings_and_its_pages_name_their_files_by_hash(
     production_copy: Path,
 ) -> None:
     """No page uses the database, and a file that is not collected would be an error."""
-    paths = ["/", "/account/login/", "/admin/login/", "/api/docs", "/no/such/page"]
+    texts = dict.fromkeys(["/", "/account/login/", "/admin/login/", "/api/docs"], "Log in")
+    texts["/no/such/page"] = "Page not found"
+    texts["/lab/"] = "The lab is off"
+    texts["/account/password_reset/"] = "This service sends no e-mail"
     settings = {"DJANGO_SETTINGS_MODULE": "project.settings"}
-    ended = run_in(production_copy, "-c", CHECK_AND_GET_PAGES, *paths, **settings)
+    ended = run_in(production_copy, "-c", CHECK_AND_GET_PAGES, *texts, **settings)
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == "System check identified no issues (2 silenced).\n"
     for path, page in json.loads(ended.stdout).items():
         names = re.findall(r'(?:src|href)="/static/([^"#]+)', page)
         assert names, path
+        assert texts[path] in page, path
         for name in names:
             assert re.search(r"\.[0-9a-f]{12}\.\w+$", name), f"{path}: {name}"
             assert (production_copy / "staticfiles" / name).is_file()

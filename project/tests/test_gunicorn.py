@@ -1,7 +1,10 @@
 """The start of the service, where it listens, and its messages when it fails."""
 
+import os
 import re
+import resource
 import secrets
+import signal
 import socket
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.request import urlopen
 
+import psutil
 import pytest
 
 from loadtests.servers import RunningService, serving, wait_until
@@ -83,12 +87,12 @@ def test_a_worker_that_replaces_a_killed_one_delivers_events(
 def test_a_worker_that_ends_finishes_a_delivery_and_begins_no_other(
     receiver: Receiver, delivering: DeliveringService
 ) -> None:
-    """Two events wait. One is under way when SIGTERM comes, and is acknowledged afterwards."""
+    """Two events wait. One is under way when Ctrl-C comes, and is acknowledged afterwards."""
     receiver.answering.clear()
     for key in ("first", "second"):
         delivering.create_link(key)
     assert receiver.received.wait(TIMEOUT)
-    delivering.running.process.terminate()
+    os.killpg(delivering.running.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal
     # The master and the worker, in this order, listen no longer.
     wait_until(lambda: not delivering.is_listening(), "the service listens", TIMEOUT)
     receiver.answering.set()
@@ -105,8 +109,23 @@ def test_the_service_listens_on_ipv6_addresses_and_prints_them_as_urls() -> None
                 assert re.fullmatch(rf"http://{re.escape(printed)}:\d+", service.url)
                 port = service.url.rpartition(":")[2]
                 assert urlopen(f"http://[::1]:{port}/").status == HTTPStatus.OK
+                service.process.terminate()
+                assert service.process.stdout
+                # No name of the service is [::].
+                names = "answers only to these names: ALLOWED_HOSTS=127.0.0.1, localhost, [::1]"
+                assert (names in service.process.stdout.read()) is (host == "::")
 
 
+@pytest.fixture
+def few_files() -> Iterator[None]:
+    """Let the programs of a test begin with a low limit of open files, and so of connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("few_files")
 @pytest.mark.django_db(transaction=True)
 def test_the_port_is_written_for_make_locust_only_by_a_service_that_has_started(
     tmp_path: Path,
@@ -115,6 +134,8 @@ def test_the_port_is_written_for_make_locust_only_by_a_service_that_has_started(
     with database("shorturl_served_at") as url:
         setting = {"DATABASE_URL": url, "WORKERS": "1", "SERVED_AT": str(file)}
         with serving(**setting) as service:
+            soft, hard = psutil.Process(service.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+            assert soft == hard
             port = service.url.rpartition(":")[2]
             assert file.read_text() == f"{port}\n"
             file.write_text("unchanged")

@@ -81,12 +81,12 @@ def test_runserver_answers_requests() -> None:
                 server.terminate()
 
 
-@pytest.mark.parametrize("command", ["migrate", "tidy"])
+@pytest.mark.parametrize("command", ["migrate", "tidy", "tidy --traceback"])
 def test_a_command_without_its_database_says_so(command: str) -> None:
     ended = run_in(ROOT, "manage.py", *command.split(), **NOWHERE)
     assert ended.returncode == 1
     assert "127.0.0.1" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    assert ("Traceback" in ended.stderr) == ("--traceback" in command)
     assert "secret" not in ended.stderr, "the password"
 
 

@@ -58,6 +58,7 @@ def test_the_links_and_forms_of_a_page_lead_on(
     make_token(user_client)
     page = user_client.get(path).text
     main = page.split("<main")[1]
+    assert user_client.head(path).status_code == 200
     assert f"<title>{title} · shorturl<" in page
     found = re.findall(r'(?:href|action)="([^"]*)"', main.split("<footer")[0])
     assert found == [link.format(ApiToken.objects.get().pk) for link in links]
@@ -74,6 +75,7 @@ def test_the_links_and_forms_of_a_page_lead_on(
     ("path", "title"),
     [
         ("/account", "Account"),
+        ("/account/login/", "Log in"),
         ("/account/password_change/", "Change the password"),
         ("/account/password_reset/", "Forgot your password?"),
     ],
@@ -92,6 +94,7 @@ def test_a_refused_form_says_so_in_the_title_and_beside_its_fields(
 def test_the_page_needs_a_login(client: Client) -> None:
     for path in ("/account", "/account/password_change/"):
         assert client.get(path)["Location"] == f"/account/login/?next={path}"
+    client.cookies["sessionid"] = "a\0b"  # which PostgreSQL refuses
     assert client.post("/account", {"name": "laptop", **ALL}).status_code == 302
     assert not ApiToken.objects.exists()
 
