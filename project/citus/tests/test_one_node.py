@@ -74,7 +74,7 @@ def test_distribute_changes_each_table_and_undo_changes_it_back(
 
         def fetch(query: str) -> list[tuple[object, ...]]:
             cursor.execute(query)
-            return cursor.fetchall()
+            return list(cursor.fetchall())
 
         def read_keys() -> set[tuple[str, ...]]:
             columns = connection.introspection.get_primary_key_columns
