@@ -4,14 +4,18 @@ The catalogue has one node, which is this database, and of each table one shard,
 """
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from django.db import connection
 from pytest_django import Settings
 
-from project.citus import distribution
+from project.citus import distribution, roll_up
 from project.citus.management.commands import distribute
 from project.citus.tests.on_cluster import (
+    count_visits,
+    follow_each_ten_times,
+    make_links,
     test_several_roll_ups_at_once_move_each_visit_once,
     test_the_map_is_read_again_only_for_unknown_keys_and_once_for_all_of_them,
 )
@@ -46,6 +50,18 @@ def catalogue(transactional_db: None, settings: Settings) -> Iterator[None]:
         for table in TABLES:
             cursor.execute(f"DROP VIEW {table}_7")
         cursor.execute("DROP TABLE pg_dist_shard, pg_dist_placement, pg_dist_node")
+
+
+def test_a_shard_that_another_roll_up_has_is_left_alone() -> None:
+    make_links("a")
+    follow_each_ten_times(["a"])
+    with closing(connection.copy()) as other, other.cursor() as cursor:
+        cursor.execute("BEGIN")
+        cursor.execute(roll_up.TRY_LOCK, [7])
+        run("roll_up")
+        assert count_visits(["a"]) == (10, 0, 0)
+    run("roll_up")
+    assert count_visits(["a"]) == (0, 10, 10)
 
 
 # `calls` stands for what is distributed: table, column, and the table that it is beside.
