@@ -1,6 +1,7 @@
 """Without an invariant: the order of new ids, and what processes do outside of rows and results."""
 
 import functools
+import io
 import logging
 import os
 import queue
@@ -466,6 +467,17 @@ def test_each_way_to_send_to_start_and_to_open_is_noted(
         use(opened)
     assert [kind for kind, _ in notes][:1] == [kind for kind, _ in filter(None, [noted])]
     assert not noted or notes[0][1].startswith(noted[1])
+
+
+def test_a_handler_of_logging_keeps_its_filter() -> None:
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.addFilter(lambda record: record.levelno > logging.INFO)
+    with watching.watch(lambda *_: None):
+        for level in (logging.INFO, logging.ERROR):
+            record = logging.LogRecord("shop", level, "shop.py", 1, f"{level}", None, None)
+            assert bool(handler.handle(record)) is (level == logging.ERROR)
+    assert lines.getvalue() == f"{logging.ERROR}\n"
 
 
 @pytest.mark.parametrize("kind", ["text", "pipe"])
