@@ -5,12 +5,14 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db.backends.postgresql.psycopg_any import Jsonb
 
-from pginterleave import formatting
+from pginterleave import Step, formatting
+from pginterleave.formatting import format_place, format_processes
 from pginterleave.processes.clocks import ClockReads
 from pginterleave.processes.race_coverage import find_written_tables
 from pginterleave.sql import catalogue_queries, statements
@@ -270,6 +272,40 @@ def test_assignments_to_columns_that_do_not_change_are_cut(columns: set[str], sh
 )  # fmt: skip
 def test_long_statements_are_cut_to_the_key_and_what_changes(sql: str, shown: str) -> None:
     assert formatting.cut_to_columns(sql, {"hits"}) == (shown or sql)
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts", "shown"),
+    [
+        ("UPDATE", {"rowcount": 0}, "→ 0 rows"),
+        ("DELETE", {"rowcount": 1}, "→ 1 row"),
+        ("MERGE", {"rowcount": 2}, "→ 2 rows"),
+        ("INSERT", {"rowcount": -1}, ""),
+        ("COMMIT", {"rowcount": 0}, ""),
+        ("SELECT", {"rowcount": 0}, "→ 0 rows"),
+        ("SELECT", {"rowcount": 1, "rows": ((1, None),)}, "→ id = 1, a = None"),
+        ("SELECT", {"rowcount": 3, "rows": ((1, 2),)}, "→ id = 1, a = 2 (+2)"),
+        ("FETCH", {"rows": ((1, 2), (2, 3))}, "→ id = 1, a = 2 (+1)"),
+        ("SELECT", {"rows": ((1, 2, 3, 4),)}, "→ id = 1, hits = 4, …"),
+        ("SELECT", {"rows": ((1, 2),), "error": "IntegrityError"}, "!! IntegrityError"),
+    ],
+)
+def test_the_result_of_a_step_in_a_few_words(kind: str, facts: dict[str, Any], shown: str) -> None:
+    columns = ("id", "a", "b", "hits")[: len(facts.get("rows", [()])[0])]
+    step = Step(1, 1, kind, kind, None, "", 1, "f", 1, columns=columns, **facts)
+    assert step.result({"hits"}) == shown
+
+
+def test_processes_and_lines_in_words() -> None:
+    assert format_processes([2]) == "process 2"
+    assert format_processes([1, 3]) == "processes 1 and 3"
+    places = {
+        "/venv/lib/python3/site-packages/shop/a.py": "shop/a.py:7",
+        "/elsewhere/a.py": "a.py:7",
+        str(Path.cwd() / "shop" / "a.py"): "shop/a.py:7",
+        "<string>": "<string>:7",
+    }
+    assert {path: format_place(path, 7) for path in places} == places
 
 
 def test_an_exception_without_a_text() -> None:

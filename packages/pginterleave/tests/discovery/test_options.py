@@ -311,13 +311,22 @@ def test_a_report_is_short_and_v_lists_the_answers() -> None:
         races=races,
         explored=[Explored(names=["POST a"], tests=["t"], races=2)],
     )
+    results.leave_out("t", "POST c", "it is late")
+    results.may_undo.append("POST a saves t")
+    assert results.list_failing() == []
     counts, *lines = write_report(results, accepted, verbosity=0)
     assert (
         counts
         == "2 requests, of which 1 write. 1 explorations of what is new: 1 decided, 1 with a race."
     )
     meaning = "1 of kind answers, another answer than one after the other"
-    assert lines == ["", f"{meaning}; -v lists them.", "Accepted: POST b answers: harmless"]
+    assert lines == [
+        "",
+        f"{meaning}; -v lists them.",
+        "Accepted: POST b answers: harmless",
+        "Not explored: POST c in t: it is late",
+        "May undo: POST a saves t",
+    ]
     assert [*write_report(results, accepted, verbosity=1)][2:7] == [
         f"{meaning}:",
         "ANSWERS: POST a beside itself",
