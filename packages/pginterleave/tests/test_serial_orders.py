@@ -4,8 +4,9 @@ import dataclasses
 import itertools
 import random
 import re
+from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -402,6 +403,16 @@ def test_results_are_compared_by_value(wrap: Callable[[int], object], violating:
     assert compare(reads, reads).violating == violating
 
 
+NOON = datetime(2022, 4, 29, 12, tzinfo=UTC)
+
+
+class Plain:
+    """Has no repr of its own."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
 class Refused(Exception):
     def __init__(self, constraint: str) -> None:
         self.diag = SimpleNamespace(constraint_name=constraint)
@@ -409,14 +420,39 @@ class Refused(Exception):
 
 def test_which_results_are_equal() -> None:
     answers = [HttpResponse("a"), HttpResponse("b"), HttpResponse("a", status=409)]
-    results = [*answers, *map(HttpResponseRedirect, ["/a/", "/b/"]), True, 1, "1"]
+    results = [*answers, *map(HttpResponseRedirect, ["/a/", "/b/"]), True, 1, "1", 1.0, b"1", None]
+    results += [
+        [1],
+        (1,),
+        {1},
+        frozenset({1}),
+        [[[[[1]]]]],
+        [[[[[2]]]]],
+        {"a": 1},
+        {"a": 2},
+        {"b": 1},
+    ]
+    results += [
+        Pair("a", [1]),
+        Pair("a", [2]),
+        NOON,
+        NOON + timedelta(seconds=1),
+        object(),
+        Plain(1),
+    ]
+    results += [Plain(2), Plain([1])]
     outcomes = [*(Outcome(returned=result) for result in results)]
+    outcomes += [Outcome(raised=KeyError()), Outcome(raised=ValueError())]
     outcomes += [Outcome(raised=Refused(constraint)) for constraint in "ab"]
     assert len(set(map(make_outcome_value, outcomes))) == len(outcomes)
     form = '<input name="csrfmiddlewaretoken" value="{}">'
     for same in (
         [HttpResponse(form.format(n)) for n in "ab"],
-        [{"b": 1, "a": 2}, {"a": 2, "b": 1}],
+        [{"b": 1, "a": 2}, {"a": 2, "b": 1}, OrderedDict(b=1, a=2)],
+        [{"a", "b", "c"}, {"c", "b", "a"}],
+        [NOON, NOON.astimezone(timezone(timedelta(hours=2)))],
+        [object(), object()],
+        [[Plain(1)], [Plain(1)]],
     ):
         assert len({make_outcome_value(Outcome(returned=result)) for result in same}) == 1
 
