@@ -8,6 +8,7 @@ import pytest
 from django.db import connection, connections, transaction
 
 from pginterleave import InterleaveError, explore
+from pginterleave.django.database import DjangoDatabase
 from pginterleave.pytest_plugin import Interleave
 
 from .counter import sql
@@ -110,3 +111,23 @@ def test_a_database_that_the_test_does_not_name_is_not_written(
         forget()
     interleave.named.aliases = ["default", "other"]
     assert run("other", "SELECT amount FROM account") == 50
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_other"),
+    [
+        ({}, False),
+        ({"NAME": "a"}, True),
+        ({"HOST": "a"}, True),
+        ({"PORT": "1"}, True),
+        ({"USER": "a"}, False),
+        ({"NAME": "a", "ENGINE": "django.db.backends.sqlite3"}, False),
+    ],
+)
+def test_which_alias_names_another_database(settings: dict[str, str], is_other: bool) -> None:
+    connections.settings["other"] = {**connection.settings_dict, **settings}
+    try:
+        others = DjangoDatabase("default").other_databases()
+    finally:
+        del connections["other"], connections.settings["other"]
+    assert [*others] == ["other"] * is_other
