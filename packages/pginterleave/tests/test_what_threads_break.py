@@ -93,6 +93,14 @@ def connect_elsewhere() -> Any:
     return driver.Database.connect(**parameters() | {"dbname": "postgres"})
 
 
+def test_a_connection_that_is_idle_sends_nothing() -> None:
+    with closing(connect_elsewhere()) as other:
+        other.cursor().execute("SELECT 1")
+        other.rollback()
+        found = explore_all(hits, hits)
+    assert found.unobserved == ()
+
+
 @pytest.mark.parametrize("closes", [False, True])
 def test_a_connection_that_was_opened_before_to_another_database_is_noticed(closes: bool) -> None:
     """As in a pool or a kept thread; the schedule closes it or not."""
