@@ -1,10 +1,8 @@
 """The start of the service, where it listens, and its messages when it fails."""
 
-import os
 import re
 import resource
 import secrets
-import signal
 import socket
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -87,12 +85,12 @@ def test_a_worker_that_replaces_a_killed_one_delivers_events(
 def test_a_worker_that_ends_finishes_a_delivery_and_begins_no_other(
     receiver: Receiver, delivering: DeliveringService
 ) -> None:
-    """Two events wait. One is under way when Ctrl-C comes, and is acknowledged afterwards."""
+    """Two events wait. One is under way when SIGTERM comes, and is acknowledged afterwards."""
     receiver.answering.clear()
     for key in ("first", "second"):
         delivering.create_link(key)
     assert receiver.received.wait(TIMEOUT)
-    os.killpg(delivering.running.process.pid, signal.SIGINT)  # as Ctrl-C in a terminal
+    delivering.running.process.terminate()
     # The master and the worker, in this order, listen no longer.
     wait_until(lambda: not delivering.is_listening(), "the service listens", TIMEOUT)
     receiver.answering.set()
