@@ -76,7 +76,10 @@ def make_two_articles() -> None:
     sql("INSERT INTO effect_article VALUES (2, NULL, '')")
 
 
-@pytest.mark.parametrize("others", [[], [partial(sql, "DELETE FROM effect_article WHERE id = 2")]])
+DELETE = partial(sql, "DELETE FROM effect_article WHERE id = 2")
+
+
+@pytest.mark.parametrize("others", [[], pytest.param([DELETE], marks=pytest.mark.big)])
 def test_a_pointer_to_the_newest_row_is_compared(others: list[Process]) -> None:
     """The article may point to the first of two new revisions, as after no serial order."""
     senders = [partial(send, text, lock=False, points=True) for text in "ab"]
@@ -98,6 +101,7 @@ def consume() -> list[str]:
     return [text for _, text in new]
 
 
+@pytest.mark.big
 @pytest.mark.parametrize("lock", [False, True])
 def test_a_consumer_may_pass_over_a_row_with_a_smaller_id(lock: bool) -> None:
     """It becomes visible later, and is never read."""

@@ -510,11 +510,12 @@ class Mark(Unmanaged):
 
 def make_tag_and_note(own: str, *, refers_to_first: bool = False) -> str:
     """Make a tag that both make, whose loser uses an id up, and then one with a note on it."""
-    Label.objects.get_or_create(name="both")
-    tag = Label.objects.create(name=own)
-    noted = Label.objects.order_by("-id")[0] if refers_to_first else tag
-    kind = ContentType.objects.get_for_model(Label)
-    Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
+    Label.objects.bulk_create([Label(name="both")], ignore_conflicts=True)
+    with transaction.atomic():
+        tag = Label.objects.create(name=own)
+        noted = Label.objects.order_by("-id")[0] if refers_to_first else tag
+        kind = ContentType.objects.get_for_model(Label)
+        Note.objects.create(target=noted, content_type=kind, object_id=str(noted.pk))
     return f"/tags/{tag.pk}/"
 
 
