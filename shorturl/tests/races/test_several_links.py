@@ -66,7 +66,8 @@ def delete_in_the_admin(ann: User) -> Process:
 
 
 def ban(ann: User) -> Process:
-    return partial(bans.ban, ["example.com"])
+    """Return the part of a ban that writes links."""
+    return partial(bans.expire_links, frozenset(("example.com",)))
 
 
 @pytest.mark.parametrize(
