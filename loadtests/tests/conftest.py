@@ -57,7 +57,7 @@ def run_script(script: str, host: str, file: Path, *options: str) -> Any:
     """Run a script headless; return what it writes into `file`."""
     ended = run(
         *("locust", "-f", f"loadtests/{script}.py", "--headless", "--only-summary"),
-        *("--host", host, "--run-time", "3s", "--ledger-file", str(file), *options),
+        *("--host", host, "--run-time", "2s", "--ledger-file", str(file), *options),
     )
     assert file.exists(), ended.stderr
     result = json.loads(file.read_text())

@@ -36,9 +36,8 @@ def test_a_wrong_strategy_is_violated_and_a_right_one_holds(
 ) -> None:
     port = free_port()
     processes = ["--processes", "2", "--master-bind-port", port, "--master-port", port]
-    for strategy, exit_code in ((wrong, 1), (right, 0)):
-        options = ["--strategy", strategy, *processes]
-        result = run_script(script, service.url, tmp_path / "ledger", *options)
+    for options, exit_code in (([wrong, *processes], 1), ([right], 0)):
+        result = run_script(script, service.url, tmp_path / "ledger", "--strategy", *options)
         assert result["exit_code"] == exit_code, result
 
 
