@@ -1,4 +1,7 @@
-"""What users and visitors write is text: no element of a page or e-mail, no formula of a file."""
+"""What users and visitors write is text: no element of a page or e-mail, no formula of a file.
+
+And on each of these pages, what names an element by its id names one that is there.
+"""
 
 import csv
 import re
@@ -32,8 +35,17 @@ def check(response: Any, *, is_shown: bool = True) -> None:
     assert "</html>" in page, path
     assert "<x-text" not in page, path
     assert not is_shown or TEXT in unescape(page), path
+    assert ('class="errorlist' in page) is ("<title>Error: " in page), path
+    assert not re.search(r"<a (?![^>]*href=)", page), path
     for form in re.findall(r'<form[^>]* method="post".*?</form>', page, re.DOTALL):
         assert 'name="csrfmiddlewaretoken"' in form, path
+        assert " required" not in form or "novalidate" in form, path  # the messages are ours
+    if not path.startswith("/admin/"):  # where Django names a help that it does not show
+        ids = re.findall(r'\sid="([^"]*)"', page)
+        assert len(ids) == len({*ids}), path
+        named = re.findall(r'\s(?:(?:for|list|aria-[a-z]+by)="|href="#)([^"]+)"', page)
+        helps = {name for name in ids if name.endswith("_helptext")}
+        assert helps <= {*" ".join(named).split()} <= {*ids}, path
 
 
 @pytest.fixture
