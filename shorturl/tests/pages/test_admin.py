@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db.models import Model
 from django.test import Client
+from django.utils import timezone
 from pytest_django.asserts import assertContains
 
 from shorturl import following
@@ -41,25 +42,54 @@ def change_page(link: ShortUrl) -> str:
     return f"{LIST}{link.pk}/change/"
 
 
-def listed_keys(response: Any) -> list[str]:
-    return re.findall(r'field-key"><a [^>]*>(\w+)<', response.text)
+def listed_names(response: Any) -> list[str]:
+    return re.findall(r'field-(?:key|name)"><a [^>]*>(\w+)<', response.text)
 
 
 @pytest.mark.parametrize(
-    ("query", "expected"),
+    ("path", "query", "expected"),
     [
-        ("", ["gone", "known"]),
-        ("q=kno+catalogue+sprin", ["known"]),
-        ("q=EXAMPLE.ORG", ["gone"]),  # the target, in any case
-        ("owner__isempty=1&deleted_at__isempty=1", ["known"]),
+        (LIST, "", "gone known"),
+        (LIST, "q=kno+catalogue+sprin+user1", "known"),
+        (LIST, "q=EXAMPLE.ORG", "gone"),  # the target, in any case
+        (LIST, "owner__isempty=0&deleted_at__isempty=1", "known"),
+        (LIST, "expires_at__isempty=0", "gone"),
+        (LIST, "created_at__year=2020", ""),
+        (TOKENS, "", "phone laptop"),
+        (TOKENS, "q=LAP+abcd+user1", "laptop"),
+        (TOKENS, "revoked_at__isempty=1", "phone"),
     ],
 )
-def test_links_are_searched_and_filtered(
-    admin_client: Client, query: str, expected: list[str]
+def test_links_and_tokens_are_searched_and_filtered(
+    admin_client: Client, path: str, query: str, expected: str
 ) -> None:
-    create_link(title="Catalogue", tags=["news", "spring"])
-    create_link("gone", target_url=OTHER).delete()
-    assert listed_keys(admin_client.get(f"{LIST}?{query}")) == expected
+    owner, now = user(), timezone.now()
+    create_link(title="Catalogue", tags=["news", "spring"], owner=owner)
+    create_link("gone", target_url=OTHER, expires_at=now).delete()
+    make_token(name="laptop", user=owner, revoked_at=now)
+    ApiToken.objects.update(prefix="abcdefgh")
+    make_token(name="phone")
+    page = admin_client.get(f"{path}?{query}")
+    assert listed_names(page) == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("path", "columns", "filters"),
+    [
+        (LIST, "key state hits target owner created_at", "created at, owner, expiry, deleted at"),
+        (TOKENS, f"name user {' '.join(ALL_SCOPES)} prefix created_at revoked_at", "revoked at"),
+        ("/admin/shorturl/banneddomain/", "domain banned_at", ""),
+    ],
+)
+def test_a_list_has_its_columns_and_filters(
+    admin_client: Client, path: str, columns: str, filters: str
+) -> None:
+    create_link()
+    make_token(revoked_at=timezone.now())
+    BannedDomain.objects.create(domain="banned.example")
+    page = admin_client.get(path).text
+    assert " ".join(re.findall(r'class="[^"]*\bcolumn-(\w+)', page)) == columns
+    assert ", ".join(re.findall(r'data-filter-title="([^"]+)"', page)) == filters
 
 
 def test_the_list_takes_few_queries_and_shows_100_links_with_shortened_targets(
@@ -71,7 +101,7 @@ def test_the_list_takes_few_queries_and_shows_100_links_with_shortened_targets(
     with django_assert_max_num_queries(6) as sent:
         page = admin_client.get(f"{LIST}?q=key")
     assert len([query["sql"] for query in sent if "COUNT(" in query["sql"]]) == 1
-    assert len(listed_keys(page)) == 100
+    assert len(listed_names(page)) == 100
     assert "a" * 100 not in page.text
 
 
@@ -104,12 +134,13 @@ def test_only_the_target_is_written_so_that_no_concurrent_hit_is_lost(
     assert 'name="target_url"' in form
     assert "maxlength" not in form  # a browser would cut a pasted text without a message
     sent = {"target_url": OTHER, "key": "mine", "hits": 0, "created_at": "", "deleted_at": "now"}
+    sent["owner"] = user().pk
     hit = partial(following.follow, "known", Visit())
     with before_statement('SET "target_url"', call=hit):
         assert admin_client.post(change_page, sent).status_code == 302
     edited = ShortUrl.objects.get()
     assert (edited.target_url, edited.key, edited.hits) == (OTHER, "known", 4)
-    assert (edited.created_at, edited.deleted_at) == (link.created_at, None)
+    assert (edited.created_at, edited.deleted_at, edited.owner) == (link.created_at, None, None)
 
 
 def test_title_and_tags_are_edited_and_an_invalid_target_is_refused(
