@@ -1,5 +1,6 @@
 """What all pages have: header, footer and security headers; and the error pages."""
 
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from pytest_django import Settings
 from pytest_django.asserts import assertContains, assertNotContains, assertRedirects
 
 from shorturl.checks import check_files
-from shorturl.models import ShortUrl
+from shorturl.models import CLOCK, ShortUrl
 from shorturl.pages.views import bad_request
-from shorturl.tests.callers import TARGET, create_link, text, user
+from shorturl.tests.callers import TARGET, create_link, make_token, text, user, without_tags
 
 pytestmark = pytest.mark.django_db
 
@@ -100,6 +101,60 @@ def test_visitors_are_offered_a_log_in_and_users_my_links(client: Client) -> Non
     page = client.post("/", {"target_url": TARGET}, follow=True)
     assert "It is in My links ." in text(page)
     assertNotContains(page, "keep the address of the page")  # as a visitor has to
+
+
+# Title, heading, and where the links and forms of the content lead.
+LINKS = "/links /links/delete/selected /known/stats /links/known /links/known/delete"
+FOUND = "/links/found/stats /links/found.csv"
+OF_LINK = "http://testserver/known http://testserver/known+ /known/qr.svg /known/qr.png"
+OF_OWN_LINK = f"/links/found/stats?tags=a%26b {TARGET} /links/known /links/known/delete /"
+PAGES = {
+    "/": ("Shorten a URL", "Shorten a URL", ""),
+    "/links": ("My links", "My links", f"{FOUND} {LINKS}"),
+    "/links?q=zz": ("My links", "My links", "/links /links"),
+    "/links/known": ("Edit known", "Edit /known", ""),
+    "/links/known/delete": ("Delete known", "Delete /known?", ""),
+    "/known/stats": ("known", "/known", f"{OF_LINK} {OF_OWN_LINK}"),
+    "/known+": ("Where /known leads", "/known leads to example.com", "/known"),
+    "/links/found/stats?tags=a": (
+        "Visits of my links",
+        "My links tagged a",
+        "/links?tags=a /links/found/stats",
+    ),
+    "/account": (
+        *("Account", "Account"),
+        "/account/password_change/ /api/docs /account/tokens/1/revoke /account#tokens",
+    ),
+    "/account/password_change/": ("Change the password", "Change the password", ""),
+    "/account/password_change/done/": ("Your password is set", "Your password is set", "/account"),
+    "/account/login/": ("Log in", "Log in", "/account/password_reset/"),
+    "/account/password_reset/": ("Forgot your password?", "Forgot your password?", ""),
+    "/account/password_reset/done/": ("Check your e-mail", "Check your e-mail", "/account/login/"),
+    "/account/reset/done/": ("Your password is set", "Your password is set", "/account/login/"),
+    "/account/reset/x/y-z/": (
+        *("Choose a password", "This link is no longer valid"),
+        "/account/password_reset/",
+    ),
+    "/unknown": ("Not found", "Page not found", "/"),
+    "/late": ("Gone", "This short URL has expired", ""),
+    "/used": ("Gone", "This short URL is used up", ""),
+}
+
+
+def test_each_page_has_its_title_its_heading_and_its_links(client: Client) -> None:
+    owner = user()
+    client.force_login(owner)
+    create_link(owner=owner, tags=["a&b"])
+    create_link("late", owner=user(), expires_at=CLOCK)
+    create_link("used", hits=1, max_hits=1)
+    make_token(name="laptop", user=owner, pk=1)
+    for path, expected in PAGES.items():
+        page = client.get(path).text
+        (title,) = re.findall("<title>(.*?) · shorturl<", page)
+        content = page.partition("<main")[2].partition("</main>")[0]
+        (heading,) = re.findall("<h1>(.*?)</h1>", content)
+        links = " ".join(re.findall(r'(?:href|action)="([/h][^"]*)"', content))
+        assert (title, without_tags(heading), links) == expected, path
 
 
 class WithoutDatabase:
