@@ -21,6 +21,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("public")]
 def test_the_form_creates_a_link_and_redirects_to_its_page(client: Client) -> None:
     page = client.get("/")
     assertNotContains(page, "aria-invalid")  # no field is wrong before it is sent
+    typed = 'autocapitalize="none" autocomplete="off" autocorrect="off" spellcheck="false"'
+    assertContains(page, typed, count=3)  # target, key and tags: no phone changes them
+    assertContains(page, 'type="url"')
     assert b'min="1"' in page.content  # of the limit
     assert b'min="-' not in page.content  # the least number of the limit's column
     response = client.post("/", {"target_url": f" {TARGET}\n", "key": ""})
