@@ -1,5 +1,6 @@
 """The pages narrow and wide, in light and dark; and the chart of visits."""
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -98,3 +99,7 @@ def test_the_page_of_visits_fits_and_the_labels_of_its_chart_do_not_overlap(
             assert len(edges) > 1
             for (_, right), (left, _) in pairwise(edges):
                 assert right < left, (preset, width)
+    expect(page.locator("[data-country]").first).to_have_text(re.compile("^[A-Z]{2} [A-Z]"))
+    page.emulate_media(media="print")
+    for role in ("banner", "contentinfo", "navigation"):  # of use on a screen alone
+        expect(page.get_by_role(role)).to_have_count(0)  # type: ignore[arg-type]

@@ -40,7 +40,9 @@ def test_create_copy_follow_and_see_the_hit_by_keyboard(
     assert code.evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
 
     page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    skip = page.get_by_role("link", name="Skip to the content")
+    expect(skip).to_be_focused()
+    expect(skip).to_be_in_viewport()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     field = page.get_by_label("Short URL")
@@ -155,7 +157,7 @@ def test_an_untouched_expiry_in_an_hour_that_comes_twice_stays(
 ) -> None:
     """Clocks in Berlin show 02:30 at 00:30Z and at 01:30Z."""
     owner, expiry = user(), datetime(2027, 10, 31, 1, 30, tzinfo=UTC)
-    create_link("a", owner=owner, expires_at=expiry)
+    create_link("a", owner=owner, expires_at=expiry, created_at="2026-11-28T23:30Z")
     page = new_page(timezone_id="Europe/Berlin")
     log_in(owner, page)
     # First the title is changed, and then the expiry.
@@ -168,6 +170,7 @@ def test_an_untouched_expiry_in_an_hour_that_comes_twice_stays(
         page.locator(f"#id_{field}").fill(value)
         page.get_by_role("button", name="Save").click()
         expect(page.get_by_text("/a is changed.")).to_be_visible()
+        expect(page.locator("time").first).to_have_text("29 Nov 2026")  # when it was created
         link = ShortUrl.objects.get()
         assert (link.title, link.expires_at) == ("Changed", expected_expiry)
 
@@ -286,6 +289,7 @@ def test_the_docs_of_the_api_look_like_the_site_and_send_calls(page: Page, log_i
     assert ShortUrl.objects.get().target_url == TARGET
     for scheme, colour in (("dark", "rgb(16, 22, 21)"), ("light", "rgb(246, 247, 246)")):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        expect(page.locator("html.dark-mode")).to_have_count(int(scheme == "dark"))
         expect(page.locator("body")).to_have_css("background-color", colour)
     schema = page.locator(".json-schema-2020-12 button").first  # not green as the site's buttons
     expect(schema).to_have_css("background-color", "rgba(0, 0, 0, 0)")
