@@ -420,7 +420,16 @@ class Refused(Exception):
 
 def test_which_results_are_equal() -> None:
     answers = [HttpResponse("a"), HttpResponse("b"), HttpResponse("a", status=409)]
-    results = [*answers, *map(HttpResponseRedirect, ["/a/", "/b/"]), True, 1, "1", 1.0, b"1", None]
+    results: list[object] = [
+        *answers,
+        *map(HttpResponseRedirect, ["/a/", "/b/"]),
+        True,
+        1,
+        "1",
+        1.0,
+        b"1",
+        None,
+    ]
     results += [
         [1],
         (1,),
