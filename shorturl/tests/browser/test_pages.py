@@ -277,6 +277,7 @@ def test_a_long_target_is_not_cut_beside_the_filters(page: Page, log_in: LogIn) 
 
 def test_the_docs_of_the_api_look_like_the_site_and_send_calls(page: Page, log_in: LogIn) -> None:
     log_in(user())
+    page.emulate_media(color_scheme="dark")
     page.goto("/api/docs")
     expect(page.get_by_role("banner").get_by_role("link", name="My links")).to_be_visible()
     expect(page.locator(".opblock-summary")).to_have_count(8)  # calls
