@@ -102,4 +102,4 @@ def test_the_page_of_visits_fits_and_the_labels_of_its_chart_do_not_overlap(
     expect(page.locator("[data-country]").first).to_have_text(re.compile("^[A-Z]{2} [A-Z]"))
     page.emulate_media(media="print")
     for role in ("banner", "contentinfo", "navigation"):  # of use on a screen alone
-        expect(page.get_by_role(role)).to_have_count(0)  # type: ignore[arg-type]
+        expect(page.get_by_role(role)).to_have_count(0)
