@@ -20,6 +20,9 @@ from project.serving.bridge import (
 )
 from project.tests.conftest import TIMEOUT
 
+# The end of a response looks at the connection, which another test may have opened.
+pytestmark = pytest.mark.django_db
+
 CHUNKED = (b"transfer-encoding", b"chunked")
 ROUNDS = 100  # of the event loop: many times as many as a request needs until it waits
 
@@ -139,7 +142,6 @@ def test_half_a_body_whose_client_leaves_is_not_processed() -> None:
     run(test)
 
 
-@pytest.mark.django_db  # a connection that another test has opened is looked at
 @pytest.mark.parametrize("length", [{}, {"Content-Length": "1"}])  # a view may have set it
 def test_a_response_of_django_is_read_and_closed_and_has_one_length(length: dict[str, str]) -> None:
     """Its end closes a file, and tells Django to check the connection to PostgreSQL."""
