@@ -40,7 +40,7 @@ CATALOGUE = """
 
 
 @pytest.fixture(autouse=True)
-def catalogue(transactional_db: None, settings: Settings) -> Iterator[None]:
+def catalogue(db: None, settings: Settings) -> Iterator[None]:
     settings.DATABASE_CITUS = True
     with connection.cursor() as cursor:
         cursor.execute(CATALOGUE, [TABLES])
@@ -77,7 +77,7 @@ FUNCTIONS = """
 """
 
 
-@pytest.mark.django_db(transaction=False)
+@pytest.mark.django_db  # in a transaction: tables and the role are changed
 def test_distribute_changes_each_table_and_undo_changes_it_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
