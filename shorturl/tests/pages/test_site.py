@@ -149,12 +149,15 @@ def test_each_page_has_its_title_its_heading_and_its_links(client: Client) -> No
     create_link("used", hits=1, max_hits=1)
     make_token(name="laptop", user=owner, pk=1)
     for path, expected in PAGES.items():
-        page = client.get(path).text
+        response = client.get(path)
+        assert client.head(path).status_code == response.status_code, path
+        page = response.text
         (title,) = re.findall("<title>(.*?) · shorturl<", page)
         content = page.partition("<main")[2].partition("</main>")[0]
         (heading,) = re.findall("<h1>(.*?)</h1>", content)
         links = " ".join(re.findall(r'(?:href|action)="([/h][^"]*)"', content))
         assert (title, without_tags(heading), links) == expected, path
+        assert content.count('method="post"') == content.count("csrfmiddlewaretoken"), path
 
 
 class WithoutDatabase:
