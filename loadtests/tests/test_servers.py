@@ -30,12 +30,12 @@ def start(program: str) -> "subprocess.Popen[str]":
 
 def test_the_address_is_read_and_the_program_runs_on() -> None:
     address = "The URL shortener is at http://127.0.0.1:8123/"
+    before = {*threading.enumerate()}
     with start(f"print('begin\\n{address}', flush=True); {SLEEP}") as process:
         assert wait_for_address(process) == "http://127.0.0.1:8123"
-        timers = [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
-        for timer in timers:
+        for timer in {*threading.enumerate()} - before:
             timer.join(10)
-        assert not any(timer.is_alive() for timer in timers)
+            assert not timer.is_alive()
         stop(process)
         assert process.returncode == -signal.SIGTERM
 
