@@ -114,7 +114,7 @@ def test_races_runs_the_chosen_strategies_and_kills_workers_of_those_that_a_cras
     for strategy, is_killed in (("naive", False), ("in_memory", True)):
         worker = Mock()
         users = SimpleNamespace(url=service.url, workers=[worker])
-        result: Any = races.measure(runs[strategy], users, 1)  # type: ignore[arg-type]
+        result: Any = races.measure(runs[strategy], users, 2)  # type: ignore[arg-type]
         assert worker.kill.called is is_killed
         assert result["exit_code"] == (0 if is_killed else 1)  # nothing was killed in truth
         assert result["as_expected"] is not is_killed

@@ -138,19 +138,27 @@ def test_an_index_on_the_whole_row() -> None:
     check("title text", index, give_up=give_up, values=("old", None))
 
 
-def test_a_unique_column_in_which_capitals_are_equal_names_no_row() -> None:
-    """Not every PostgreSQL has ICU, so one of libc stands for a collation of this kind."""
+@pytest.fixture
+def any_case() -> Iterator[str]:
+    """Yield the name of a collation in which capitals could be equal.
+
+    Not every PostgreSQL has ICU, so one of libc stands for a collation of this kind.
+    """
     sql('CREATE COLLATION interleave_any_case FROM "C"')
+    yield "interleave_any_case"
+    sql("DROP COLLATION interleave_any_case")
+
+
+def test_a_unique_column_in_which_capitals_are_equal_names_no_row(any_case: str) -> None:
     by_value = "UPDATE interleave_doc SET n = 1 WHERE {} = '1'"
-    with make_table("title text COLLATE interleave_any_case UNIQUE, name text UNIQUE, n int"):
+    with make_table(f"title text COLLATE {any_case} UNIQUE, name text UNIQUE, n int"):
         for is_deterministic in (True, False):
             update = "UPDATE pg_collation SET collisdeterministic = %s WHERE collname = %s"
-            sql(update, is_deterministic, "interleave_any_case")
+            sql(update, is_deterministic, any_case)
             tables = Tables()
             tables.learn(sql)
             assert bool(tables.find_row(by_value.format("title"), None)) is is_deterministic
             assert tables.find_row(by_value.format("name"), None)
-    sql("DROP COLLATION interleave_any_case")
 
 
 def test_two_columns_that_differ_in_capitals() -> None:

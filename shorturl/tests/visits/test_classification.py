@@ -83,22 +83,21 @@ def test_the_families_that_are_named_are_those_of_ua_parser() -> None:
         assert name in families
 
 
-OLD_BROWSERS = """
-BlackBerry9700/5.0 Profile/MIDP-2.1
-SonyEricssonW995/R1EA Profile/MIDP-2.1
-SAMSUNG-GT-S5620/S5620 Dolfin/2.0
-LG-KU990i/V10a Obigo/WAP2.0
-Links (2.28; Linux; text)
-ELinks/0.13 (textmode; Linux; 80x24-2)
-w3m/0.5.3
-Dillo/3.0.5
-NetSurf/3.10 (Linux)
-"""
-
-
-def test_a_browser_that_does_not_say_mozilla_is_no_bot() -> None:
-    for user_agent in OLD_BROWSERS.split("\n")[1:-1]:
-        assert not classify_user_agent(user_agent)[3], user_agent
+@pytest.mark.parametrize(
+    "user_agent",
+    [
+        *(
+            "BlackBerry9700/5.0",
+            "SonyEricssonW995/R1EA",
+            "SAMSUNG-GT-S5620/S5620",
+            "LG-KU990i/V10a",
+        ),
+        *("Links (2.28; Linux; text)", "ELinks/0.13 (textmode; Linux; 80x24-2)", "w3m/0.5.3"),
+        *("Dillo/3.0.5", "NetSurf/3.10 (Linux)"),
+    ],
+)
+def test_a_browser_that_does_not_say_mozilla_is_no_bot(user_agent: str) -> None:
+    assert not classify_user_agent(user_agent)[3]
 
 
 LONG = ".".join(["a" * 63] * 3) + "." + "a" * 61  # 253 characters
