@@ -54,6 +54,10 @@ def edit_target() -> None:
     ShortUrl.objects.filter(key="a").update(target_url=NEW)
 
 
+def delete_link() -> None:
+    ShortUrl(pk=1).delete()
+
+
 def raise_limit() -> None:
     ShortUrl.objects.filter(key="a").update(max_hits=MAX_PROCESSES + 1)  # was MAX_PROCESSES
 
@@ -226,7 +230,7 @@ RACES = (
             "redirect must be counted."
         ),
         process=follow_if_live,
-        last=ShortUrl(pk=1).delete,
+        last=delete_link,
         check=check_no_undone_deletion,
     ),
     _race(
