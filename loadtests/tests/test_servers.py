@@ -66,7 +66,7 @@ def test_a_service_that_does_not_start_says_why() -> None:
 
 
 def test_ctrl_c_reaches_the_caller_alone(service: RunningService) -> None:
-    """It ends its clients first."""
+    """The caller ends its clients first, and then the service."""
     assert os.getsid(service.process.pid) == service.process.pid
 
 

@@ -498,6 +498,7 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
     measure.reset_mock()
     assert bench_growth.main() == exit_code
     cases = bench_growth.CASES
+    assert len({*cases}) == len(cases)
     seconds = [arguments.args[4] for arguments in measure.call_args_list]
     assert seconds == [1, bench_growth.SECONDS] * len(cases)
     workers = [arguments.kwargs["WORKERS"] for arguments in serve.call_args_list]

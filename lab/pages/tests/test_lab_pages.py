@@ -48,7 +48,10 @@ def test_the_index_shows_a_count_for_each_strategy_of_each_race(client: Client) 
     }.items():
         _before, after = page.split(f'href="{path}">')
         assert without_tags(after).startswith(shown)
-    assert re.findall('<details class="operation"( open)?>', page) == [" open"] * 2 + [""] * 6
+    is_open = [
+        "open" in details for details in re.findall('<details class="operation"(.*?)>', page)
+    ]
+    assert is_open == [number < 2 for number in range(len(OPERATIONS))]
     shown = without_tags(page)
     for title, strategies, races in OPERATIONS.values():
         assert f" {title} {len(races)} races, {len(strategies)} strategies strategy " in shown
@@ -70,8 +73,9 @@ def test_links_lead_somewhere_and_tables_and_regions_have_their_names(client: Cl
         ids = re.findall(' id="([^"]+)"', page)
         assert {*re.findall(' (?:for|aria-describedby|aria-labelledby)="([^"]+)"', page)} <= {*ids}
         assert {*re.findall('href="#([^"]+)"', page)} <= {*ids, "main"}, path
-        region = '<div class="scroll" role="region" aria-label="[^"]+" tabindex="0">'
-        assert len(re.findall(region, page)) == page.count('<div class="scroll"'), path
+        for region in re.findall('<div class="scroll".*?>', page):
+            for attribute in ('role="region"', 'aria-label="', 'tabindex="0"'):
+                assert attribute in region, path
 
 
 LOAD_RUNS = "/lab/load-runs/"

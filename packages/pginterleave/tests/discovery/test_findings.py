@@ -85,7 +85,7 @@ def test_a_failing_line_tells_errors_apart_and_a_writing_line_the_other_races() 
 
 
 def test_a_report_is_short_and_v_lists_the_answers() -> None:
-    """Without the accepted ones."""
+    """An accepted race is one line in both."""
     long = {"process": 1, "sql": "x" * MAX_LENGTH, "result": "y" * 400, "where": "v.py:1"}
     facts: dict[str, Any] = {"order": "12", "command": "pytest t", "tests": ["t"], "steps": []}
     facts |= {"statements": [long], "also": ["u", "v"], "kind": "answers"}
