@@ -4,6 +4,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -119,3 +120,25 @@ def test_a_profile_divides_the_time_of_a_redirect(
     assert [name for name, _ in parts] == [*profiling.PARTS, profiling.REST]
     assert dict(parts)[profiling.REST] < total
     assert sum(number for _, number in parts) == pytest.approx(total, abs=1.5)
+
+
+def test_a_profile_has_no_sample_of_the_seconds_before(
+    postgres: OwnPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two measurements loads the modules."""
+    samples = iter(["importlib.load\n" * 9, "gunicorn.loop\n"])
+    settings: dict[str, str] = {}
+
+    def serve(_: str, **variables: str) -> Any:
+        settings.update(variables)
+        return nullcontext()
+
+    def measure(*_: object) -> Any:
+        with Path(settings["PROFILE_FILE"]).open("a") as file:
+            file.write(next(samples))
+        return SimpleNamespace(microseconds={"service": 50.0})
+
+    monkeypatch.setattr(profiling, "serving", serve)
+    monkeypatch.setattr(measuring, "measure", measure)
+    table = profiling.profile(postgres, {"one key": ""}, seconds=1)
+    assert re.search(r"^\| event loop, between the functions +\| +50\.0 \|$", table, re.MULTILINE)
