@@ -109,6 +109,16 @@ def test_what_staff_do_is_refused_if_their_account_is_removed_meanwhile(
     assert User.objects.get(pk=ann.pk).password == ann.password
 
 
+@pytest.mark.django_db(transaction=True)  # the lock of the accounts needs one of its own
+def test_selected_accounts_are_deleted_with_their_links_kept(admin_client: Client) -> None:
+    ann, bob = user(), user()
+    create_link(owner=ann)
+    selected = {**SELECTED, "_selected_action": [ann.pk, bob.pk], "post": "yes"}
+    assert admin_client.post(ACCOUNTS, selected).status_code == 302
+    assert User.objects.get().is_superuser
+    assert ShortUrl.objects.get().owner is None
+
+
 @pytest.mark.parametrize(
     ("path", "sent"),
     [
