@@ -3,9 +3,10 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import ClassVar
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connection, connections, models, transaction
 
 from pginterleave import InterleaveError, explore
 from pginterleave.django.database import DjangoDatabase
@@ -87,6 +88,31 @@ def test_the_rows_of_both_databases_are_put_back_before_each_schedule() -> None:
     assert amounts == [[52, 52]] * len(amounts)
     assert len(amounts) > 1
     assert read_amounts() == [50, 50]
+
+
+class Account(models.Model):
+    id = models.IntegerField(primary_key=True)
+    amount = models.IntegerField()
+
+    objects: ClassVar[models.Manager["Account"]] = models.Manager()
+
+    class Meta:
+        app_label = "second_database"
+        db_table = "account"
+
+    def __str__(self) -> str:
+        return f"{self.amount}"
+
+
+@pytest.mark.usefixtures("databases")
+def test_an_object_of_the_second_database_is_loaded_from_there() -> None:
+    for alias, amount in (("default", 1), ("other", 2)):
+        run(alias, f"INSERT INTO account VALUES (1, {amount})")
+    account = Account.objects.using("other").get()
+    amounts: set[object] = set()
+    with Interleave(databases=["default", "other"]) as interleave:
+        interleave(lambda: account.amount, invariant=lambda ends: amounts.add(ends[0].returned))
+    assert amounts == {2}
 
 
 def swallow(function: Callable[[], None]) -> None:
