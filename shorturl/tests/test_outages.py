@@ -1,12 +1,16 @@
 """Which errors of the database are outages."""
 
+from unittest.mock import Mock
+
 import pytest
+from django.core.management import CommandError
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError, connection
 from django.db.backends.postgresql.base import DatabaseWrapper
 
 from shorturl.management.database_command import database_error
 from shorturl.models import ShortUrl
 from shorturl.outages import database_address, driver_error, is_busy, is_outage
+from shorturl.tests.callers import run
 
 driver = DatabaseWrapper.Database  # psycopg2 or psycopg 3
 
@@ -103,3 +107,22 @@ def test_the_log_and_the_commands_name_a_local_socket_and_an_error_without_a_tex
     assert database_address() == "a local socket:5432"
     error = database_error(OperationalError(), "Try again.")
     assert str(error) == "The database: OperationalError. Try again."
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        ("ban a.example", "Try again."),
+        ("remove_account ann", "Try again: it continues."),
+        ("roll_up", "Nothing is lost: try again."),
+        ("webhook list", "Nothing was changed: try again."),
+    ],
+)
+def test_a_command_says_what_to_do_after_an_error_of_the_database(
+    command: str, advice: str
+) -> None:
+    refuse = Mock(side_effect=OperationalError("refused\nDETAIL"))
+    with connection.execute_wrapper(refuse), pytest.raises(CommandError) as raised:
+        run(*command.split())
+    assert str(raised.value) == f"The database: refused. {advice}"

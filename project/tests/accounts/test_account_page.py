@@ -137,6 +137,7 @@ def test_an_account_and_its_tokens_share_one_quota(user_client: Client, settings
     first, second = make_token(user_client), make_token(user_client, name="phone")
     page = text(user_client.get("/account"))
     assert "Links a day 0 of 2" in page
+    assert "No e-mail address is known" in page
     assert page.index("phone") < page.index("laptop")  # the newest first
     for token, status in ((first, 201), (second, 201), (first, 429)):
         assert create(Client(headers=bearer(token))).status_code == status

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         name: str = options["file"]
         suffix = options["format"] or Path(name).suffix.removeprefix(".")
         self.imported = self.existing = self.owners_given = self.refused = 0
-        self.position = "the begin of the file"
+        self.position = "the beginning of the file"
         try:
             self.accounts = dict(User.objects.values_list("username", "pk"))
             self.default_owner = user_of(options["owner"]).pk if options["owner"] else None

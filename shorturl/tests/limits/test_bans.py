@@ -15,8 +15,8 @@ from shorturl.models import BannedDomain, ShortUrl
 from shorturl.tests.callers import TARGET, bulk, change, create, create_link, errors, run, user
 from shorturl.tests.transfer.test_link_files import transfer
 
-BANNED = "https://www.banned.example/secret"
-REFUSED = f"'{BANNED}' leads to banned.example, which is banned here: use another target"
+BANNED = "https://www.banned.example/".ljust(70, "a")
+REFUSED = f"'{BANNED[:59]}…' leads to banned.example, which is banned here: use another target"
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ban = partial(run, "ban")
@@ -95,6 +95,7 @@ def test_a_banned_target_is_refused_everywhere(
         assert answer.json()["errors"][0]["message"] == f"{REFUSED}."
     several = bulk(api, {"target_url": TARGET}, target)
     assert (several.status_code, errors(several)) == (422, {"links.1.target_url": "banned"})
+    assert several.json()["errors"][0]["message"] == f"{REFUSED}."
     for path in ("/", "/links/mine"):
         page = client.post(path, target)
         assertContains(page, "which is banned here: use another target.", status_code=422)

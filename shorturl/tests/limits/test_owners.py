@@ -271,9 +271,10 @@ def test_selected_links_are_handed_over_in_the_admin(client: Client) -> None:
     client.post(path, action)
     assert owner_of("b") == old  # whoever may only view changes nothing
     client.force_login(user("view_shorturl", "change_shorturl", staff=True))
-    assertContains(client.post(path, {**action, "owner": "x"}, follow=True), "There is no user")
+    answer = client.post(path, {**action, "owner": "x"}, follow=True)
+    assertContains(answer, 'class="error">There is no user')
     answer = client.post(path, action, follow=True)
-    assertContains(answer, f"Handed over to {new.username}: 1.")
+    assertContains(answer, f'class="success">Handed over to {new.username}: 1.')
     assert [owner_of(key) for key in "abc"] == [old, new, old]
 
 

@@ -5,6 +5,7 @@ import sys
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 from pytest_django import Settings
@@ -220,6 +221,10 @@ def test_ctrl_c_ends_an_import_with_the_position_and_the_summary(
     path = tmp_path / "links.csv"
     path.write_text(f"{COLUMNS}{A}{B}{C}")
     with monkeypatch.context() as patch:
+        patch.setattr(import_links, "open_text", Mock(side_effect=KeyboardInterrupt))
+        code, _, errors = transfer("import_links", path)
+    assert errors.startswith("Interrupted at: the beginning of the file. 0 links imported")
+    with monkeypatch.context() as patch:
         patch.setattr(import_links, "make_row", interrupt)
         code, _, errors = transfer("import_links", path)
     assert code == 130
@@ -235,6 +240,7 @@ def test_ctrl_c_ends_an_import_with_the_position_and_the_summary(
     [
         ("0000-00-00 00:00:00", None),
         ("NULL", None),
+        ("None", None),
         ("\\N", None),
         ("2023-12-31 14:05", 2023),
         ("2024-01-01T00:01:00+23:59", 2023),

@@ -135,7 +135,7 @@ def test_an_export_that_fails_leaves_the_last_one_as_it_was(
 
 SHLINK = f"""\
 "createdAt","domain","shortCode","shortUrl","longUrl","title","tags","visits"
-"2023-05-06T07:08:09+02:00","s.test","abc","https://s.test/abc","{OTHER}","A, b","x|y",12"""
+"2023-05-06T07:08:09+02:00","s.test","abc","https://s.test/go/abc","{OTHER}","A, b","x|y",12"""
 OLD_SHLINK = f"""createdAt,shortUrl,longUrl,title,tags,visits
 2023-05-06T05:08:09Z,https://s.test/abc,{OTHER},"A, b",X | y|x,12
 """

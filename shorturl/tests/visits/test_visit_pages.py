@@ -208,6 +208,15 @@ def test_visits_are_counted_by_referrer_browser_and_bot(client: Client) -> None:
     add_recent(other, *[other._replace(is_bot=True)] * 20)
     browsers = rows(visits(client, LAST_MONTH, of="browser"))  # by their people alone
     assert browsers == [(None, None, "Firefox", 12, 0), (None, None, "Other", 1, 0)]
+    # Values of equal number are in the order of the alphabet.
+    add_recent(*(NEWS._replace(referrer=letter) for letter in "bhdkfaigcjezzmm"), day=YESTERDAY)
+    for query in ({}, {"by": "day"}):
+        answer = visits(client, YESTERDAY, to=YESTERDAY, of="referrer", **query)
+        assert [value for *_, value, _, _ in rows(answer)] == [
+            *"mzabcdefghijk",
+            "news.example",
+            "other.example",
+        ]
 
 
 def test_more_items_than_an_answer_may_have_are_refused(
@@ -305,6 +314,10 @@ def test_hits_that_are_not_recorded_are_named(client: Client) -> None:
     assert (answer["people"], answer["recorded"], answer["not_recorded"]) == (0, 1_000, 234)
     add_recent(PERSON, day=LONG_AGO)
     assert visits(client, TODAY)["recorded"] == 1_001
+    ShortUrl.objects.update(hits=1_002)
+    page = text(client.get("/known/stats", {"from": str(LONG_AGO), "by": "day"}))
+    assert "Of 1,002 hits, 1 is not recorded" in page
+    assert "1 of these visits is stored by month only" in page
 
 
 def test_hits_that_are_not_recorded_are_shown_only_for_the_whole_time_of_a_link(
@@ -417,6 +430,7 @@ def test_the_chart_has_few_labels_below(unit: Bucket, first: str, last: str, lab
     days = Range(date.fromisoformat(first), date.fromisoformat(last))
     assert len(days.buckets(unit)) == days.count_buckets(unit) <= MAX_BUCKETS
     chart = Chart([Bar(begin, 1, 1) for begin in days.buckets(unit)])
+    assert (chart.bar_width < 1) is (len(chart.bars) <= 100)  # many bars have no space between
     assert 1 <= len(chart.ticks) <= 13
     assert "|".join(tick.label for tick in chart.ticks[:3]) == labels
     positions = [tick.position for tick in chart.ticks if not tick.minor]
