@@ -3,10 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -21,6 +22,7 @@ from shorturl.tests.statements import before_statement
 pytestmark = pytest.mark.django_db
 
 EXPIRY = datetime(2090, 1, 1, 12, 0, 30, tzinfo=UTC)  # the form shows no seconds
+OLD = datetime(2020, 5, 4, 3, 2, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -60,6 +62,11 @@ def test_the_list_has_the_users_links_newest_first(client: Client, owner: User) 
     assert listed_keys(page) == ["newer", "known"]
     assert " 2 of 2 hits 0 in 7 days used up Edit " in text(page)
     assert " 0 hits 0 in 7 days expired Edit " in text(page)
+    ShortUrl.objects.filter(key="newer").update(created_at=OLD, expires_at=EXPIRY)
+    page = client.get("/links")
+    assert " 4 May 2020 0 hits 0 in 7 days until 1 Jan 2090, 12:00 UTC Edit " in text(page)
+    for time in (OLD, EXPIRY):
+        assertContains(page, f'<time datetime="{time.isoformat()}">')
     client.force_login(user(staff=True))  # of the staff, who have no links of their own here
     page = client.get("/links")
     assertContains(page, "You have no links yet. Enter a long address above")
@@ -258,6 +265,10 @@ def test_the_selected_own_links_are_deleted_together(client: Client, owner: User
     page = client.get(path, selected)
     assertContains(page, "Delete 2 links?")
     assertNotContains(page, "theirs")
+    fail_at_the_second = Mock(side_effect=[None, OperationalError])
+    with before_statement('SET "deleted_at"', call=fail_at_the_second):
+        assert client.post(path, selected).status_code == 503
+    assert not ShortUrl.objects.exclude(deleted_at=None).exists()
     assertContains(client.post(path, selected, follow=True), "2 links are deleted.")
     left = ShortUrl.objects.filter(deleted_at=None).order_by("key")
     assert [link.key for link in left] == ["theirs", "third"]
