@@ -258,13 +258,16 @@ def test_a_link_is_deleted_after_a_question(client: Client, owner: User) -> None
 
 def test_the_selected_own_links_are_deleted_together(client: Client, owner: User) -> None:
     for key in ("second", "third"):
-        create_link(key, owner=owner)
+        create_link(key, owner=owner, target_url=TARGET.ljust(2_000, "a"))
     create_link("theirs", owner=user())
-    assertContains(client.get("/links"), 'name="key" value="second"')
+    page = client.get("/links")
+    assertContains(page, 'name="key" value="second"')
+    assertNotContains(page, "a" * 200)  # long targets are shortened
     path, selected = "/links/delete/selected", {"key": ["theirs", "second", "known", "a\0"]}
     page = client.get(path, selected)
     assertContains(page, "Delete 2 links?")
-    assertNotContains(page, "theirs")
+    for absent in ("theirs", "a" * 200):
+        assertNotContains(page, absent)
     fail_at_the_second = Mock(side_effect=[None, OperationalError])
     with before_statement('SET "deleted_at"', call=fail_at_the_second):
         assert client.post(path, selected).status_code == 503
@@ -273,6 +276,8 @@ def test_the_selected_own_links_are_deleted_together(client: Client, owner: User
     left = ShortUrl.objects.filter(deleted_at=None).order_by("key")
     assert [link.key for link in left] == ["theirs", "third"]
     assert client.post(path, selected).status_code == 404
+    selected["key"].append("third")
+    assertContains(client.post(path, selected, follow=True), "/third is deleted.")
 
 
 def test_no_link_and_too_many_links_are_not_deleted(client: Client, owner: User) -> None:
