@@ -106,6 +106,10 @@ def test_the_page_of_a_tag_keeps_it_in_other_ranges(client: Client, owner: User)
     add_recent(PERSON, key="two")
     page = client.get("/links/found/stats?tags=spring&q=t")
     assert "My links tagged spring with “t”" in text(page)
+    created = ShortUrl.objects.get(key="one").created_at
+    assert f" Links 2 Hits 1 The first created {created:%-d %b %Y, %H:%M} UTC" in text(page)
+    found = client.get(f"/links/found/stats?tags=spring&from={TODAY}&to={TODAY}&by=day")
+    assertContains(found, 'href="/links?tags=spring">List them<')
     assertContains(page, f'href="?tags=spring&amp;q=t&amp;from={TODAY - timedelta(days=1)}&amp;')
     for name, value in {"tags": "spring", "q": "t"}.items():
         assertContains(page, f'<input type="hidden" name="{name}" value="{value}">')
