@@ -1,5 +1,6 @@
 """The benchmarks: their arithmetic and tables, and the smallest run of each."""
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -41,9 +42,22 @@ def test_a_table_has_the_medians_and_a_dash_for_what_was_not_measured() -> None:
     assert cells[1:] == [["a", "2,000", *"–––––"], ["b", "–", "4", *"––––"]]
 
 
-def test_a_database_with_links_is_refused(service: RunningService, postgres: OwnPostgres) -> None:
+@pytest.mark.usefixtures("here")
+def test_a_given_database_gets_the_links_it_lacks_and_one_with_links_is_refused(
+    postgres: OwnPostgres,
+) -> None:
+    given = bench_growth.GivenPostgres(postgres.url)
+    pids = {process.pid for process in given.processes()}
+    assert postgres.running.pid in pids
+    assert os.getpid() not in pids
+    number = "SELECT count(*) FROM shorturl_shorturl"
+    there = measuring.execute(given, number)
+    for more in (3, 0):
+        bench_growth.add_links(given, there, there + more)
+        there += more
+        assert measuring.execute(given, number) == there
     with pytest.raises(SystemExit, match="has links: use an empty one"):
-        bench_growth.add_links(bench_growth.GivenPostgres(postgres.url), -1, 10)
+        bench_growth.add_links(given, there - 1, there)
 
 
 def test_a_process_has_the_processor_time_of_its_children_that_have_ended() -> None:

@@ -443,10 +443,13 @@ def test_one_strategy_that_is_not_as_expected_fails_all_races(
     monkeypatch.setattr(races, "REPORTS", tmp_path)
     monkeypatch.setattr(races, "REPORT", tmp_path / "races.json")
     monkeypatch.setattr(races, "serving", lambda **_: nullcontext())
-    monkeypatch.setattr(races, "plan_runs", lambda *_: planned)
-    monkeypatch.setattr(races, "measure", lambda *_: {"outcome": ""})
-    monkeypatch.setattr("sys.argv", ["races", "--seconds", "9"])
+    plan_runs = MagicMock(return_value=planned)
+    monkeypatch.setattr(races, "plan_runs", plan_runs)
+    monkeypatch.setattr(races, "measure", lambda _run, _, seconds: {"outcome": f"{seconds} s"})
+    monkeypatch.setattr("sys.argv", ["races", "--seconds", "9", "--only", "toctou", "naive"])
     assert races.main() == exit_code
+    assert plan_runs.call_args.args[1] == ["toctou", "naive"]
+    assert planned[0]["outcome"] == "9 s"
     _head, _line, *rows = races.format_table(planned).splitlines()
     assert [" NO " in row for row in rows] == [not as_expected for as_expected, _ in runs]
     cells = [cell.strip() for cell in rows[0].split("|")[1:-1]]
@@ -476,15 +479,33 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(measuring, "measure", measure)
     monkeypatch.setattr(measuring, "execute", lambda *_: 0)
-    monkeypatch.setattr(bench_growth, "add_links", lambda *_: None)
-    monkeypatch.setattr(profiling, "profile", lambda *_, **__: "")
+    add_links, profile = MagicMock(), MagicMock(return_value="")
+    monkeypatch.setattr(bench_growth, "add_links", add_links)
+    monkeypatch.setattr(profiling, "profile", profile)
     monkeypatch.setattr(bench.Bench, "measure_pgbench", lambda *_: None)
-    for script in (bench, bench_growth):
-        monkeypatch.setattr(script, "own_postgres", lambda: nullcontext(MagicMock()))
-    monkeypatch.setattr(bench, "serving", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(bench_growth, "serving", serve)
+    for script in (bench, bench_growth, profiling):
+        monkeypatch.setattr(script, "own_postgres", lambda: nullcontext(MagicMock(url_of=str)))
+        monkeypatch.setattr(script, "serving", serve)
     assert bench.main() == exit_code
     output, errors = capsys.readouterr()
+    shown = ("SHORTURL_VISITS", "DATABASE_URL", "QUEUE_TIMEOUT_MS")
+    assert [(*run.args, *map(run.kwargs.get, shown)) for run in serve.call_args_list] == [
+        ("off", "shorturl", "20000"),
+        (None, "shorturl", "20000"),
+        (None, "fresh", "20000"),
+        ("--worker-class=gthread", "project.wsgi:application", "off", "shorturl", "20000"),
+        ("loadtests.bench:one_line", None, "shorturl", "20000"),
+    ]
+    assert Counter(arguments.kwargs["database"] for arguments in measure.call_args_list) == {
+        "shorturl": 18,
+        "fresh": 4,
+    }
+    assert profiling.main() == 0
+    for links, arguments in zip((10_000, 1_000), profile.call_args_list, strict=True):
+        scripts = {"one key": "/k1", "random keys": f"math.random({links})"}
+        assert [*arguments.args[1]] == [*scripts]
+        assert all(text in arguments.args[1][kind] for kind, text in scripts.items())
+        assert arguments.kwargs == {"seconds": 5}
     assert errors == "bench: round 1 of 1\n"
     assert {arguments.args[4] for arguments in measure.call_args_list} == {1}  # second
     for row in (
@@ -496,6 +517,7 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
     assert ("MISCOUNTED: this service" in output) is (exit_code > 0)
     assert "MISCOUNTED: one line" not in output
     measure.reset_mock()
+    serve.reset_mock()
     assert bench_growth.main() == exit_code
     cases = bench_growth.CASES
     assert len({*cases}) == len(cases)
@@ -503,6 +525,11 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
     assert seconds == [1, bench_growth.SECONDS] * len(cases)
     workers = [arguments.kwargs["WORKERS"] for arguments in serve.call_args_list]
     assert workers == [str(case.workers) for case in cases]
+    links = [arguments.args[1:] for arguments in add_links.call_args_list]
+    assert (links[:3], links[-1]) == (
+        [(0, 1_000), (1_000, 100_000), (100_000, 100_000)],
+        (100_000, 10_000_000),
+    )
     row = " | 64 | 2 | 10 | 10,000 | 10,000 | 1% | 100 | 0 | " + ("NO" if exit_code else "yes")
     assert f"| 10,000,000{row} |" in " ".join(capsys.readouterr().out.split())
     late = measured._replace(result=result._replace(longest=13.0))
@@ -511,6 +538,11 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
         assert bench_growth.main() == 1
     monkeypatch.setattr(measuring, "execute", lambda *_: 1)  # a hit without a visit
     assert bench_growth.main() == 1
+    serve.reset_mock()
+    monkeypatch.setenv("DATABASE_URL", "postgres://given")
+    bench_growth.main()
+    given = [arguments.kwargs["DATABASE_URL"] for arguments in serve.call_args_list]
+    assert given == ["postgres://given"] * len(bench_growth.CASES_OF_GIVEN)
 
 
 def test_a_run_begins_without_the_records_of_the_run_before(
