@@ -126,14 +126,19 @@ def test_haproxy_repeats_no_request(proxied: str, tmp_path: Path) -> None:
 
 
 def test_a_request_that_a_machine_has_received_is_not_sent_again(tmp_path: Path) -> None:
-    """A machine that does not answer in time may have counted the hit."""
-    received: list[str] = []
+    """A machine that does not answer in time may have counted the hit.
+
+    It is told the address of the client, whatever that says itself.
+    """
+    names = ("X-Forwarded-For", "X-Forwarded-Proto")
+    forged = dict(zip(names, ("203.0.113.7", "https"), strict=True))
+    received: list[list[list[str] | None]] = []
     is_over = Event()
 
     class Machine(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/key":
-                received.append(self.path)
+                received.append([self.headers.get_all(name) for name in names])
                 is_over.wait(TIMEOUT)
                 return  # without an answer
             self.send_response(200)
@@ -147,8 +152,8 @@ def test_a_request_that_a_machine_has_received_is_not_sent_again(tmp_path: Path)
         try:
             address = f"127.0.0.1:{machine.server_port}"
             with run_haproxy(tmp_path, address, server="300ms") as netloc:
-                assert send(netloc, "GET", "/key") == 504
-                assert received == ["/key"]
+                assert send(netloc, "GET", "/key", **forged) == 504
+                assert received == [[["127.0.0.1"], ["http"]]]
         finally:
             is_over.set()
             machine.shutdown()

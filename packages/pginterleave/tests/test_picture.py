@@ -79,6 +79,12 @@ def test_the_lanes_fill_the_width_side_by_side(size: Size) -> None:
         assert lane.left < edge < lane.right
 
 
+def test_the_mode_of_a_lock_is_beside_the_words_or_below_them_if_it_does_not_fit() -> None:
+    modes = [text for text in draw(PICTURE, WIDE).texts if text.style == "mode"]
+    anchors = {text.text: text.anchor for text in modes}
+    assert anchors == {"advisory": "end", "FOR NO KEY UPDATE": "start"}
+
+
 @SIZES
 @pytest.mark.parametrize("number", range(len(STEPS) + 1))
 def test_no_two_boxes_overlap_and_each_text_is_in_its_box(size: Size, number: int) -> None:

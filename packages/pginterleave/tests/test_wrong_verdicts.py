@@ -29,6 +29,7 @@ from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
 from pginterleave import CannotExplore, InterleaveError, Outcome, StepTimeout
+from pginterleave.processes import python_locks
 from pginterleave.processes.monitor import LOCK_LIMIT
 from pginterleave.pytest_plugin import Interleave
 
@@ -413,6 +414,13 @@ def test_a_lock_of_python_is_waited_for(process: Callable[[], None]) -> None:
 
 def test_three_processes_wait_for_a_lock_of_python() -> None:
     explore_all(*[with_a_lock] * 3, invariant=counter.expect_hits(3)).assert_safe()
+
+
+def test_a_look_at_a_lock_leaves_it_as_it_was() -> None:
+    lock = threading.Lock()
+    assert [python_locks._is_held(lock), lock.locked()] == [False, False]
+    with lock:
+        assert [python_locks._is_held(lock), lock.locked()] == [True, True]
 
 
 def test_a_lock_of_a_file_is_waited_for(tmp_path: Path) -> None:

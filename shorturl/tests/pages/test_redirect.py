@@ -53,6 +53,14 @@ def test_a_get_redirects_and_counts_and_a_head_only_redirects(client: Client) ->
     assert ShortUrl.objects.get().hits == 2
 
 
+def test_the_punctuation_behind_a_short_url_is_dropped_and_its_query_is_kept(
+    client: Client,
+) -> None:
+    create_link("a")
+    for path, location in {"/a).?page=2": "/a?page=2", "/a!": "/a"}.items():
+        assert client.get(path)["Location"] == location
+
+
 @pytest.mark.parametrize("path", ["/KNOWN", "/known/", "/known%0A", "/kn%C3%B6wn"])
 def test_an_unknown_key_is_a_404(client: Client, path: str) -> None:
     create_link()
