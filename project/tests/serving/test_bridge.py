@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from threading import Event
 from typing import Any
 
 import pytest
@@ -138,6 +139,26 @@ def test_half_a_body_whose_client_leaves_is_not_processed() -> None:
     async def test(bridge: Bridge) -> None:
         with pytest.raises(Refused):
             await bridge.answer(scope(sized(9)), receive)
+
+    run(test)
+
+
+def test_a_thread_is_not_free_while_django_works_for_a_client_that_has_left() -> None:
+    django_may_answer = Event()
+
+    def answer_late(environ: dict[str, Any], start_response: Any) -> HttpResponse:
+        assert django_may_answer.wait(TIMEOUT)
+        return echo(environ, start_response)
+
+    async def test(bridge: Bridge) -> None:
+        bridge.django = answer_late
+        (request,) = await start_requests(bridge.answer(scope(sized(1)), make_receive(b"1")))
+        request.cancel()
+        await start_requests()
+        assert request.cancelled()
+        assert bridge.free_threads.locked()
+        django_may_answer.set()
+        await bridge.free_threads.acquire()
 
     run(test)
 
