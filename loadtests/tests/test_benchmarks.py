@@ -108,7 +108,8 @@ def test_a_page_that_scans_all_visits_fails_unless_it_is_of_a_year(
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setattr(bench_links, "ROUNDS", 1)
     if exit_code:  # the other case requests all pages
-        monkeypatch.setattr(bench_links, "PAGES", {scanned: bench_links.PAGES[scanned]})
+        pages = {title: bench_links.PAGES[title] for title in (scanned, "the list")}
+        monkeypatch.setattr(bench_links, "PAGES", pages)
     # Of each page: before it and after it.
     numbers = iter([title == scanned and when for title in bench_links.PAGES for when in (0, 1)])
     monkeypatch.setattr(bench_links, "LINKS", 1_000)

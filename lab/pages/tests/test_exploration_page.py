@@ -53,7 +53,7 @@ def test_a_wrong_strategy_shows_its_counterexample_with_conflicts_and_source(
         assert page.count(f'id="L{step["line"]}"') == 1
 
 
-def test_the_source_begins_at_the_function(client: Client) -> None:
+def test_the_source_begins_behind_the_imports_or_at_the_function(client: Client) -> None:
     for path in (NAIVE_PATH, f"{NAIVE_PATH}scheduler/"):
         source = get_page(client, path).split('aria-label="Source of naive"')[1]
         assert without_tags(source.partition(">")[2]).startswith("8 def resolve(")
@@ -61,6 +61,10 @@ def test_the_source_begins_at_the_function(client: Client) -> None:
     page = get_page(client, "/lab/races/limited_use/as_found/2/")
     functions = re.findall(r"def \w+", page.split('aria-label="Source of as_found"')[1])
     assert functions == ["def as_found"]
+    # A docstring of the file is no import.
+    page = get_page(client, "/lab/races/last_visit/combined/2/")
+    source = page.split('aria-label="Source of combined"')[1].partition(">")[2]
+    assert without_tags(source).startswith("1 &quot;&quot;&quot;The strat")
 
 
 def test_what_a_strategy_leaves_open_is_on_its_page(client: Client) -> None:
