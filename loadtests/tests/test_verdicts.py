@@ -525,8 +525,8 @@ def test_a_measurement_that_is_not_exact_fails_a_benchmark(
     assert seconds == [1, bench_growth.SECONDS] * len(cases)
     workers = [arguments.kwargs["WORKERS"] for arguments in serve.call_args_list]
     assert workers == [str(case.workers) for case in cases]
-    links = [arguments.args[1:] for arguments in add_links.call_args_list]
-    assert (links[:3], links[-1]) == (
+    added = [arguments.args[1:] for arguments in add_links.call_args_list]
+    assert (added[:3], added[-1]) == (
         [(0, 1_000), (1_000, 100_000), (100_000, 100_000)],
         (100_000, 10_000_000),
     )
