@@ -125,9 +125,7 @@ def test_a_page_that_scans_all_visits_fails_unless_it_is_of_a_year(
 
 @needs_wrk
 @pytest.mark.usefixtures("here")
-def test_a_profile_divides_the_time_of_a_redirect(
-    postgres: OwnPostgres,
-) -> None:
+def test_a_profile_divides_the_time_of_a_redirect(postgres: OwnPostgres) -> None:
     measuring.execute(postgres, measuring.FILL.format(first=1, last=1))
     table = profiling.profile(postgres, {"one key": measuring.ONE_KEY}, seconds=1)
     rows = re.findall(r"^\| (.+?) +\| +([\d.]+) \|$", table, re.MULTILINE)

@@ -105,7 +105,7 @@ def test_the_command_records_a_race_or_a_strategy_beside_the_others(
 def test_a_cell_with_too_many_schedules_is_counted_again_only_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Counting them takes long, so it is done only for a strategy that is named."""
+    """To count its schedules takes long, so its strategy has to be named for it."""
     counted = []
 
     def record_cell(cell: Cell, *, is_counted: bool) -> recording.Recording:

@@ -109,7 +109,7 @@ def test_what_staff_do_is_refused_if_their_account_is_removed_meanwhile(
     assert User.objects.get(pk=ann.pk).password == ann.password
 
 
-@pytest.mark.django_db(transaction=True)  # the lock of the accounts needs one of its own
+@pytest.mark.django_db(transaction=True)  # without the test's own transaction, to see the admin's
 def test_selected_accounts_are_deleted_with_their_links_kept(admin_client: Client) -> None:
     ann, bob = user(), user()
     create_link(owner=ann)
